@@ -1,0 +1,135 @@
+/** Who may do what: members, invites, roles, role memberships (interface.md: Invite, Member, path-only families). */
+import type { ResourceDefinition } from './definition.ts';
+import { DEFAULT_LISTING } from './definition.ts';
+import { action, owned, verbs, volatile, writable } from './fields.ts';
+
+const MEMBER = { read: 'organization_member:read', write: 'organization_member:write' };
+// Not listed by interface.md; wire-notes.md, Errors: roles and role memberships use the organization's.
+const ORGANIZATION = { read: 'organization:read', write: 'organization:write' };
+
+const membersPath = '/api/organizations/:organization_id/members/';
+
+export const members: ResourceDefinition = {
+  kind: 'members',
+  title: { one: 'member', many: 'members' },
+  path: membersPath,
+  scope: ['organization_id'],
+  discovery: { from: 'organizations' },
+  reading: 'list',
+  // The path parameter is user__uuid: a member is addressed by their user, not by the membership's own id.
+  idPath: ['user', 'uuid'],
+  idType: 'string',
+  idParameter: 'user__uuid',
+  naturalKey: ['/user/email'],
+  nameFrom: ['/user/email', '/user/first_name'],
+  permission: { ...MEMBER, isDocumented: true },
+  operations: verbs(membersPath, 'user__uuid', ['list', 'update', 'remove'], MEMBER),
+  hasDocumentedFields: true,
+  fields: [
+    owned('id', 'uuid', 'Identifier of the membership.'),
+    owned('user', 'object', 'The user: id, uuid, distinct_id, names, e-mail address and more.'),
+    writable('level', 'integer', 'Membership level; the only writable field.', { severity: 'critical' }),
+    owned('joined_at', 'timestamp', 'When the user joined.'),
+    volatile('updated_at', 'timestamp', 'When the membership last moved.'),
+    volatile('is_2fa_enabled', 'boolean', "Whether the user turned two factors on; the user's own choice."),
+    owned('has_social_auth', 'boolean', 'Whether the user signs in through another service.'),
+    volatile('last_login', 'timestamp', 'When the user last signed in.'),
+  ],
+  references: [],
+  listing: DEFAULT_LISTING,
+  family: null,
+};
+
+const invitesPath = '/api/organizations/:organization_id/invites/';
+
+export const invites: ResourceDefinition = {
+  kind: 'invites',
+  title: { one: 'invite', many: 'invites' },
+  path: invitesPath,
+  scope: ['organization_id'],
+  discovery: { from: 'organizations' },
+  reading: 'list',
+  idPath: ['id'],
+  idType: 'uuid',
+  idParameter: 'id',
+  naturalKey: ['/target_email'],
+  nameFrom: ['/target_email', '/first_name'],
+  permission: { ...MEMBER, isDocumented: true },
+  operations: [
+    ...verbs(invitesPath, 'id', ['list', 'create', 'remove'], MEMBER),
+    action('POST', invitesPath, 'bulk/', MEMBER.write),
+  ],
+  hasDocumentedFields: true,
+  fields: [
+    // wire-notes.md, Secrets: an invite's id is its sign-up link.
+    owned('id', 'uuid', 'Identifier of the invite; whoever knows it can accept it.', { isSecret: true }),
+    writable('target_email', 'string', 'Address that the invite is for.', { severity: 'high' }),
+    writable('first_name', 'string', 'First name of the invited person.', { severity: 'low' }),
+    volatile('emailing_attempt_made', 'boolean', 'Whether a mail was sent.'),
+    writable('level', 'integer', 'Membership level that acceptance gives.', { severity: 'critical' }),
+    volatile('is_expired', 'boolean', 'Whether the invite has run out.'),
+    owned('created_by', 'object', 'The user who invited.'),
+    owned('created_at', 'timestamp', 'When the invite was made.'),
+    volatile('updated_at', 'timestamp', 'When the invite last moved.'),
+    writable('message', 'string', 'Text that goes with the invite.', { severity: 'low' }),
+    writable('private_project_access', 'array', 'Projects with the access level that acceptance gives.', {
+      severity: 'high',
+      isUnordered: true,
+    }),
+    writable('send_email', 'boolean', 'Request only: whether the service mails the invite.', {
+      severity: 'low',
+    }),
+  ],
+  references: [{ pointer: '/private_project_access/*/id', kind: 'projects', target: '/id' }],
+  listing: DEFAULT_LISTING,
+  family: null,
+};
+
+const rolesPath = '/api/organizations/:organization_id/roles/';
+
+export const roles: ResourceDefinition = {
+  kind: 'roles',
+  title: { one: 'role', many: 'roles' },
+  path: rolesPath,
+  scope: ['organization_id'],
+  discovery: { from: 'organizations' },
+  reading: 'list',
+  idPath: ['id'],
+  idType: 'uuid',
+  idParameter: 'id',
+  naturalKey: ['/name'],
+  nameFrom: ['/name'],
+  permission: { ...ORGANIZATION, isDocumented: false },
+  operations: verbs(rolesPath, 'id', ['list', 'create', 'retrieve', 'update', 'remove'], null),
+  hasDocumentedFields: false,
+  fields: [],
+  references: [],
+  listing: DEFAULT_LISTING,
+  family: null,
+};
+
+const roleMembershipsPath = '/api/organizations/:organization_id/roles/:role_id/role_memberships/';
+
+export const roleMemberships: ResourceDefinition = {
+  kind: 'role_memberships',
+  title: { one: 'role membership', many: 'role memberships' },
+  path: roleMembershipsPath,
+  scope: ['organization_id', 'role_id'],
+  discovery: { from: 'roles' },
+  reading: 'list',
+  idPath: ['id'],
+  idType: 'uuid',
+  idParameter: 'id',
+  naturalKey: ['/user/email'],
+  nameFrom: ['/user/email', '/user_uuid'],
+  permission: { ...ORGANIZATION, isDocumented: false },
+  operations: verbs(roleMembershipsPath, 'id', ['list', 'create', 'remove'], null),
+  hasDocumentedFields: false,
+  fields: [],
+  references: [
+    { pointer: '/user_uuid', kind: 'members', target: '/user/uuid' },
+    { pointer: '/role_id', kind: 'roles', target: '/id' },
+  ],
+  listing: DEFAULT_LISTING,
+  family: null,
+};

@@ -1,0 +1,77 @@
+/** The catalog: every kind of the interface, parents before children. */
+import { invites, members, roleMemberships, roles } from './access.ts';
+import { batchExports } from './batch-exports.ts';
+import type { Kind, ResourceDefinition, Scope } from './definition.ts';
+import { KINDS, SCOPE_KEYS } from './definition.ts';
+import { domains, organizations } from './organizations.ts';
+import {
+  pipelineDestinations,
+  pipelineFrontendApps,
+  pipelineImportApps,
+  pipelineTransformations,
+  plugins,
+} from './pipeline.ts';
+import { projects, proxyRecords } from './projects.ts';
+import { recordingSharing, sessionRecordings } from './recordings.ts';
+
+/** In the order in which they are read and restored (wire-notes.md, Restore). */
+export const CATALOG: readonly ResourceDefinition[] = [
+  organizations,
+  projects,
+  roles,
+  roleMemberships,
+  members,
+  invites,
+  domains,
+  pipelineDestinations,
+  pipelineFrontendApps,
+  pipelineImportApps,
+  pipelineTransformations,
+  plugins,
+  batchExports,
+  proxyRecords,
+  sessionRecordings,
+  recordingSharing,
+];
+
+const BY_KIND: ReadonlyMap<Kind, ResourceDefinition> = new Map(CATALOG.map((row) => [row.kind, row]));
+
+/** The row of a kind. Every `Kind` has one. */
+export function definitionOf(kind: Kind): ResourceDefinition {
+  const definition = BY_KIND.get(kind);
+  if (definition === undefined) throw new Error(`the catalog has no row for ${kind}`);
+  return definition;
+}
+
+export function isKind(name: string): name is Kind {
+  return (KINDS as readonly string[]).includes(name);
+}
+
+/**
+ * Fills a path of the catalog. Every value is percent-encoded, so an id with `/`, `%2F`, `..` or a space addresses
+ * one record and nothing else.
+ */
+export function fillPath(path: string, values: Readonly<Record<string, string | undefined>>): string {
+  return path.replace(/:([a-z_]+)/g, (_match, name: string) => {
+    const value = values[name];
+    if (value === undefined) throw new Error(`path ${path} needs ${name}`);
+    return encodePathSegment(value);
+  });
+}
+
+/** Percent-encodes one path segment; `.` and `..` too, which URL parsers would otherwise resolve. */
+export function encodePathSegment(value: string): string {
+  // A lone surrogate cannot be encoded in a URL; it becomes U+FFFD, as URL parsers do.
+  const encoded = encodeURIComponent(value.toWellFormed());
+  return encoded === '.' || encoded === '..' ? encoded.replaceAll('.', '%2E') : encoded;
+}
+
+/** A scope as text that is equal for equal scopes: JSON with the keys in `SCOPE_KEYS` order. */
+export function scopeKey(scope: Scope): string {
+  const ordered: Record<string, string> = {};
+  for (const key of SCOPE_KEYS) {
+    const value = scope[key];
+    if (value !== undefined) ordered[key] = value;
+  }
+  return JSON.stringify(ordered);
+}

@@ -1,0 +1,172 @@
+/**
+ * The shape of one row of the catalog: everything Tidemark knows about a kind. Adding a kind is adding a row; an
+ * `if (kind === …)` elsewhere means that this type lacks a field.
+ */
+
+/** The kinds of the interface, named by their path segment (interface.md, Endpoints). */
+export const KINDS = [
+  'organizations',
+  'projects',
+  'roles',
+  'role_memberships',
+  'members',
+  'invites',
+  'domains',
+  'pipeline_destinations',
+  'pipeline_frontend_apps',
+  'pipeline_import_apps',
+  'pipeline_transformations',
+  'plugins',
+  'batch_exports',
+  'proxy_records',
+  'session_recordings',
+  'recording_sharing',
+] as const;
+
+export type Kind = (typeof KINDS)[number];
+
+/** The parent path values that name a collection. */
+export const SCOPE_KEYS = ['organization_id', 'project_id', 'role_id'] as const;
+export type ScopeKey = (typeof SCOPE_KEYS)[number];
+/** E.g. `{ organization_id: '…', role_id: '…' }`; empty for organizations. Key order is that of `SCOPE_KEYS`. */
+export type Scope = Readonly<Partial<Record<ScopeKey, string>>>;
+
+/**
+ * What the documentation says of a value. Never enforced on read: the far side may send anything, and what comes is
+ * kept. It decides the SQL type of the generated column and what the sandbox accepts.
+ */
+export type FieldType =
+  'string' | 'uuid' | 'timestamp' | 'integer' | 'number' | 'boolean' | 'object' | 'array' | 'any';
+
+/** How much a change of a field matters in a drift report. */
+export type Severity = 'critical' | 'high' | 'medium' | 'low';
+
+export interface FieldDefinition {
+  readonly name: string;
+  readonly type: FieldType;
+  /** Accepted in a request body. Everything else is server-owned. */
+  readonly isWritable: boolean;
+  /** Changes though nobody configured anything: never drift, never a revision. */
+  readonly isVolatile: boolean;
+  /** Holds a secret in clear in responses: masked in output. */
+  readonly isSecret: boolean;
+  /** JSON pointers below this field that hold secrets which the far side omits or masks; `*` matches one segment. */
+  readonly secretPointers: readonly string[];
+  /** An array whose order carries no meaning. */
+  readonly isUnordered: boolean;
+  readonly severity: Severity;
+  /** Closed set of values, where interface.md names one. */
+  readonly values: readonly string[] | null;
+  /** One line for the schema, the docs and `catalog`. */
+  readonly description: string;
+}
+
+export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
+
+/** What an operation is to Tidemark. `action` operations beyond the five verbs carry a name. */
+export type OperationRole = 'list' | 'retrieve' | 'create' | 'update' | 'remove' | 'action';
+
+/** One method and path of interface.md, Endpoints. */
+export interface Operation {
+  readonly method: Method;
+  /** With `:name` parameters, as interface.md writes it. */
+  readonly path: string;
+  readonly role: OperationRole;
+  /** Name of an action, e.g. `pause`; null for the five verbs. */
+  readonly action: string | null;
+  /** API key scope that interface.md lists for it; null where it lists none. */
+  readonly permission: string | null;
+}
+
+/** Where a collection's scopes come from. */
+export type Discovery =
+  | { readonly from: 'root' } // one collection in the whole source
+  | { readonly from: 'organizations' } // one per organization
+  | { readonly from: 'roles' } // one per role
+  | { readonly from: 'projects' } // one per project: of the projects lists and of organizations' `teams`
+  | { readonly from: 'session_recordings' }; // one request per recording
+
+/** How the kind is read. */
+export type Reading =
+  | 'list' // listed whole in every run
+  | 'feed' // many and newest first: walked from the head, whole on its own cadence
+  | 'each'; // a single object per parent record, within a budget per run
+
+/**
+ * How a list of this kind answers. The defaults are what interface.md promises; a profile overrides them per kind
+ * (wire-notes.md, Lists).
+ */
+export interface ListingRules {
+  /** Envelope members that may hold the records, tried in turn. A bare array is always taken. */
+  readonly listKeys: readonly string[];
+  /** False where the list answers wrongly to any query string: the first request goes without, `next` is followed. */
+  readonly acceptsQuery: boolean;
+  /** Query parameters sent with every list request beside limit and offset, e.g. `date_from`. */
+  readonly query: Readonly<Record<string, string>>;
+  /** False where `count` is known to be wrong: distinct keys that differ from it do not spoil the proof. */
+  readonly isCountTrusted: boolean;
+  /** True where a list row is a reduced form and only retrieve gives the whole record. */
+  readonly needsRetrieve: boolean;
+}
+
+export const DEFAULT_LISTING: ListingRules = {
+  listKeys: ['results'],
+  acceptsQuery: true,
+  query: {},
+  isCountTrusted: true,
+  needsRetrieve: false,
+};
+
+/** A member of a body that names a record of another kind: restore remaps it. */
+export interface Reference {
+  /** RFC 6901 pointer into the body; `*` stands for every element. */
+  readonly pointer: string;
+  readonly kind: Kind;
+  /** The member of the target that the value equals, as a pointer; usually `/id`. */
+  readonly target: string;
+}
+
+export interface ResourceDefinition {
+  readonly kind: Kind;
+  /** For people: singular and plural. */
+  readonly title: { readonly one: string; readonly many: string };
+  /** Path of the collection with `:name` parameters. For kinds read `each`: path of the single object. */
+  readonly path: string;
+  /** Path parameters that form the scope, in path order. */
+  readonly scope: readonly ScopeKey[];
+  readonly discovery: Discovery;
+  readonly reading: Reading;
+  /** Member names that lead to the remote id in a body; empty for kinds read `each` (the parent's id is theirs). */
+  readonly idPath: readonly string[];
+  readonly idType: 'uuid' | 'integer' | 'string';
+  /** The path parameter that stands for the id, as interface.md names it. */
+  readonly idParameter: string;
+  /** Pointers that together name a record for people and for matching by hand-made twins. */
+  readonly naturalKey: readonly string[];
+  /** Pointers tried in turn for a record's display name. */
+  readonly nameFrom: readonly string[];
+  /** Permissions: documented by interface.md or, where it is silent, by wire-notes.md. */
+  readonly permission: { readonly read: string; readonly write: string; readonly isDocumented: boolean };
+  readonly operations: readonly Operation[];
+  /** Documented fields in documented order; empty for the families whose payload is not shown. */
+  readonly fields: readonly FieldDefinition[];
+  /** True where interface.md shows the fields: only then are writable fields known without a profile. */
+  readonly hasDocumentedFields: boolean;
+  readonly references: readonly Reference[];
+  readonly listing: ListingRules;
+  /** Kinds whose list can show the same record under the same id (the pipeline families share the plugin rows). */
+  readonly family: string | null;
+}
+
+/** The operation of that role, if the interface offers it. */
+export function operationOf(
+  definition: ResourceDefinition,
+  role: Exclude<OperationRole, 'action'>,
+): Operation | undefined {
+  return definition.operations.find((operation) => operation.role === role);
+}
+
+/** Names of the fields that change though nobody configured anything. */
+export function volatileFields(definition: ResourceDefinition): ReadonlySet<string> {
+  return new Set(definition.fields.filter((field) => field.isVolatile).map((field) => field.name));
+}

@@ -1,0 +1,92 @@
+/** Short forms in which the catalog's rows declare their fields and operations. */
+import type { FieldDefinition, FieldType, Method, Operation, Severity } from './definition.ts';
+
+interface FieldOptions {
+  readonly secretPointers?: readonly string[];
+  readonly isUnordered?: boolean;
+  readonly severity?: Severity;
+  readonly values?: readonly string[];
+  readonly isSecret?: boolean;
+}
+
+function field(
+  name: string,
+  type: FieldType,
+  description: string,
+  roles: { isWritable: boolean; isVolatile: boolean },
+  options: FieldOptions,
+): FieldDefinition {
+  return {
+    name,
+    type,
+    description,
+    ...roles,
+    isSecret: options.isSecret ?? false,
+    secretPointers: options.secretPointers ?? [],
+    isUnordered: options.isUnordered ?? false,
+    severity: options.severity ?? (roles.isWritable ? 'medium' : 'low'),
+    values: options.values ?? null,
+  };
+}
+
+/** A field that the API accepts. */
+export function writable(
+  name: string,
+  type: FieldType,
+  description: string,
+  options: FieldOptions = {},
+): FieldDefinition {
+  return field(name, type, description, { isWritable: true, isVolatile: false }, options);
+}
+
+/** A response-only field. */
+export function owned(
+  name: string,
+  type: FieldType,
+  description: string,
+  options: FieldOptions = {},
+): FieldDefinition {
+  return field(name, type, description, { isWritable: false, isVolatile: false }, options);
+}
+
+/** A response-only field that moves by itself (wire-notes.md, Values). */
+export function volatile(
+  name: string,
+  type: FieldType,
+  description: string,
+  options: FieldOptions = {},
+): FieldDefinition {
+  return field(name, type, description, { isWritable: false, isVolatile: true }, options);
+}
+
+/** The five verbs on a collection path, each with its documented permission (null where interface.md lists none). */
+export function verbs(
+  path: string,
+  idParameter: string,
+  roles: readonly ('list' | 'retrieve' | 'create' | 'update' | 'remove')[],
+  permission: { read: string; write: string } | null,
+): Operation[] {
+  const methods = {
+    list: 'GET',
+    retrieve: 'GET',
+    create: 'POST',
+    update: 'PATCH',
+    remove: 'DELETE',
+  } as const;
+  return roles.map((role) => ({
+    method: methods[role],
+    path: role === 'list' || role === 'create' ? path : `${path}:${idParameter}/`,
+    role,
+    action: null,
+    permission: permission === null ? null : methods[role] === 'GET' ? permission.read : permission.write,
+  }));
+}
+
+/** An operation beside the five verbs. `suffix` continues the collection path, e.g. `:id/pause/`. */
+export function action(method: Method, path: string, suffix: string, permission: string | null): Operation {
+  const name = suffix
+    .split('/')
+    .filter((part) => part !== '' && !part.startsWith(':'))
+    .join('/');
+  return { method, path: path + suffix, role: 'action', action: name, permission };
+}

@@ -1,0 +1,85 @@
+/** The five component families (interface.md: Pipeline component; Endpoints: Pipeline …, Path-only families). */
+import type { FieldDefinition, Kind, Operation, ResourceDefinition } from './definition.ts';
+import { DEFAULT_LISTING } from './definition.ts';
+import { action, owned, verbs, volatile, writable } from './fields.ts';
+
+const PLUGIN = { read: 'plugin:read', write: 'plugin:write' };
+
+const componentFields: readonly FieldDefinition[] = [
+  owned('id', 'integer', 'Identifier of the component.'),
+  writable('plugin_type', 'string', 'How its code is provided.', { severity: 'high' }),
+  writable('name', 'string', 'Display name.', { severity: 'low' }),
+  writable('description', 'string', 'What it does, for people.', { severity: 'low' }),
+  owned('url', 'string', 'Where its code comes from.', { severity: 'high' }),
+  writable('icon', 'string', 'Picture shown beside the name.', { severity: 'low' }),
+  writable('config_schema', 'any', 'Settings that it asks for.'),
+  writable('tag', 'string', 'Version in use.', { severity: 'high' }),
+  volatile('latest_tag', 'string', 'Newest version known to the service.'),
+  writable('is_global', 'boolean', 'Whether other organizations can use it.', { severity: 'critical' }),
+  owned('organization_id', 'uuid', 'Organization that owns it.'),
+  owned('organization_name', 'string', 'Name of the organization that owns it.'),
+  writable('capabilities', 'any', 'What its code can do.', { severity: 'high' }),
+  // Writable by the interface, yet the service moves it by itself (wire-notes.md, Values): not compared, not restored.
+  { ...volatile('metrics', 'any', 'Figures that it reports.'), isWritable: true },
+  writable('public_jobs', 'any', 'Jobs that people can start.'),
+  owned('svc_function_migration_available', 'string', 'Whether it can be moved to the successor.'),
+];
+
+/** The one list of operations that every family offers; permissions only where interface.md lists them. */
+function familyOperations(path: string, permission: typeof PLUGIN | null): readonly Operation[] {
+  return [
+    ...verbs(path, 'id', ['list', 'create', 'retrieve', 'update', 'remove'], permission),
+    action('GET', path, ':id/check_for_updates/', null),
+    action('GET', path, ':id/source/', null),
+    action('PATCH', path, ':id/update_source/', null),
+    action('POST', path, ':id/upgrade/', null),
+    action('GET', path, 'activity/', null),
+    action('GET', path, 'exports_unsubscribe_configs/', null),
+    action('GET', path, 'repository/', null),
+    action('GET', path, 'unused/', null),
+  ];
+}
+
+function family(kind: Kind, one: string, many: string, hasDocumentedFields: boolean): ResourceDefinition {
+  const path = `/api/organizations/:organization_id/${kind}/`;
+  return {
+    kind,
+    title: { one, many },
+    path,
+    scope: ['organization_id'],
+    discovery: { from: 'organizations' },
+    reading: 'list',
+    idPath: ['id'],
+    idType: 'integer',
+    idParameter: 'id',
+    naturalKey: ['/name'],
+    nameFrom: ['/name', '/url'],
+    permission: { ...PLUGIN, isDocumented: hasDocumentedFields },
+    operations: familyOperations(path, hasDocumentedFields ? PLUGIN : null),
+    // interface.md, Resources: one component table serves all five; for three of them Open points takes it back, so
+    // there the fields only give columns, and nothing is writable without a profile.
+    hasDocumentedFields,
+    fields: hasDocumentedFields
+      ? componentFields
+      : componentFields.map((field) => ({ ...field, isWritable: false })),
+    references: [],
+    listing: DEFAULT_LISTING,
+    family: 'components',
+  };
+}
+
+export const pipelineDestinations = family(
+  'pipeline_destinations',
+  'pipeline destination',
+  'pipeline destinations',
+  true,
+);
+export const pipelineFrontendApps = family('pipeline_frontend_apps', 'frontend app', 'frontend apps', true);
+export const pipelineImportApps = family('pipeline_import_apps', 'import app', 'import apps', false);
+export const pipelineTransformations = family(
+  'pipeline_transformations',
+  'transformation',
+  'transformations',
+  false,
+);
+export const plugins = family('plugins', 'plugin', 'plugins', false);

@@ -1,0 +1,39 @@
+/**
+ * The one door to time. Everything that waits or stamps takes a `Clock`; tests hand in one that they move.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+
+export interface Clock {
+  /** Wall-clock time, milliseconds since the epoch. May step back. */
+  now(): number;
+  /** Milliseconds from an arbitrary start; never steps back. For durations and limits. */
+  monotonicMs(): number;
+  /** Resolves after `ms`; rejects with the signal's reason when it is aborted first. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonicMs: () => performance.now(),
+  sleep: async (ms, signal) => {
+    if (signal === undefined) {
+      await delay(ms);
+      return;
+    }
+    try {
+      await delay(ms, undefined, { signal });
+    } catch (error) {
+      throw signal.aborted ? abortReason(signal) : error;
+    }
+  },
+};
+
+/** ISO 8601 in UTC with milliseconds, as every `…_at` of the mirror and of the JSON documents. */
+export function isoTime(epochMs: number): string {
+  return new Date(epochMs).toISOString();
+}
+
+/** Why a signal was aborted, always as an `Error`. */
+export function abortReason(signal: AbortSignal): Error {
+  return signal.reason instanceof Error ? signal.reason : new Error('aborted', { cause: signal.reason });
+}

@@ -1,0 +1,56 @@
+/**
+ * JSON that returns as it came. `JSON.parse` loses integers beyond 2^53 and the text of decimals (`1.10`); here such a
+ * number is kept as a raw JSON value (`JSON.rawJSON`), which `JSON.stringify` writes back digit by digit.
+ */
+
+/** A number whose received text would not survive as a double: stringifies to exactly that text. */
+export interface RawNumber {
+  readonly rawJSON: string;
+}
+
+export type JsonValue = string | number | boolean | null | RawNumber | JsonValue[] | JsonObject;
+/** Own keys only; `__proto__` is a key like any other. */
+export interface JsonObject {
+  [key: string]: JsonValue;
+}
+
+// TypeScript's library does not know these two yet (ECMAScript "JSON.parse source text access", in Node since 21).
+const sourceAwareJson = JSON as unknown as {
+  rawJSON(text: string): RawNumber;
+  isRawJSON(value: unknown): value is RawNumber;
+  parse(
+    text: string,
+    reviver: (this: unknown, key: string, value: unknown, context: { source?: string }) => unknown,
+  ): unknown;
+};
+
+/**
+ * Parses JSON without losing a digit: numbers whose text is not what JavaScript would print come back as `RawNumber`.
+ * @throws SyntaxError as `JSON.parse` does
+ */
+export function parseLossless(text: string): JsonValue {
+  return sourceAwareJson.parse(text, (_key, value, context) => {
+    if (typeof value !== 'number' || context.source === undefined) return value;
+    return String(value) === context.source ? value : sourceAwareJson.rawJSON(context.source);
+  }) as JsonValue;
+}
+
+/** True for a number that `parseLossless` kept as text. */
+export function isRawNumber(value: unknown): value is RawNumber {
+  return sourceAwareJson.isRawJSON(value);
+}
+
+/** True for a JSON object: not an array, not null, not a kept number. */
+export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !isRawNumber(value);
+}
+
+/** Sets an own property whatever its name is (`__proto__` included). */
+export function setOwn(target: JsonObject, key: string, value: JsonValue): void {
+  Object.defineProperty(target, key, { value, writable: true, enumerable: true, configurable: true });
+}
+
+/** The own property of that name, or undefined; never one of the prototype's. */
+export function getOwn(target: JsonObject, key: string): JsonValue | undefined {
+  return Object.hasOwn(target, key) ? target[key] : undefined;
+}

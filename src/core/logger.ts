@@ -1,0 +1,33 @@
+/** The one door to pino: JSON lines on stderr, so that stdout carries results only. */
+import pino from 'pino';
+
+export const LOG_LEVELS = ['silent', 'error', 'warn', 'info', 'debug'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** What the rest of the code sees of a logger: facts first, then one short sentence. */
+export interface Logger {
+  error(facts: Record<string, unknown>, message: string): void;
+  warn(facts: Record<string, unknown>, message: string): void;
+  info(facts: Record<string, unknown>, message: string): void;
+  debug(facts: Record<string, unknown>, message: string): void;
+  /** A logger whose every line carries these facts too. */
+  child(facts: Record<string, unknown>): Logger;
+}
+
+/** A logger that writes JSON lines of at least `level` to the file descriptor (stderr). */
+export function createLogger(level: LogLevel, fileDescriptor = 2): Logger {
+  return pino(
+    { level, base: null, timestamp: pino.stdTimeFunctions.isoTime },
+    pino.destination({ dest: fileDescriptor, sync: true }),
+  );
+}
+
+const ignore = (): void => undefined;
+/** Says nothing. */
+export const silentLogger: Logger = {
+  error: ignore,
+  warn: ignore,
+  info: ignore,
+  debug: ignore,
+  child: () => silentLogger,
+};
