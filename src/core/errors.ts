@@ -38,6 +38,24 @@ export type ErrorCode =
   | 'interrupted'
   | 'internal';
 
+const LOCAL_CODES: ReadonlySet<ErrorCode> = new Set([
+  'mirror_locked',
+  'mirror_newer',
+  'mirror_foreign',
+  'mirror_corrupt',
+  'mirror_missing',
+  'disk_full',
+  'read_only',
+  'file_system',
+  'interrupted',
+  'internal',
+]);
+
+/** True for trouble of this machine: it ends the whole run, where the far side's only ends one sweep or record. */
+export function isLocalTrouble(code: ErrorCode): boolean {
+  return LOCAL_CODES.has(code);
+}
+
 /** Exit codes of the command line (design.md, Commands). Documented, tested, never reused. */
 export const EXIT = {
   done: 0,

@@ -1,8 +1,6 @@
 /** The one door to pino: JSON lines on stderr, so that stdout carries results only. */
 import pino from 'pino';
-
-export const LOG_LEVELS = ['silent', 'error', 'warn', 'info', 'debug'] as const;
-export type LogLevel = (typeof LOG_LEVELS)[number];
+import type { LogLevel } from './logger-levels.ts';
 
 /** What the rest of the code sees of a logger: facts first, then one short sentence. */
 export interface Logger {

@@ -1,0 +1,69 @@
+/** Configuration as the rest of the program sees it: parsed once, whole, and frozen. */
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { LogLevel } from '../core/logger-levels.ts';
+import type { Secret } from '../core/secret.ts';
+
+export interface RateLimits {
+  /** Requests in any 60 seconds; 0 is no limit. */
+  readonly perMinute: number;
+  /** Requests in any 60 minutes; 0 is no limit. */
+  readonly perHour: number;
+  readonly concurrency: number;
+}
+
+export interface SourceConfig {
+  readonly name: string;
+  /** http or https, without credentials, query or fragment; may have a path prefix. */
+  readonly baseUrl: URL;
+  readonly apiKey: Secret;
+  /** Name or path of the profile as configured. */
+  readonly profile: string;
+  readonly organizations: 'all' | readonly string[];
+  readonly projects: 'all' | readonly string[];
+  readonly kinds: { readonly include: readonly Kind[] | null; readonly exclude: readonly Kind[] };
+  readonly rate: RateLimits;
+  readonly pageSize: number;
+  readonly retry: { readonly attempts: number; readonly maxWaitSeconds: number };
+  readonly recordings: { readonly sharingPerRun: number | 'all'; readonly fullSweepEveryMs: number };
+  readonly removals: {
+    readonly maxRecords: number;
+    /** From 0 to 1. */
+    readonly maxShare: number;
+    readonly confirmAfterMs: number;
+  };
+  /** Every kind as this source has it: the catalog, then the profile, then the source's own overrides. */
+  readonly definitions: readonly ResourceDefinition[];
+}
+
+export interface Schedule {
+  /** Five fields, or six with seconds first, single spaces between. */
+  readonly cron: string;
+  /** IANA name, e.g. `Europe/Berlin`. */
+  readonly zone: string;
+  readonly jitterMs: number;
+}
+
+export const SCHEDULE_NAMES = ['sync', 'drift', 'verify', 'forget', 'drill'] as const;
+export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
+
+export interface HttpConfig {
+  readonly host: string;
+  readonly port: number;
+  /** Null where none is configured, and where `tokenFile` could not be read (a warning says so). */
+  readonly token: Secret | null;
+  /** Absolute path; a daemon whose token file gave no token must not start. */
+  readonly tokenFile: string | null;
+}
+
+export interface Config {
+  /** Absolute path of the configuration file; null where there is none. */
+  readonly file: string | null;
+  /** Absolute path of the mirror. */
+  readonly mirror: string;
+  readonly sources: readonly SourceConfig[];
+  readonly schedules: Readonly<Record<ScheduleName, Schedule | null>>;
+  readonly http: HttpConfig;
+  readonly log: { readonly level: LogLevel };
+  /** What is unwise but not wrong, one line each. */
+  readonly warnings: readonly string[];
+}

@@ -1,0 +1,177 @@
+/** Reads a YAML document into a tree of plain values that knows its lines. */
+import { isAlias, isMap, isScalar, isSeq, LineCounter, parseAllDocuments } from 'yaml';
+import type { Document, Node } from 'yaml';
+import type { Environment } from './interpolate.ts';
+import { interpolate } from './interpolate.ts';
+import type { Mistakes } from './mistakes.ts';
+import { emptyTree, mapping, pathKey } from './tree.ts';
+import type { Mapping, Path, Tree } from './tree.ts';
+
+// A configuration has hundreds of values; these bound what a hostile or broken file can cost.
+const MOST_VALUES = 100_000;
+const MOST_ALIASES = 100;
+const DEEPEST = 30;
+
+/** yaml's own messages can quote the line, and with it a key: only its codes are used. */
+const SAID_BY_CODE: Readonly<Record<string, string>> = {
+  BAD_INDENT: 'wrong indentation, or a bracket or brace that is not closed',
+  BLOCK_AS_IMPLICIT_KEY:
+    'expected one "key: value" on this line; check the indentation, or quote a value with ": " in it',
+  DUPLICATE_KEY: 'this key appears twice in its mapping',
+  MISSING_CHAR: 'expected a closing quote, bracket or brace, or a space after ":"',
+  MULTILINE_IMPLICIT_KEY: 'expected "key: value", each on a line of its own',
+  NON_STRING_KEY: 'expected a plain text as key',
+  TAB_AS_INDENT: 'a tab: expected spaces for indentation',
+  TAG_RESOLVE_FAILED: 'a tag (!name): expected plain values',
+  RESOURCE_EXHAUSTION: 'nested too deeply',
+};
+
+interface Reading {
+  readonly tree: Tree;
+  readonly lines: LineCounter;
+  readonly document: Document;
+  readonly env: Environment | null;
+  readonly usedVariables: Set<string>;
+  readonly mistakes: Mistakes;
+  values: number;
+  aliases: number;
+}
+
+export interface ReadDocument {
+  readonly tree: Tree;
+  /** Names of the variables that the text refers to. */
+  readonly usedVariables: ReadonlySet<string>;
+}
+
+/**
+ * Parses YAML 1.2 text. `${VAR}` is replaced where an environment is given. An empty document is an empty mapping.
+ * Mistakes of the text are added to `mistakes`; what could be read despite them is returned.
+ */
+export function readDocument(
+  text: string,
+  label: string,
+  env: Environment | null,
+  mistakes: Mistakes,
+): ReadDocument {
+  const lines = new LineCounter();
+  const tree = emptyTree(label);
+  const usedVariables = new Set<string>();
+  const parsed = parseAllDocuments(text, {
+    lineCounter: lines,
+    prettyErrors: false,
+    stringKeys: true,
+    version: '1.2',
+  });
+  const documents = 'empty' in parsed ? [] : parsed;
+  const [document, second] = documents;
+  if (document === undefined) return { tree, usedVariables };
+  if (second !== undefined) {
+    const line = lines.linePos(second.range[0]).line;
+    mistakes.add(tree, [], 'expected one document, found a second one after "---"', line);
+    return { tree, usedVariables };
+  }
+  const troubles = [...document.errors, ...document.warnings];
+  // One mistake a line: the parser often stumbles several times over the same one.
+  const byLine = new Map(
+    troubles.map((error) => [lines.linePos(error.pos[0]).line, error.code]).reverse() as [number, string][],
+  );
+  for (const [line, code] of byLine) {
+    mistakes.add(tree, [], `not valid YAML: ${SAID_BY_CODE[code] ?? 'this line cannot be read'}`, line);
+  }
+  if (troubles.length > 0) return { tree, usedVariables };
+
+  const reading: Reading = { tree, lines, document, env, usedVariables, mistakes, values: 0, aliases: 0 };
+  const root = document.contents;
+  if (root === null || (isScalar(root) && root.value === null)) return { tree, usedVariables };
+  if (!isMap(root)) {
+    const line = lines.linePos(root.range[0]).line;
+    mistakes.add(
+      tree,
+      [],
+      `expected a mapping of options, got a ${isSeq(root) ? 'list' : 'single value'}`,
+      line,
+    );
+    return { tree, usedVariables };
+  }
+  try {
+    fill(reading, root.items, tree.root, []);
+  } catch (error) {
+    if (!(error instanceof TooMuch)) throw error;
+    mistakes.add(tree, [], error.message, 1);
+  }
+  return { tree, usedVariables };
+}
+
+/** The document is larger than any configuration. */
+class TooMuch extends Error {}
+
+function fill(
+  reading: Reading,
+  items: readonly { key: unknown; value: unknown }[],
+  target: Mapping,
+  path: Path,
+): void {
+  for (const { key, value } of items) {
+    const name = isScalar(key) ? String(key.value) : '';
+    const at = [...path, name];
+    const offset = isScalar(key) ? key.range?.[0] : undefined;
+    if (offset !== undefined) noteLine(reading, at, offset);
+    const plain = toPlain(reading, value as Node | null, at);
+    if (plain !== undefined) target[name] = plain;
+  }
+}
+
+function noteLine(reading: Reading, path: Path, offset: number): void {
+  reading.tree.lines.set(pathKey(path), reading.lines.linePos(offset).line);
+}
+
+/** The plain value of a node; undefined where interpolation failed (a mistake says so). */
+function toPlain(reading: Reading, node: Node | null, path: Path): unknown {
+  reading.values += 1;
+  if (reading.values > MOST_VALUES) throw new TooMuch(`expected at most ${MOST_VALUES} values`);
+  if (path.length > DEEPEST)
+    throw new TooMuch(`nested deeper than ${DEEPEST} levels, or an alias inside itself`);
+  if (node === null) return null;
+  if (isAlias(node)) {
+    reading.aliases += 1;
+    if (reading.aliases > MOST_ALIASES) throw new TooMuch(`expected at most ${MOST_ALIASES} aliases`);
+    const target = node.resolve(reading.document);
+    if (target === undefined) {
+      reading.mistakes.add(reading.tree, path, 'an alias (*name) without its anchor (&name)');
+      return undefined;
+    }
+    return toPlain(reading, target, path);
+  }
+  if (isMap(node)) {
+    const target = mapping();
+    fill(reading, node.items, target, path);
+    return target;
+  }
+  if (isSeq(node)) {
+    const list: unknown[] = [];
+    for (const item of node.items as (Node | null)[]) {
+      const at = [...path, list.length];
+      if (item?.range) noteLine(reading, at, item.range[0]);
+      const plain = toPlain(reading, item, at);
+      // What could not be interpolated holds its place, so that the others keep their positions in messages.
+      list.push(plain === undefined ? 'unset' : plain);
+    }
+    return list;
+  }
+  const value: unknown = isScalar(node) ? node.value : null;
+  return typeof value === 'string' && reading.env !== null
+    ? expand(reading, value, reading.env, path)
+    : value;
+}
+
+function expand(reading: Reading, text: string, env: Environment, path: Path): string | undefined {
+  const result = interpolate(text, env);
+  if ('mistake' in result) {
+    reading.mistakes.add(reading.tree, path, result.mistake);
+    return undefined;
+  }
+  if (result.isPlain) return result.value;
+  for (const variable of result.variables) reading.usedVariables.add(variable);
+  reading.tree.templates.set(pathKey(path), text);
+  return result.value;
+}

@@ -1,0 +1,33 @@
+/** `${VAR}` in configuration texts. */
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export type Interpolated =
+  | { readonly isPlain: true; readonly value: string }
+  | { readonly isPlain: false; readonly value: string; readonly variables: readonly string[] }
+  | { readonly mistake: string };
+
+/**
+ * Replaces each `${VAR}` by the variable's value; `$${` stands for `${`. Values are not looked at again, so a value
+ * that holds `${` stays as it is. A variable that is not set, or a name that is none, is a mistake.
+ */
+export function interpolate(text: string, env: Environment): Interpolated {
+  const variables: string[] = [];
+  const mistakes: string[] = [];
+  const value = text.replace(
+    /(\$?)\$\{([^}]*)(\}?)/g,
+    (match, escape: string, name: string, close: string) => {
+      if (escape !== '') return match.slice(1);
+      if (close === '' || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+        mistakes.push('expected ${NAME} with letters, digits and _ (write $${ for a plain ${)');
+        return '';
+      }
+      variables.push(name);
+      const set = Object.hasOwn(env, name) ? env[name] : undefined;
+      if (set === undefined) mistakes.push(`\${${name}} is not set in the environment`);
+      return set ?? '';
+    },
+  );
+  if (mistakes.length > 0) return { mistake: [...new Set(mistakes)].join('; ') };
+  return variables.length === 0 ? { isPlain: true, value } : { isPlain: false, value, variables };
+}

@@ -1,0 +1,188 @@
+/** Reads the configuration: file, environment, secrets, profiles; all mistakes told at once; the result frozen. */
+import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
+import { TidemarkError } from '../core/errors.ts';
+import { Secret } from '../core/secret.ts';
+import type { Config, HttpConfig, Schedule, ScheduleName } from './config.ts';
+import { SCHEDULE_NAMES } from './config.ts';
+import { readDocument } from './document.ts';
+import { applyEnvironment, CONFIG_VARIABLE, unknownVariables } from './environment.ts';
+import type { Environment } from './interpolate.ts';
+import { Mistakes } from './mistakes.ts';
+import type { ParsedOptions } from './options.ts';
+import { OPTIONS } from './options.ts';
+import { parseTree, typeInterpolations } from './schema.ts';
+import type { Checking } from './source.ts';
+import { absolutePath, checkSource, isLoopback, secretOf } from './source.ts';
+import { readTextFile } from './text-file.ts';
+import { emptyTree, valueAt } from './tree.ts';
+import type { Tree } from './tree.ts';
+
+const DEFAULT_FILE = 'tidemark.yaml';
+
+export interface LoadOptions {
+  /** From `--config`; else `TIDEMARK_CONFIG`, else `./tidemark.yaml` where it exists. */
+  readonly file?: string | undefined;
+  readonly env: Environment;
+  /** Absolute path of the current directory. */
+  readonly cwd: string;
+  /**
+   * `unused` for commands that only read the mirror: a missing key, variable or key file is no mistake then, nor is
+   * having no source at all. Default `required`.
+   */
+  readonly keys?: 'required' | 'unused';
+}
+
+/**
+ * The configuration (design.md, Configuration): YAML file, then environment variables over it, then defaults.
+ * @throws TidemarkError `config_missing` when there is neither file nor the variables that define a source, or the
+ *   named file does not exist; `config_invalid` with every mistake on a line of its own
+ */
+export function loadConfig(options: LoadOptions): Config {
+  const { env, cwd } = options;
+  const needsKeys = options.keys !== 'unused';
+  const mistakes = new Mistakes();
+  const { file, tree, usedVariables } = readFile(options, mistakes);
+  if (mistakes.hasTextMistake) mistakes.throwIfAny();
+
+  applyEnvironment(tree, env, usedVariables, mistakes);
+  typeInterpolations(OPTIONS, tree);
+  const parsed = parseTree(OPTIONS, tree, mistakes);
+  if (!needsKeys) forgiveKeys(tree, parsed, mistakes);
+
+  const fileDirectory = file === null ? cwd : dirname(file);
+  const warnings: string[] = [];
+  const checking: Checking = { tree, mistakes, warnings, fileDirectory, cwd, needsKeys };
+  const sources = parsed.sources
+    .map((source, index) => checkSource(checking, source, index))
+    .filter((source) => source !== null);
+  checkNames(checking, parsed);
+  const config: Config = {
+    file,
+    mirror: absolutePath(checking, ['mirror'], parsed.mirror),
+    sources,
+    schedules: checkSchedules(checking, parsed),
+    http: checkHttp(checking, parsed),
+    log: parsed.log,
+    warnings: [...warnings, ...unknownVariables(env, usedVariables)],
+  };
+  if (needsKeys && parsed.sources.length === 0 && !mistakes.covers(tree, ['sources'])) {
+    if (mistakes.count === 0) throw missing(file, cwd);
+    mistakes.add(tree, ['sources'], 'missing; expected a source, or TIDEMARK_BASE_URL and TIDEMARK_API_KEY');
+  }
+  mistakes.throwIfAny();
+  return deepFrozen(config);
+}
+
+interface FileRead {
+  readonly file: string | null;
+  readonly tree: Tree;
+  readonly usedVariables: ReadonlySet<string>;
+}
+
+function readFile({ file: named, env, cwd }: LoadOptions, mistakes: Mistakes): FileRead {
+  const fromVariable = env[CONFIG_VARIABLE] === '' ? undefined : env[CONFIG_VARIABLE];
+  const wanted = named ?? fromVariable;
+  const path = resolve(cwd, wanted ?? DEFAULT_FILE);
+  const label = labelOf(path, cwd);
+  const read = readTextFile(path);
+  if (!('mistake' in read)) return { file: path, ...readDocument(read.text, label, env, mistakes) };
+  if (read.isMissing && wanted === undefined) {
+    return { file: null, tree: emptyTree(null), usedVariables: new Set() };
+  }
+  if (read.isMissing) {
+    throw new TidemarkError('config_missing', `no configuration file at ${path}`, {
+      hint:
+        named === undefined
+          ? `correct ${CONFIG_VARIABLE}, or write that file (config/example.yaml shows every option)`
+          : 'correct --config, or write that file (config/example.yaml shows every option)',
+    });
+  }
+  throw new TidemarkError('config_invalid', `${label} ${read.mistake}`, {
+    hint: 'name a readable YAML file with --config',
+  });
+}
+
+/** The file in messages: relative to the current directory where that is shorter to read. */
+function labelOf(path: string, cwd: string): string {
+  const label = relative(cwd, path);
+  return label.startsWith('..') || isAbsolute(label) ? path : label;
+}
+
+function missing(file: string | null, cwd: string): TidemarkError {
+  const searched =
+    file === null
+      ? `no configuration: there is no ${join(cwd, DEFAULT_FILE)}, and TIDEMARK_BASE_URL and TIDEMARK_API_KEY are not set`
+      : `no source: ${labelOf(file, cwd)} names none, and TIDEMARK_BASE_URL and TIDEMARK_API_KEY are not set`;
+  return new TidemarkError('config_missing', searched, {
+    hint: 'set TIDEMARK_BASE_URL and TIDEMARK_API_KEY (or TIDEMARK_API_KEY_FILE), or write tidemark.yaml with a source (config/example.yaml shows every option)',
+  });
+}
+
+function forgiveKeys(tree: Tree, parsed: ParsedOptions, mistakes: Mistakes): void {
+  for (const index of parsed.sources.keys()) {
+    mistakes.forgive(tree, ['sources', index, 'apiKey']);
+    mistakes.forgive(tree, ['sources', index, 'apiKeyFile']);
+  }
+  mistakes.forgive(tree, ['http', 'token']);
+}
+
+function checkNames({ tree, mistakes }: Checking, parsed: ParsedOptions): void {
+  const first = new Map<string, number>();
+  for (const [index, { name }] of parsed.sources.entries()) {
+    const path = ['sources', index, 'name'];
+    const other = first.get(name);
+    if (other === undefined) first.set(name, index);
+    else if (!mistakes.covers(tree, path) && !mistakes.covers(tree, ['sources', other, 'name'])) {
+      const isGiven = valueAt(tree.root, path) !== undefined;
+      const problem = isGiven ? `${JSON.stringify(name)} is the name of sources[${other}] too` : 'missing';
+      mistakes.add(tree, path, `${problem}; expected a different name for each source`);
+    }
+  }
+}
+
+function checkSchedules({ tree, mistakes }: Checking, parsed: ParsedOptions): Config['schedules'] {
+  const schedules: Record<ScheduleName, Schedule | null> = {
+    sync: null,
+    drift: null,
+    verify: null,
+    forget: null,
+    drill: null,
+  };
+  for (const name of SCHEDULE_NAMES) {
+    const { cron, zone, jitter } = parsed.schedules[name];
+    const path = ['schedules', name];
+    if (cron !== undefined) schedules[name] = { cron, zone, jitterMs: jitter };
+    else if (
+      Object.keys(valueAt(tree.root, path) ?? {}).length > 0 &&
+      !mistakes.covers(tree, [...path, 'cron'])
+    ) {
+      mistakes.add(tree, path, 'cron is missing; expected a cron expression such as "*/30 * * * *"');
+    }
+  }
+  return schedules;
+}
+
+function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
+  const { tree, mistakes } = checking;
+  const { listen, token: text, tokenFile: file } = parsed.http;
+  // Only the daemon needs the token: other commands must not fail for users who may not read its file.
+  const token = secretOf(checking, ['http'], { text: 'token', file: 'tokenFile' }, { text, file }, false);
+  const isTokenNamed = text !== undefined || file !== undefined || mistakes.covers(tree, ['http', 'token']);
+  if (!isLoopback(listen.host) && !isTokenNamed) {
+    mistakes.add(
+      tree,
+      ['http', 'listen'],
+      `${listen.host} is no loopback address and needs http.token or http.tokenFile`,
+    );
+  }
+  const tokenFile = file === undefined ? null : absolutePath(checking, ['http', 'tokenFile'], file);
+  return { host: listen.host, port: listen.port, token, tokenFile };
+}
+
+/** Freezes plain values all the way down; keys and URLs are objects of their own kind. */
+function deepFrozen<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
+  Object.freeze(value);
+  if (!(value instanceof URL) && !(value instanceof Secret)) Object.values(value).forEach(deepFrozen);
+  return value;
+}

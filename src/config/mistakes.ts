@@ -1,0 +1,106 @@
+/** Collects what is wrong with a configuration, so that all of it is told at once. */
+import { TidemarkError } from '../core/errors.ts';
+import { nearest, pathKey, pathText } from './tree.ts';
+import type { Path, Tree } from './tree.ts';
+
+/** One thing that is wrong, or (as a warning) unwise. */
+export interface Mistake {
+  readonly tree: Tree;
+  readonly path: Path;
+  readonly message: string;
+  /** Line that overrides the one of `path`, for what is wrong with the text itself. */
+  readonly line?: number;
+}
+
+export class Mistakes {
+  #found: Mistake[] = [];
+  readonly #failed = new Set<string>();
+
+  /** Notes a mistake at a path and marks the path, so that nothing follows from its value. */
+  add(tree: Tree, path: Path, message: string, line?: number): void {
+    this.#found.push({ tree, path, message, ...(line === undefined ? {} : { line }) });
+    if (path.length > 0) this.#failed.add(failedKey(tree, path));
+  }
+
+  /** True where the value at this path, or one above it, was found wrong. */
+  covers(tree: Tree, path: Path): boolean {
+    for (let length = path.length; length > 0; length -= 1) {
+      if (this.#failed.has(failedKey(tree, path.slice(0, length)))) return true;
+    }
+    return false;
+  }
+
+  /** True when the text of a document could not be read: nothing said about its values would be true. */
+  get hasTextMistake(): boolean {
+    return this.#found.some(({ path }) => path.length === 0);
+  }
+
+  /** Drops the mistakes at and below a path, for a value that is replaced or not needed. */
+  forgive(tree: Tree, at: Path): void {
+    const isBelow = (path: Path): boolean => at.every((part, index) => path[index] === part);
+    const forgiven = this.#found.filter((mistake) => mistake.tree === tree && isBelow(mistake.path));
+    this.#found = this.#found.filter((mistake) => !forgiven.includes(mistake));
+    for (const { path } of forgiven) this.#failed.delete(failedKey(tree, path));
+  }
+
+  get count(): number {
+    return this.#found.length;
+  }
+
+  /** A line each, in the order of the files' lines; what came by environment last. */
+  lines(): string[] {
+    const order = (mistake: Mistake): number =>
+      mistake.line ?? lineOf(mistake.tree, mistake.path) ?? Infinity;
+    return this.#found
+      .toSorted((a, b) => {
+        const [first, second] = [order(a), order(b)];
+        return first === second ? 0 : first - second;
+      })
+      .map(({ tree, path, message, line }) => `${place(tree, path, line)}${message}`);
+  }
+
+  /**
+   * Ends the reading when anything was wrong.
+   * @throws TidemarkError `config_invalid` whose message lists every mistake on a line of its own
+   */
+  throwIfAny(): void {
+    const lines = this.lines();
+    if (lines.length === 0) return;
+    const message =
+      lines.length === 1
+        ? lines.join('')
+        : `${lines.length} mistakes in the configuration:\n${lines.join('\n')}`;
+    throw new TidemarkError('config_invalid', message, {
+      hint: '`tidemark config check` reads it again; docs/configuration.md describes every option',
+    });
+  }
+}
+
+function failedKey(tree: Tree, path: Path): string {
+  return `${tree.label ?? ''} ${pathKey(path)}`;
+}
+
+function lineOf(tree: Tree, path: Path): number | undefined {
+  return tree.variables.has(pathKey(path)) ? undefined : nearest(tree.lines, path);
+}
+
+/** `tidemark.yaml:12: sources[0].rate: `, or the variable's name for a value from the environment. */
+export function place(tree: Tree, path: Path, line?: number): string {
+  const variable = nearest(tree.variables, path);
+  if (variable !== undefined) return `${variable}: `;
+  const text = path.length === 0 ? '' : `${pathText(path)}: `;
+  if (tree.label === null) return text;
+  const at = line ?? lineOf(tree, path);
+  return at === undefined ? `${tree.label}: ${text}` : `${tree.label}:${at}: ${text}`;
+}
+
+/** A value for a message: short, on one line, without the credentials of a URL. */
+export function shown(value: unknown): string {
+  if (value === undefined || value === null || value === '') return 'nothing';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'object') return 'a mapping';
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  if (typeof value !== 'string') return `a ${typeof value}`;
+  const text = value.replace(/(:?\/\/)[^/@\s]*@/g, '$1…@');
+  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
+}

@@ -1,0 +1,230 @@
+/** The one table of options: types, defaults, documentation, JSON Schema and environment variables come from it. */
+import { KINDS } from '../catalog/definition.ts';
+import { LOG_LEVELS } from '../core/logger-levels.ts';
+import type { Parsed } from './option.ts';
+import { listOf, option, optional, section } from './option.ts';
+import { KIND_OVERRIDES } from './override-options.ts';
+import {
+  baseUrl,
+  choice,
+  choices,
+  cron,
+  duration,
+  idsOrAll,
+  listenAddress,
+  path,
+  secret,
+  share,
+  sourceName,
+  text,
+  wholeNumber,
+  wholeNumberOrAll,
+  zone,
+} from './value-types.ts';
+
+const FROM_PROFILE = 'from the profile';
+
+/** How much is asked of the service; a profile gives the defaults. */
+export const RATE = section(
+  'How much is asked of the service, per key. Bursts are allowed within the window.',
+  {
+    perMinute: option(wholeNumber(0, 1_000_000), {
+      default: 480,
+      defaultNote: FROM_PROFILE,
+      unit: 'requests a minute',
+      description: 'Most requests in any 60 seconds; 0 is no limit.',
+      example: 480,
+    }),
+    perHour: option(wholeNumber(0, 10_000_000), {
+      default: 4800,
+      defaultNote: FROM_PROFILE,
+      unit: 'requests an hour',
+      description: 'Most requests in any 60 minutes, counted across restarts; 0 is no limit.',
+      example: 4800,
+    }),
+    concurrency: option(wholeNumber(1, 100), {
+      default: 4,
+      defaultNote: FROM_PROFILE,
+      unit: 'requests',
+      description: 'Most requests under way at once.',
+      example: 4,
+    }),
+  },
+);
+
+const SOURCE = section('One remote service.', {
+  name: option(sourceName, {
+    default: 'default',
+    description: 'Name of the source in commands and in the mirror; unique.',
+    example: 'production',
+  }),
+  baseUrl: optional(baseUrl, {
+    description: 'Address of the service, with a path prefix where it has one. Required.',
+    example: 'https://svc.example.com',
+  }),
+  apiKey: optional(secret, {
+    description: 'Personal API key. Give it by reference, as ${VAR}. This or apiKeyFile is required.',
+    example: '${SVC_API_KEY}',
+    isSecret: true,
+  }),
+  apiKeyFile: optional(path, {
+    description: 'File that holds the key, e.g. a container secret; instead of apiKey.',
+    example: '/run/secrets/svc',
+  }),
+  profile: option(text, {
+    default: 'svc',
+    description: 'What is known about the deployment: a name under config/profiles, or the path of a file.',
+    example: 'svc',
+  }),
+  organizations: option(idsOrAll, {
+    default: 'all',
+    description: 'Organizations to mirror: all that the key sees, or a list of ids.',
+    example: 'all',
+  }),
+  projects: option(idsOrAll, {
+    default: 'all',
+    description: 'Projects whose recordings are mirrored: all, or a list of ids.',
+    example: 'all',
+  }),
+  kinds: section('Which kinds are mirrored: all, only those of include, or all but those of exclude.', {
+    include: optional(choices(KINDS, 'kind'), {
+      description: 'Mirror these kinds only.',
+      example: ['organizations', 'members', 'batch_exports'],
+    }),
+    exclude: optional(choices(KINDS, 'kind'), {
+      description: 'Mirror all kinds but these.',
+      example: ['session_recordings', 'recording_sharing'],
+    }),
+  }),
+  rate: RATE,
+  pageSize: option(wholeNumber(1, 10_000), {
+    default: 500,
+    unit: 'records',
+    description: 'Page size asked for. What arrives decides; it is halved after timeouts.',
+    example: 500,
+  }),
+  retry: section('What happens when a request fails.', {
+    attempts: option(wholeNumber(1, 20), {
+      default: 5,
+      unit: 'requests',
+      description: 'Most attempts of one request, the first included; 1 is never again.',
+      example: 5,
+    }),
+    maxWaitSeconds: option(wholeNumber(0, 86_400), {
+      default: 300,
+      unit: 'seconds',
+      description: 'Longest wait that the service may ask for; beyond it the collection fails for this run.',
+      example: 300,
+    }),
+  }),
+  recordings: section('Session recordings, which are many.', {
+    sharingPerRun: option(wholeNumberOrAll(0, 10_000_000), {
+      default: 200,
+      unit: 'recordings a run',
+      description: 'Recordings whose sharing is read in one run, a request each; 0 is off, all is every one.',
+      example: 200,
+    }),
+    fullSweepEvery: option(duration, {
+      default: '24h',
+      description: 'How often the whole list is walked; the runs between read from the newest on.',
+      example: '24h',
+    }),
+  }),
+  removals: section('When a record that is missing from a complete sweep counts as removed.', {
+    maxRecords: option(wholeNumber(0, 10_000_000), {
+      default: 10,
+      unit: 'records',
+      description: 'Removals of one collection in one run beyond this and beyond maxShare are held.',
+      example: 10,
+    }),
+    maxShare: option(share, {
+      default: 0.1,
+      unit: 'share of the collection',
+      description: 'Removals beyond this share of the collection and beyond maxRecords are held.',
+      example: 0.1,
+    }),
+    confirmAfter: option(duration, {
+      default: '1h',
+      description: 'Held removals are accepted when a run at least this much later finds the same.',
+      example: '1h',
+    }),
+  }),
+  definitions: KIND_OVERRIDES,
+});
+
+function schedule(what: string, cronExample: string) {
+  return section(what, {
+    cron: optional(cron, {
+      description: 'When: five cron fields, or six with seconds first. Without it there is no schedule.',
+      example: cronExample,
+    }),
+    zone: option(zone, { default: 'UTC', description: 'Time zone of the cron fields.', example: 'UTC' }),
+    jitter: option(duration, {
+      default: '0s',
+      description: 'Starts up to this much later, at random.',
+      example: '60s',
+    }),
+  });
+}
+
+/** Every option that there is. */
+export const OPTIONS = section('Tidemark configuration', {
+  mirror: option(path, {
+    default: './data/mirror.db',
+    description:
+      'The SQLite file. A relative path starts at the directory of the configuration file, or at the current one where there is no file.',
+    example: './data/mirror.db',
+  }),
+  sources: listOf('The services to mirror.', SOURCE),
+  schedules: section('When the daemon does what; each is off until it has a cron expression.', {
+    sync: schedule('Mirror the sources.', '*/30 * * * *'),
+    drift: schedule('Report drift from the baseline.', '0 7 * * *'),
+    verify: schedule('Verify the mirror.', '0 3 * * 0'),
+    forget: schedule('Drop history by the retention rules.', '30 3 * * *'),
+    drill: schedule('Practise a restore in the sandbox.', '0 5 * * 1'),
+  }),
+  http: section("The daemon's HTTP endpoints. `serve` and `sandbox` take --host and --port.", {
+    listen: option(listenAddress, {
+      default: '127.0.0.1:8787',
+      description: 'Address and port. Any other than a loopback address needs a token.',
+      example: '127.0.0.1:8787',
+    }),
+    token: optional(secret, {
+      description: 'Token that callers must send. Give it by reference, as ${VAR}.',
+      example: '${TIDEMARK_TOKEN}',
+      isSecret: true,
+    }),
+    tokenFile: optional(path, {
+      description: 'File that holds the token; instead of token.',
+      example: '/run/secrets/tidemark',
+    }),
+  }),
+  log: section('Logs, on stderr.', {
+    level: option(choice(LOG_LEVELS), {
+      default: 'info',
+      description: 'Least severe level that is written.',
+      example: 'info',
+    }),
+  }),
+});
+
+/** A profile file (config/profiles): what is known about one kind of deployment. */
+export const PROFILE_OPTIONS = section('Profile of a deployment', {
+  description: optional(text, {
+    description: 'What the profile is for.',
+    example: 'The documented interface.',
+  }),
+  rate: section('Default rates.', {
+    perMinute: optional(RATE.options.perMinute.value, { description: 'As rate.perMinute.', example: 480 }),
+    perHour: optional(RATE.options.perHour.value, { description: 'As rate.perHour.', example: 4800 }),
+    concurrency: optional(RATE.options.concurrency.value, {
+      description: 'As rate.concurrency.',
+      example: 4,
+    }),
+  }),
+  kinds: KIND_OVERRIDES,
+});
+
+export type ParsedOptions = Parsed<typeof OPTIONS>;
+export type ParsedSource = ParsedOptions['sources'][number];
+export type ParsedProfile = Parsed<typeof PROFILE_OPTIONS>;

@@ -1,0 +1,148 @@
+/** What a profile, and a source's `definitions`, may change about each kind: the table of `definitions.KIND`. */
+import { z } from 'zod';
+import { KINDS } from '../catalog/definition.ts';
+import type { FieldType, Severity } from '../catalog/definition.ts';
+import type { Parsed } from './option.ts';
+import { mapOf, optional, section } from './option.ts';
+import { choice, flag, pointers, structured, text, textByName, texts } from './value-types.ts';
+
+const FIELD_TYPES = [
+  'string',
+  'uuid',
+  'timestamp',
+  'integer',
+  'number',
+  'boolean',
+  'object',
+  'array',
+  'any',
+] as const satisfies readonly FieldType[];
+
+const SEVERITIES = ['critical', 'high', 'medium', 'low'] as const satisfies readonly Severity[];
+
+const FIELD = section('One field of the records.', {
+  was: optional(text, {
+    description: "The catalog's name of this field, where the service calls it otherwise: renames it.",
+    example: 'svcql_query',
+  }),
+  type: optional(choice(FIELD_TYPES), {
+    description:
+      'Type of the value. Needed for a field that the catalog does not have; never enforced on read.',
+    example: 'string',
+  }),
+  description: optional(text, { description: 'One line about the field.', example: 'Display name.' }),
+  writable: optional(flag, {
+    description:
+      'The API accepts the field in a request body: it is compared as managed and can be restored.',
+    example: true,
+  }),
+  volatile: optional(flag, {
+    description: 'Changes though nobody configured anything: never a change, never a revision.',
+    example: false,
+  }),
+  secret: optional(flag, {
+    description: 'Holds a secret in clear in responses: masked in output.',
+    example: false,
+  }),
+  secretPointers: optional(pointers, {
+    description:
+      'Where, below this field, secrets stand that the service omits or masks; `*` is every element.',
+    example: ['/config/token'],
+  }),
+  unordered: optional(flag, {
+    description: 'An array whose order carries no meaning.',
+    example: false,
+  }),
+  severity: optional(choice(SEVERITIES), {
+    description: 'How much a change matters in a drift report.',
+    example: 'high',
+  }),
+  values: optional(
+    structured(
+      'list of texts or `any`',
+      'a list of texts, or "any"',
+      z.union([z.literal('any'), z.array(z.string())]),
+    ),
+    { description: 'The values that the service documents; `any` opens a closed set.', example: 'any' },
+  ),
+});
+
+const REFERENCE = z.strictObject({
+  pointer: z.string().regex(/^\/./),
+  kind: z.enum(KINDS),
+  target: z.string().regex(/^\/./),
+});
+
+const KIND = section('One kind.', {
+  permission: section('API key permissions that the kind needs.', {
+    read: optional(text, { description: 'To list and retrieve.', example: 'organization:read' }),
+    write: optional(text, { description: 'To create, update and remove.', example: 'organization:write' }),
+  }),
+  naturalKey: optional(pointers, {
+    description: 'Pointers that together name a record, to match one that was made again by hand.',
+    example: ['/name'],
+  }),
+  nameFrom: optional(pointers, {
+    description: "Pointers tried in turn for a record's display name.",
+    example: ['/name'],
+  }),
+  references: optional(
+    structured<readonly z.output<typeof REFERENCE>[]>(
+      'list of references',
+      'a list of {pointer, kind, target}',
+      z.array(REFERENCE),
+    ),
+    {
+      description: 'Members of a body that name a record of another kind; replaces the list of the catalog.',
+      example: [{ pointer: '/user/uuid', kind: 'members', target: '/user/uuid' }],
+    },
+  ),
+  listing: section('How a list of the kind answers.', {
+    listKeys: optional(texts, {
+      description: 'Envelope members that may hold the records, tried in turn. A bare array is always taken.',
+      example: ['results'],
+    }),
+    acceptsQuery: optional(flag, {
+      description:
+        'False where the list answers wrongly to any query string: the first request goes without.',
+      example: true,
+    }),
+    query: optional(textByName, {
+      description: 'Query parameters sent beside limit and offset.',
+      example: { date_from: '-5y' },
+    }),
+    countTrusted: optional(flag, {
+      description: 'False where `count` is known to be wrong or missing.',
+      example: true,
+    }),
+    needsRetrieve: optional(flag, {
+      description: 'True where a list row is a reduced form and only retrieve gives the whole record.',
+      example: false,
+    }),
+  }),
+  fields: mapOf('Fields by name.', 'field', null, FIELD, { name: { type: 'string', writable: true } }),
+});
+
+/** Overrides by kind. */
+export const KIND_OVERRIDES = mapOf(
+  'Changes to what is known about each kind, over the profile: field roles, list shapes, permissions.',
+  'kind',
+  KINDS,
+  KIND,
+  { roles: { fields: { name: { type: 'string', writable: true } } } },
+);
+
+type Loose<T> = T extends readonly unknown[]
+  ? T
+  : T extends Readonly<Record<string, string>>
+    ? T
+    : string extends keyof T
+      ? { readonly [K in keyof T]: Loose<T[K]> }
+      : T extends object
+        ? { readonly [K in keyof T]?: Loose<T[K]> | undefined }
+        : T;
+
+export type FieldOverride = Loose<Parsed<typeof FIELD>>;
+export type KindOverride = Loose<Parsed<typeof KIND>>;
+/** Overrides by kind; every part may be missing. */
+export type KindOverrides = Readonly<Record<string, KindOverride>>;

@@ -1,0 +1,179 @@
+/** Applies what a profile and a user say about the kinds to the catalog. Pure. */
+import type { FieldDefinition, Kind, ResourceDefinition } from '../catalog/definition.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { suggest } from '../core/suggest.ts';
+import type { FieldOverride, KindOverride, KindOverrides } from './override-options.ts';
+import { pathText } from './tree.ts';
+import type { Path } from './tree.ts';
+
+/** What is known about one kind of deployment. */
+export interface Profile {
+  readonly name: string;
+  readonly rate: {
+    readonly perMinute?: number | undefined;
+    readonly perHour?: number | undefined;
+    readonly concurrency?: number | undefined;
+  };
+  readonly kinds: KindOverrides;
+}
+
+export type OverrideLayer = 'profile' | 'user';
+export type ReportOverrideMistake = (layer: OverrideLayer, path: Path, message: string) => void;
+
+/**
+ * The effective catalog: every kind with the profile's overrides and then the user's. Rows are copies; the catalog is
+ * not touched. An override that fits nothing goes to `report`, which by default throws.
+ * @throws TidemarkError `config_invalid` for an unknown kind or field, when no `report` is given
+ */
+export function applyProfile(
+  catalog: readonly ResourceDefinition[],
+  profile: Pick<Profile, 'kinds'>,
+  userOverrides: KindOverrides,
+  report: ReportOverrideMistake = refuse,
+): readonly ResourceDefinition[] {
+  const layers = [
+    ['profile', profile.kinds],
+    ['user', userOverrides],
+  ] as const;
+  let definitions: readonly ResourceDefinition[] = structuredClone(catalog);
+  for (const [layer, overrides] of layers) {
+    const kinds = definitions.map(({ kind }) => kind);
+    for (const kind of Object.keys(overrides)) {
+      if (!kinds.includes(kind as Kind)) report(layer, [kind], `unknown kind${didYouMean(kind, kinds)}`);
+    }
+    definitions = definitions.map((definition) => {
+      const override = overrides[definition.kind];
+      if (override === undefined) return definition;
+      return overridden(definition, override, (path, message) =>
+        report(layer, [definition.kind, ...path], message),
+      );
+    });
+  }
+  return definitions;
+}
+
+function refuse(layer: OverrideLayer, path: Path, message: string): never {
+  throw new TidemarkError('config_invalid', `${layer} overrides: ${pathText(path)}: ${message}`);
+}
+
+function didYouMean(word: string, candidates: Iterable<string>): string {
+  const near = suggest(word, candidates);
+  return near === undefined ? '' : `; did you mean ${near}?`;
+}
+
+type Report = (path: Path, message: string) => void;
+
+function overridden(
+  definition: ResourceDefinition,
+  override: KindOverride,
+  report: Report,
+): ResourceDefinition {
+  let fields = definition.fields;
+  let renamed: ResourceDefinition = definition;
+  for (const [name, change] of Object.entries(override.fields ?? {})) {
+    const was = change.was ?? name;
+    const current = fields.find((field) => field.name === was);
+    if (change.was !== undefined && current === undefined) {
+      const near = didYouMean(
+        was,
+        fields.map((field) => field.name),
+      );
+      report(['fields', name, 'was'], `${definition.kind} has no field ${JSON.stringify(was)}${near}`);
+      continue;
+    }
+    if (was !== name && fields.some((field) => field.name === name)) {
+      report(['fields', name], `${definition.kind} already has a field of this name`);
+      continue;
+    }
+    if (current === undefined && change.type === undefined) {
+      const near = didYouMean(
+        name,
+        fields.map((field) => field.name),
+      );
+      report(
+        ['fields', name],
+        `unknown field of ${definition.kind}${near === '' ? '; to add it, give its type' : near}`,
+      );
+      continue;
+    }
+    if (change.writable === true && !isWritableKind(definition)) {
+      report(
+        ['fields', name, 'writable'],
+        `${definition.kind} cannot be written: the interface offers no operation`,
+      );
+      continue;
+    }
+    const field = overriddenField(name, current, change);
+    fields =
+      current === undefined ? [...fields, field] : fields.map((each) => (each === current ? field : each));
+    if (was !== name) renamed = withRenamedPointers(renamed, was, name);
+  }
+  const { permission, listing } = override;
+  return {
+    ...renamed,
+    fields,
+    naturalKey: override.naturalKey ?? renamed.naturalKey,
+    nameFrom: override.nameFrom ?? renamed.nameFrom,
+    references: override.references ?? renamed.references,
+    permission: {
+      ...renamed.permission,
+      read: permission?.read ?? renamed.permission.read,
+      write: permission?.write ?? renamed.permission.write,
+    },
+    listing: {
+      listKeys: listing?.listKeys ?? renamed.listing.listKeys,
+      acceptsQuery: listing?.acceptsQuery ?? renamed.listing.acceptsQuery,
+      query: listing?.query ?? renamed.listing.query,
+      isCountTrusted: listing?.countTrusted ?? renamed.listing.isCountTrusted,
+      needsRetrieve: listing?.needsRetrieve ?? renamed.listing.needsRetrieve,
+    },
+  };
+}
+
+function isWritableKind(definition: ResourceDefinition): boolean {
+  return definition.operations.some(({ role }) => role === 'create' || role === 'update');
+}
+
+function overriddenField(
+  name: string,
+  current: FieldDefinition | undefined,
+  change: FieldOverride,
+): FieldDefinition {
+  const isWritable = change.writable ?? current?.isWritable ?? false;
+  return {
+    name,
+    type: change.type ?? current?.type ?? 'any',
+    isWritable,
+    isVolatile: change.volatile ?? current?.isVolatile ?? false,
+    isSecret: change.secret ?? current?.isSecret ?? false,
+    secretPointers: change.secretPointers ?? current?.secretPointers ?? [],
+    isUnordered: change.unordered ?? current?.isUnordered ?? false,
+    // As the catalog's own rows: what somebody can set matters more than what the service derives.
+    severity: change.severity ?? current?.severity ?? (isWritable ? 'medium' : 'low'),
+    values:
+      change.values === undefined
+        ? (current?.values ?? null)
+        : change.values === 'any'
+          ? null
+          : change.values,
+    description: change.description ?? current?.description ?? 'Named by the configuration.',
+  };
+}
+
+/** Pointers into the body follow a renamed field. */
+function withRenamedPointers(definition: ResourceDefinition, was: string, name: string): ResourceDefinition {
+  const follow = (pointer: string): string =>
+    pointer === `/${was}` || pointer.startsWith(`/${was}/`)
+      ? `/${name}${pointer.slice(was.length + 1)}`
+      : pointer;
+  return {
+    ...definition,
+    idPath: definition.idPath.map((part, index) => (index === 0 && part === was ? name : part)),
+    naturalKey: definition.naturalKey.map(follow),
+    nameFrom: definition.nameFrom.map(follow),
+    references: definition.references.map((reference) => ({
+      ...reference,
+      pointer: follow(reference.pointer),
+    })),
+  };
+}

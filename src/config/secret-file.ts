@@ -1,0 +1,36 @@
+/** Secrets from files, as containers mount them. */
+import { readFileSync, statSync } from 'node:fs';
+
+export type SecretFile = { readonly value: string; readonly isOpen: boolean } | { readonly mistake: string };
+
+// A key has some dozens of characters: a larger file is not one.
+const LARGEST_BYTES = 16_384;
+
+/**
+ * The trimmed content of a secret file; `isOpen` tells that every user of the machine can read it. What is wrong comes
+ * back as the end of a sentence that does not quote the content.
+ */
+export function readSecretFile(path: string): SecretFile {
+  try {
+    const facts = statSync(path);
+    if (facts.isDirectory()) return { mistake: `${path} is a directory: expected a file that holds the key` };
+    if (facts.size > LARGEST_BYTES) return { mistake: `${path} is too large to be a key` };
+    const value = readFileSync(path, 'utf8').trim();
+    if (value === '') return { mistake: `${path} is empty: expected the key in it` };
+    if (!/^[\x21-\x7e]+$/.test(value)) {
+      return { mistake: `${path}: expected one key of visible ASCII characters without spaces` };
+    }
+    return { value, isOpen: process.platform !== 'win32' && (facts.mode & 0o004) !== 0 };
+  } catch (error) {
+    return { mistake: `${path} ${unreadable(error)}` };
+  }
+}
+
+/** Why a file could not be read, as the end of a sentence. */
+export function unreadable(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  if (code === 'ENOENT' || code === 'ENOTDIR') return 'does not exist';
+  if (code === 'EACCES' || code === 'EPERM') return 'cannot be read: permission denied';
+  if (code === 'EISDIR') return 'is a directory: expected a file';
+  return `cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+}

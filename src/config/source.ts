@@ -1,0 +1,167 @@
+/** One source of the configuration, checked as a whole: key, profile, kinds, address. */
+import { resolve } from 'node:path';
+import { CATALOG } from '../catalog/catalog.ts';
+import { KINDS } from '../catalog/definition.ts';
+import { Secret } from '../core/secret.ts';
+import type { SourceConfig } from './config.ts';
+import type { Mistakes } from './mistakes.ts';
+import { place } from './mistakes.ts';
+import type { ParsedSource } from './options.ts';
+import { applyProfile } from './profile.ts';
+import { findProfile } from './profile-file.ts';
+import { readSecretFile } from './secret-file.ts';
+import { pathKey, valueAt } from './tree.ts';
+import type { Path, Tree } from './tree.ts';
+
+/** What every check needs: the tree, where to put what is wrong or unwise, and where relative paths start. */
+export interface Checking {
+  readonly tree: Tree;
+  readonly mistakes: Mistakes;
+  readonly warnings: string[];
+  /** Directory of the configuration file, or the current one. */
+  readonly fileDirectory: string;
+  readonly cwd: string;
+  /** False where the command needs no key: then a missing one is no mistake. */
+  readonly needsKeys: boolean;
+}
+
+/** Absolute path of a configured one: from a variable relative to the current directory, else to the file's. */
+export function absolutePath(checking: Checking, path: Path, configured: string): string {
+  const isFromVariable = checking.tree.variables.has(pathKey(path));
+  return resolve(isFromVariable ? checking.cwd : checking.fileDirectory, configured);
+}
+
+/** A secret given as text or by file; null where there is none or it is wrong (then a mistake or warning says so). */
+export function secretOf(
+  checking: Checking,
+  at: Path,
+  names: { readonly text: string; readonly file: string },
+  given: { readonly text: string | undefined; readonly file: string | undefined },
+  isFileRequired: boolean,
+): Secret | null {
+  const { tree, mistakes, warnings } = checking;
+  const textPath = [...at, names.text];
+  const filePath = [...at, names.file];
+  if (given.text !== undefined && given.file !== undefined) {
+    mistakes.add(tree, filePath, `expected ${names.text} or ${names.file}, got both`);
+    return null;
+  }
+  if (given.text !== undefined) {
+    if (!tree.templates.has(pathKey(textPath)) && !tree.variables.has(pathKey(textPath))) {
+      warnings.push(
+        `${place(tree, textPath)}written in clear; refer to a variable (\${NAME}) or use ${names.file}`,
+      );
+    }
+    return new Secret(given.text);
+  }
+  if (given.file === undefined) return null;
+  const path = absolutePath(checking, filePath, given.file);
+  const file = readSecretFile(path);
+  if ('mistake' in file) {
+    if (isFileRequired) mistakes.add(tree, filePath, file.mistake);
+    else warnings.push(`${place(tree, filePath)}${file.mistake}`);
+    return null;
+  }
+  if (file.isOpen) {
+    warnings.push(`${place(tree, filePath)}${path} can be read by every user of this machine; chmod 600 it`);
+  }
+  return new Secret(file.value);
+}
+
+/** The source at a position of the list; null when something that it cannot be without is missing or wrong. */
+export function checkSource(checking: Checking, parsed: ParsedSource, index: number): SourceConfig | null {
+  const { tree, mistakes, warnings, needsKeys } = checking;
+  const at: Path = ['sources', index];
+  const isWrong = (...keys: string[]): boolean => mistakes.covers(tree, [...at, ...keys]);
+
+  const file = needsKeys ? parsed.apiKeyFile : undefined;
+  const given = { text: parsed.apiKey, file };
+  const apiKey = secretOf(checking, at, { text: 'apiKey', file: 'apiKeyFile' }, given, true);
+  if (apiKey === null && needsKeys && !isWrong('apiKey') && !isWrong('apiKeyFile')) {
+    mistakes.add(
+      tree,
+      [...at, 'apiKey'],
+      'missing; give apiKey: ${VARIABLE} or apiKeyFile, or set TIDEMARK_API_KEY or TIDEMARK_API_KEY_FILE',
+    );
+  }
+
+  const { baseUrl } = parsed;
+  if (baseUrl === undefined && !isWrong('baseUrl')) {
+    mistakes.add(
+      tree,
+      [...at, 'baseUrl'],
+      'missing; expected the address of the service, or TIDEMARK_BASE_URL',
+    );
+  }
+  if (baseUrl?.protocol === 'http:' && !isLoopback(baseUrl.hostname)) {
+    const where = place(tree, [...at, 'baseUrl']);
+    warnings.push(
+      `${where}http:// sends the key unencrypted to ${baseUrl.hostname}; use https:// where it is offered`,
+    );
+  }
+
+  const kinds = checkKinds(checking, parsed, at);
+  const profilePath = [...at, 'profile'];
+  const directory = tree.variables.has(pathKey(profilePath)) ? checking.cwd : checking.fileDirectory;
+  const found = findProfile(parsed.profile, directory, mistakes);
+  if ('mistake' in found) {
+    mistakes.add(tree, profilePath, found.mistake);
+    return null;
+  }
+  const definitions = applyProfile(CATALOG, found.profile, parsed.definitions, (layer, path, message) => {
+    if (layer === 'user') mistakes.add(tree, [...at, 'definitions', ...path], message);
+    else mistakes.add(found.tree, ['kinds', ...path], message);
+  });
+  if (baseUrl === undefined) return null;
+  return {
+    name: parsed.name,
+    baseUrl,
+    // Commands that need no key never send one.
+    apiKey: apiKey ?? new Secret(''),
+    profile: parsed.profile,
+    organizations: parsed.organizations,
+    projects: parsed.projects,
+    kinds,
+    rate: {
+      perMinute: chosen(tree, at, 'perMinute', parsed.rate.perMinute, found.profile.rate.perMinute),
+      perHour: chosen(tree, at, 'perHour', parsed.rate.perHour, found.profile.rate.perHour),
+      concurrency: chosen(tree, at, 'concurrency', parsed.rate.concurrency, found.profile.rate.concurrency),
+    },
+    pageSize: parsed.pageSize,
+    retry: parsed.retry,
+    recordings: {
+      sharingPerRun: parsed.recordings.sharingPerRun,
+      fullSweepEveryMs: parsed.recordings.fullSweepEvery,
+    },
+    removals: {
+      maxRecords: parsed.removals.maxRecords,
+      maxShare: parsed.removals.maxShare,
+      confirmAfterMs: parsed.removals.confirmAfter,
+    },
+    definitions,
+  };
+}
+
+/** The user's rate where one was given, else the profile's, else the table's default. */
+function chosen(tree: Tree, at: Path, key: string, parsed: number, ofProfile: number | undefined): number {
+  return valueAt(tree.root, [...at, 'rate', key]) === undefined ? (ofProfile ?? parsed) : parsed;
+}
+
+function checkKinds(checking: Checking, parsed: ParsedSource, at: Path): SourceConfig['kinds'] {
+  const { tree, mistakes } = checking;
+  const { include, exclude } = parsed.kinds;
+  if (include !== undefined && exclude !== undefined) {
+    mistakes.add(tree, [...at, 'kinds', 'exclude'], 'expected include or exclude, got both');
+  } else if (include?.length === 0 || KINDS.every((kind) => exclude?.includes(kind))) {
+    mistakes.add(tree, [...at, 'kinds'], 'leaves no kind to mirror');
+  }
+  return { include: include ?? null, exclude: exclude ?? [] };
+}
+
+/** True for a host name or address that stays on this machine. */
+export function isLoopback(host: string): boolean {
+  const name = host.replace(/^\[|\]$/g, '').toLowerCase();
+  return (
+    name === 'localhost' || name.endsWith('.localhost') || name === '::1' || /^127(\.\d{1,3}){3}$/.test(name)
+  );
+}

@@ -1,0 +1,220 @@
+/** The types that an option can have: the parser of each, how it reads in an error, and how it is read from text. */
+import { z } from 'zod';
+import { cronMistake } from './cron-shape.ts';
+import { parseDuration } from './duration.ts';
+
+export interface ValueType<T> {
+  /** Takes what YAML gave, returns the effective value. A custom issue's message is shown as it is. */
+  readonly schema: z.ZodType<T>;
+  /** After "expected", e.g. `a whole number from 0 to 10`. */
+  readonly expected: string;
+  /** After "expected" for one element, where the value is a list. */
+  readonly expectedItem: string | null;
+  /** Short name for the reference table. */
+  readonly title: string;
+  /** Reads text from an environment variable; what is no such value stays text, for the schema to refuse. */
+  readonly fromText: (text: string) => unknown;
+}
+
+function type<T>(
+  title: string,
+  expected: string,
+  schema: z.ZodType<T>,
+  fromText: (text: string) => unknown = (text) => text,
+  expectedItem: string | null = null,
+): ValueType<T> {
+  return { schema, expected, expectedItem, title, fromText };
+}
+
+function numberFrom(text: string): unknown {
+  return /^-?\d+(\.\d+)?$/.test(text) ? Number(text) : text;
+}
+
+function listFrom(text: string): string[] {
+  return text.split(',').map((item) => item.trim());
+}
+
+function jsonFrom(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    // Not JSON: the schema refuses the text and says what it expected.
+    return text;
+  }
+}
+
+/** Any text but an empty one. */
+export const text: ValueType<string> = type('text', 'a text', z.string().min(1));
+
+/** A path of this machine. */
+export const path: ValueType<string> = type(
+  'path',
+  'a path',
+  z.string().refine((value) => value.trim() !== '' && !value.includes('\0')),
+);
+
+/** An API key or token: sent in a header, so visible ASCII without spaces. */
+export const secret: ValueType<string> = type(
+  'text',
+  'a key of visible ASCII characters without spaces (the key alone, without "Bearer")',
+  z
+    .string()
+    .trim()
+    .regex(/^[\x21-\x7e]+$/),
+);
+
+export const flag: ValueType<boolean> = type('true or false', 'true or false', z.boolean(), (value) =>
+  value === 'true' ? true : value === 'false' ? false : value,
+);
+
+/** A whole number within bounds, both included. */
+export function wholeNumber(min: number, max: number): ValueType<number> {
+  const expected = `a whole number from ${min} to ${max}`;
+  return type('whole number', expected, z.int().min(min).max(max), numberFrom);
+}
+
+/** A whole number within bounds, or the word `all`. */
+export function wholeNumberOrAll(min: number, max: number): ValueType<number | 'all'> {
+  const schema = z.union([z.literal('all'), z.int().min(min).max(max)]);
+  return type('whole number or `all`', `"all" or a whole number from ${min} to ${max}`, schema, numberFrom);
+}
+
+/** A part of a whole. */
+export const share: ValueType<number> = type(
+  'number',
+  'a number from 0 to 1',
+  z.number().min(0).max(1),
+  numberFrom,
+);
+
+export function choice<const T extends string>(values: readonly T[]): ValueType<T> {
+  return type('word', `one of ${values.join(', ')}`, z.enum(values));
+}
+
+/** A list of words out of a closed set; doubles are dropped. */
+export function choices<const T extends string>(values: readonly T[], one: string): ValueType<readonly T[]> {
+  const schema = z.array(z.enum(values)).transform((list) => [...new Set(list)]);
+  return type(`list of ${one}s`, `a list of ${one}s`, schema, listFrom, `a ${one}`);
+}
+
+export const texts: ValueType<readonly string[]> = type(
+  'list of texts',
+  'a list of texts',
+  z.array(z.string().min(1)),
+  listFrom,
+  'a text',
+);
+
+/** The word `all`, or ids; YAML reads an id of digits as a number, which is taken as its text. */
+export const idsOrAll: ValueType<'all' | readonly string[]> = type(
+  '`all` or a list of ids',
+  '"all" or a list of ids (quote ids of more than 15 digits)',
+  z.union([z.literal('all'), z.array(z.union([z.string().min(1), z.int().transform(String)])).min(1)]),
+  (value) => (value.trim() === 'all' ? 'all' : listFrom(value)),
+  'an id',
+);
+
+/** RFC 6901 pointers; `*` stands for every element. */
+export const pointers: ValueType<readonly string[]> = type(
+  'list of pointers',
+  'a list of JSON pointers such as /config/token',
+  z.array(z.string().regex(/^\/./)),
+  listFrom,
+  'a JSON pointer such as /config/token',
+);
+
+export const textByName: ValueType<Readonly<Record<string, string>>> = type(
+  'mapping of texts',
+  'a mapping of names to texts (quote numbers)',
+  z.record(z.string(), z.string()),
+  jsonFrom,
+);
+
+/** In milliseconds. */
+export const duration: ValueType<number> = type(
+  'duration',
+  'a duration such as 10s, 5m, 1h or 7d',
+  z
+    .string()
+    .refine((value) => parseDuration(value) !== undefined)
+    .transform((value) => parseDuration(value) ?? 0),
+);
+
+export const cron: ValueType<string> = type(
+  'cron',
+  'a cron expression of 5 fields, or 6 with seconds first',
+  z.string().transform((value, context) => {
+    const mistake = cronMistake(value);
+    if (mistake !== undefined)
+      context.addIssue({ code: 'custom', message: mistake, params: { isTold: true } });
+    return value.trim().split(/\s+/).join(' ');
+  }),
+);
+
+export const zone: ValueType<string> = type(
+  'time zone',
+  'a time zone such as UTC or Europe/Berlin',
+  z.string().refine(isTimeZone),
+);
+
+function isTimeZone(value: string): boolean {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: value });
+    return true;
+  } catch {
+    // RangeError: not a zone that this Node knows.
+    return false;
+  }
+}
+
+export const sourceName: ValueType<string> = type(
+  'name',
+  'a name of lower-case letters, digits, - and _',
+  z.string().regex(/^[a-z0-9][a-z0-9_-]{0,62}$/),
+);
+
+/** Host and port; an IPv6 address in brackets. */
+export const listenAddress: ValueType<{ readonly host: string; readonly port: number }> = type(
+  'host:port',
+  'host:port, e.g. 127.0.0.1:8787 or [::1]:8787',
+  z
+    .string()
+    .regex(/^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}$/)
+    .refine((value) => Number(value.slice(value.lastIndexOf(':') + 1)) <= 65_535)
+    .transform((value) => {
+      const colon = value.lastIndexOf(':');
+      return { host: value.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(value.slice(colon + 1)) };
+    }),
+);
+
+/** The service's address: http or https, no credentials, no query, no fragment; a path prefix is fine. */
+export const baseUrl: ValueType<URL> = type(
+  'URL',
+  'an http:// or https:// URL',
+  z.string().transform((value, context) => {
+    const url = URL.parse(value.trim());
+    const mistake = url === null ? null : baseUrlMistake(url);
+    if (url !== null && mistake === undefined) return url;
+    context.addIssue({
+      code: 'custom',
+      message: mistake ?? '',
+      params: { isTold: mistake !== null },
+    });
+    return z.NEVER;
+  }),
+);
+
+/** What is wrong with a base URL, null for what the type's expectation says best. */
+function baseUrlMistake(url: URL): string | null | undefined {
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return null;
+  if (url.username !== '' || url.password !== '') {
+    return 'expected a URL without credentials: the key belongs in apiKey';
+  }
+  if (url.search !== '' || url.hash !== '') return 'expected a URL without a query or a fragment';
+  return undefined;
+}
+
+/** A type that no other one here describes. */
+export function structured<T>(title: string, expected: string, schema: z.ZodType<T>): ValueType<T> {
+  return type(title, expected, schema, jsonFrom);
+}

@@ -1,0 +1,54 @@
+/** "Did you mean": the candidate nearest to a mistyped word. */
+
+/**
+ * The candidate that `word` was probably meant to be, or undefined when none is near. Case does not count; at most a
+ * third of the letters, and never more than three, may differ. Of equally near ones the first wins.
+ */
+export function suggest(word: string, candidates: Iterable<string>): string | undefined {
+  const wanted = word.toLowerCase();
+  // Longer than any name of ours: comparing it would cost time and suggest nothing.
+  if (wanted === '' || wanted.length > 100) return undefined;
+  let best: string | undefined;
+  let bestDistance = Math.min(3, Math.max(1, Math.floor(wanted.length / 3))) + 1;
+  for (const candidate of candidates) {
+    if (Math.abs(candidate.length - wanted.length) >= bestDistance) continue;
+    const distance = editDistance(wanted, candidate.toLowerCase());
+    // A candidate of which every letter differs resembles nothing.
+    if (distance < bestDistance && distance < candidate.length) {
+      best = candidate;
+      bestDistance = distance;
+    }
+  }
+  return best;
+}
+
+/**
+ * Damerau–Levenshtein distance in its restricted form (optimal string alignment): insertions, deletions,
+ * substitutions and swaps of neighbours each count one.
+ */
+export function editDistance(a: string, b: string): number {
+  let beforePrevious: number[] = [];
+  let previous = Array.from({ length: b.length + 1 }, (_unused, j) => j);
+  for (let i = 1; i <= a.length; i += 1) {
+    const current = [i];
+    for (let j = 1; j <= b.length; j += 1) {
+      const cost = a[i - 1] === b[j - 1] ? 0 : 1;
+      let least = Math.min(
+        at(previous, j) + 1, // deletion
+        at(current, j - 1) + 1, // insertion
+        at(previous, j - 1) + cost, // substitution
+      );
+      if (i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]) {
+        least = Math.min(least, at(beforePrevious, j - 2) + 1);
+      }
+      current.push(least);
+    }
+    beforePrevious = previous;
+    previous = current;
+  }
+  return at(previous, b.length);
+}
+
+function at(row: readonly number[], index: number): number {
+  return row[index] ?? Infinity;
+}

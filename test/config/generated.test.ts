@@ -1,0 +1,111 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { loadConfig } from '../../src/config/load.ts';
+import { configJsonSchema } from '../../src/config/json-schema.ts';
+import type { Option } from '../../src/config/option.ts';
+import { withDefaults } from '../../src/config/option.ts';
+import { OPTIONS } from '../../src/config/options.ts';
+import { shippedProfile } from '../../src/config/profile-file.ts';
+import { configReference } from '../../src/config/reference.ts';
+import { rowsOf } from '../../src/config/rows.ts';
+import { defaultFile, exampleFile } from '../../src/config/sample.ts';
+import { packageFile } from '../../src/core/package-root.ts';
+
+const read = (...path: string[]): string => readFileSync(packageFile(...path), 'utf8');
+const rows = rowsOf(OPTIONS);
+const options = rows.flatMap(({ node, text }) =>
+  node.node === 'option' ? [[text, node] as [string, Option<unknown>]] : [],
+);
+
+describe('the options table', () => {
+  it.each(options)('%s: its default and its example are values of its type', (_text, option) => {
+    const isReference = typeof option.example === 'string' && option.example.startsWith('${');
+    if (!isReference) expect(option.value.schema.safeParse(option.example).success).toBe(true);
+    if (option.default !== undefined)
+      expect(option.value.schema.safeParse(option.default).success).toBe(true);
+    expect(option.description).toMatch(/^[A-Z].*\.$/);
+  });
+
+  it('has the rates of the default profile', () => {
+    expect(withDefaults(OPTIONS, { sources: [{}] })).toMatchObject({
+      sources: [{ rate: shippedProfile('svc').rate }],
+    });
+  });
+});
+
+describe('files written from the table are up to date', () => {
+  it.each([
+    ['docs/configuration.md', configReference],
+    ['config/example.yaml', exampleFile],
+    ['config/default.yaml', defaultFile],
+  ])('%s', async (path, write) => {
+    const file = packageFile(...path.split('/'));
+    expect(existsSync(file)).toBe(true);
+    // `npx vitest run test/config/generated.test.ts -u` writes them anew.
+    await expect(write()).toMatchFileSnapshot(file);
+  });
+});
+
+describe('config/example.yaml', () => {
+  it('loads without a warning', () => {
+    const file = packageFile('config', 'example.yaml');
+    const config = loadConfig({ file, env: { SVC_API_KEY: 'k' }, cwd: '/' });
+    expect(config.sources.map(({ name }) => name)).toEqual(['production']);
+    expect(config.warnings).toEqual([]);
+  });
+
+  it.each(rows.map(({ text, keys }) => [text, keys] as const))('shows %s', (_text, keys) => {
+    const uncommented = read('config', 'example.yaml').replaceAll(
+      /^(\s*)# (apiKeyFile|include|token|tokenFile): /gm,
+      '$1$2: ',
+    );
+    let value: unknown = parse(uncommented);
+    for (const key of keys) value = (value as Record<string, unknown>)[key === '[]' ? '0' : key];
+    expect(value).toBeDefined();
+  });
+});
+
+it('config/default.yaml holds every default and changes nothing', () => {
+  const filled = withDefaults(OPTIONS, { sources: [{}] });
+  expect(withDefaults(OPTIONS, parse(read('config', 'default.yaml')))).toEqual(filled);
+  for (const [text, option] of options) {
+    if (option.default === undefined) continue;
+    let value: unknown = parse(read('config', 'default.yaml'));
+    for (const key of text.replaceAll('[]', '.0').split('.')) value = (value as Record<string, unknown>)[key];
+    expect(value, text).toEqual(option.default);
+  }
+});
+
+it('the reference names every option, its variable and its default', () => {
+  const lines = configReference().split('\n');
+  for (const { text, variable } of rows) {
+    expect(
+      lines.filter((line) => line.startsWith(`| \`${text}\` |`) && line.includes(`\`${variable}\``)),
+    ).toHaveLength(1);
+  }
+});
+
+describe('the JSON Schema', () => {
+  type Schema = {
+    properties?: Record<string, Schema>;
+    items?: Schema;
+    description?: string;
+    additionalProperties?: unknown;
+  };
+  const schema = configJsonSchema() as Schema & { $schema: string };
+
+  it('is of draft 2020-12 and survives as JSON', () => {
+    expect(schema.$schema).toBe('https://json-schema.org/draft/2020-12/schema');
+    expect(JSON.parse(JSON.stringify(schema))).toEqual(schema);
+  });
+
+  it.each(rows.map(({ text, keys }) => [text, keys] as const))('describes %s', (_text, keys) => {
+    let at: Schema | undefined = schema;
+    for (const key of keys) {
+      if (key !== '[]') expect(at?.additionalProperties).toBe(false);
+      at = key === '[]' ? at?.items : at?.properties?.[key];
+    }
+    expect(at?.description).toBeTruthy();
+  });
+});

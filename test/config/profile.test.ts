@@ -1,0 +1,266 @@
+import { describe, expect, it } from 'vitest';
+import { CATALOG } from '../../src/catalog/catalog.ts';
+import type { FieldDefinition, Kind, ResourceDefinition } from '../../src/catalog/definition.ts';
+import { applyProfile } from '../../src/config/profile.ts';
+import { profileNames, shippedProfile } from '../../src/config/profile-file.ts';
+import { KEY, oneSource, workspace } from './workspace.ts';
+
+const { write, yaml, refused } = workspace();
+
+function rowOf(definitions: readonly ResourceDefinition[], kind: Kind): ResourceDefinition {
+  return definitions.find((row) => row.kind === kind)!;
+}
+function fieldOf(
+  definitions: readonly ResourceDefinition[],
+  kind: Kind,
+  name: string,
+): FieldDefinition | undefined {
+  return rowOf(definitions, kind).fields.find((field) => field.name === name);
+}
+const plain = { kinds: {} };
+
+describe('applyProfile', () => {
+  it('with nothing to say gives the catalog, as copies', () => {
+    const definitions = applyProfile(CATALOG, plain, {});
+    expect(definitions).toEqual(CATALOG);
+    expect(definitions[0]).not.toBe(CATALOG[0]);
+  });
+
+  it('changes what is named and nothing else, and leaves the catalog alone', () => {
+    const before = structuredClone(CATALOG);
+    const definitions = applyProfile(
+      CATALOG,
+      {
+        kinds: {
+          roles: { listing: { acceptsQuery: false }, fields: { name: { type: 'string', writable: true } } },
+        },
+      },
+      {},
+    );
+    const roles = rowOf(definitions, 'roles');
+    expect(roles.listing).toEqual({ ...rowOf(CATALOG, 'roles').listing, acceptsQuery: false });
+    expect(roles.fields).toEqual([
+      {
+        name: 'name',
+        type: 'string',
+        isWritable: true,
+        isVolatile: false,
+        isSecret: false,
+        secretPointers: [],
+        isUnordered: false,
+        severity: 'medium',
+        values: null,
+        description: 'Named by the configuration.',
+      },
+    ]);
+    expect(definitions.filter(({ kind }) => kind !== 'roles')).toEqual(
+      CATALOG.filter(({ kind }) => kind !== 'roles'),
+    );
+    expect(CATALOG).toEqual(before);
+  });
+
+  it('lets the user go before the profile, field by field', () => {
+    const definitions = applyProfile(
+      CATALOG,
+      {
+        kinds: {
+          members: { permission: { read: 'a:read' }, fields: { level: { severity: 'low', volatile: true } } },
+        },
+      },
+      { members: { permission: { write: 'b:write' }, fields: { level: { severity: 'high' } } } },
+    );
+    expect(rowOf(definitions, 'members').permission).toEqual({
+      read: 'a:read',
+      write: 'b:write',
+      isDocumented: true,
+    });
+    expect(fieldOf(definitions, 'members', 'level')).toMatchObject({
+      severity: 'high',
+      isVolatile: true,
+      isWritable: true,
+    });
+  });
+
+  it('renames in place, and pointers follow', () => {
+    const definitions = applyProfile(
+      CATALOG,
+      { kinds: { projects: { fields: { name: { type: 'string' } } } } },
+      {
+        projects: { fields: { title: { was: 'name', writable: true } } },
+        members: { fields: { person: { was: 'user' } } },
+      },
+    );
+    expect(fieldOf(definitions, 'projects', 'name')).toBeUndefined();
+    expect(fieldOf(definitions, 'projects', 'title')).toMatchObject({ type: 'string', isWritable: true });
+    expect(rowOf(definitions, 'projects')).toMatchObject({ naturalKey: ['/title'], nameFrom: ['/title'] });
+    expect(rowOf(definitions, 'members')).toMatchObject({
+      idPath: ['person', 'uuid'],
+      naturalKey: ['/person/email'],
+    });
+    const order = rowOf(definitions, 'members').fields.map(({ name }) => name);
+    expect(order).toEqual(
+      rowOf(CATALOG, 'members').fields.map(({ name }) => (name === 'user' ? 'person' : name)),
+    );
+  });
+
+  it.each([
+    ['kind', { rolez: {} }, 'user overrides: rolez: unknown kind; did you mean roles?'],
+    [
+      'field',
+      { invites: { fields: { mesage: { volatile: true } } } },
+      'invites.fields.mesage: unknown field of invites; did you mean message?',
+    ],
+    [
+      'field of a kind without fields',
+      { roles: { fields: { name: { writable: true } } } },
+      'unknown field of roles; to add it, give its type',
+    ],
+    [
+      'former name',
+      { invites: { fields: { text: { was: 'mesage' } } } },
+      'invites has no field "mesage"; did you mean message?',
+    ],
+    [
+      'name that is taken',
+      { invites: { fields: { level: { was: 'message' } } } },
+      'already has a field of this name',
+    ],
+    [
+      'write to recordings',
+      { session_recordings: { fields: { viewed: { writable: true } } } },
+      'session_recordings cannot be written',
+    ],
+  ])('refuses an unknown or impossible %s', (_name, overrides, message) => {
+    expect(() => applyProfile(CATALOG, plain, overrides)).toThrow(message);
+  });
+});
+
+describe('the profiles that ship', () => {
+  it('are svc and posthog, and both fit the catalog', () => {
+    expect(profileNames()).toEqual(['posthog', 'svc']);
+    for (const name of profileNames())
+      expect(() => applyProfile(CATALOG, shippedProfile(name), {})).not.toThrow();
+  });
+
+  it('svc is the interface as documented', () => {
+    const svc = shippedProfile('svc');
+    expect(applyProfile(CATALOG, svc, {})).toEqual(CATALOG);
+    expect(svc.rate).toEqual({ perMinute: 480, perHour: 4800, concurrency: 4 });
+  });
+
+  describe('posthog', () => {
+    const posthog = applyProfile(CATALOG, shippedProfile('posthog'), {});
+
+    it('uses the wire names', () => {
+      const names = posthog.flatMap(({ kind, fields }) => fields.map(({ name }) => `${kind}.${name}`));
+      expect(names.filter((name) => name.includes('svc'))).toEqual([]);
+      expect(fieldOf(posthog, 'batch_exports', 'hogql_query')).toMatchObject({
+        isWritable: true,
+        severity: 'high',
+      });
+      for (const { kind } of CATALOG.filter(({ family }) => family === 'components')) {
+        expect(fieldOf(posthog, kind, 'hog_function_migration_available')?.type).toBe('boolean');
+      }
+    });
+
+    it('knows the list shapes', () => {
+      expect(rowOf(posthog, 'roles').listing.acceptsQuery).toBe(false);
+      expect(rowOf(posthog, 'role_memberships').listing.acceptsQuery).toBe(true);
+      expect(rowOf(posthog, 'projects').listing.needsRetrieve).toBe(true);
+      expect(rowOf(posthog, 'session_recordings').listing).toMatchObject({
+        isCountTrusted: false,
+        query: { date_from: '-5y' },
+      });
+      expect(rowOf(posthog, 'proxy_records').listing.listKeys).toContain('results');
+    });
+
+    it.each([
+      ['roles', ['name']],
+      ['role_memberships', ['user_uuid']],
+      ['proxy_records', ['domain']],
+      ['members', ['level']],
+      ['session_recordings', []],
+    ] as const)('%s: writable are %j', (kind, names) => {
+      expect(
+        rowOf(posthog, kind)
+          .fields.filter(({ isWritable }) => isWritable)
+          .map(({ name }) => name),
+      ).toEqual(names);
+    });
+
+    it('makes the settings of projects and the fields of all component families writable', () => {
+      const projects = rowOf(posthog, 'projects')
+        .fields.filter(({ isWritable }) => isWritable)
+        .map(({ name }) => name);
+      expect(projects.length).toBeGreaterThan(44);
+      expect(projects).toEqual(expect.arrayContaining(['name', 'timezone', 'session_recording_opt_in']));
+      expect(projects).not.toEqual(expect.arrayContaining(['api_token']));
+      const writable = (kind: Kind): string[] =>
+        rowOf(posthog, kind)
+          .fields.filter(({ isWritable, isVolatile }) => isWritable && !isVolatile)
+          .map(({ name }) => name);
+      for (const kind of ['pipeline_import_apps', 'pipeline_transformations', 'plugins'] as const) {
+        expect(writable(kind)).toEqual(writable('pipeline_destinations'));
+      }
+    });
+
+    it('marks what moves by itself and what is secret', () => {
+      const flagged = (flag: 'isVolatile' | 'isSecret', kind: Kind): string[] =>
+        rowOf(posthog, kind)
+          .fields.filter((field) => field[flag])
+          .map(({ name }) => name);
+      expect(flagged('isVolatile', 'projects')).toEqual(
+        expect.arrayContaining(['live_events_token', 'updated_at']),
+      );
+      expect(flagged('isVolatile', 'roles')).toEqual(['members']);
+      expect(flagged('isVolatile', 'proxy_records').toSorted()).toEqual(['message', 'status', 'updated_at']);
+      expect(flagged('isSecret', 'projects').toSorted()).toEqual([
+        'live_events_token',
+        'secret_api_token',
+        'secret_api_token_backup',
+        'slack_incoming_webhook',
+      ]);
+      expect(flagged('isSecret', 'invites')).toEqual(['id']);
+      expect(fieldOf(posthog, 'batch_exports', 'destination')?.secretPointers).toContain('/config/password');
+    });
+  });
+});
+
+describe('in a configuration', () => {
+  it('a profile of your own is read beside the file; its rate holds unless the user gives one', () => {
+    write(
+      'mine.yaml',
+      'rate: { perMinute: 9, perHour: 99 }\nkinds:\n  invites:\n    fields: { message: { secret: true } }\n',
+    );
+    const source = yaml(oneSource('profile: ./mine.yaml', 'rate: { perHour: 50 }'), KEY).sources[0]!;
+    expect(source.rate).toEqual({ perMinute: 9, perHour: 50, concurrency: 4 });
+    expect(fieldOf(source.definitions, 'invites', 'message')?.isSecret).toBe(true);
+  });
+
+  it('mistakes in it are told with its own lines, beside those of the configuration', () => {
+    write(
+      'bad.yaml',
+      'rate: { perMinute: -1 }\nkinds:\n  invites:\n    fields:\n      mesage: { secret: yes }\n  rolez: {}\n',
+    );
+    const error = refused(
+      oneSource(
+        'profile: bad.yaml',
+        'pageSize: x',
+        'definitions: { plugins: { fields: { nam: { volatile: true } } } }',
+      ),
+      KEY,
+    );
+    const lines = error.message.split('\n');
+    expect(lines).toHaveLength(7);
+    expect(lines).toEqual(
+      expect.arrayContaining([
+        'bad.yaml:1: rate.perMinute: expected a whole number from 0 to 1000000, got -1',
+        'bad.yaml:5: kinds.invites.fields.mesage.secret: expected true or false, got "yes"',
+        'bad.yaml:5: kinds.invites.fields.mesage: unknown field of invites; did you mean message?',
+        'bad.yaml:6: kinds.rolez: unknown kind; did you mean roles?',
+        'tidemark.yaml:5: sources[0].pageSize: expected a whole number from 1 to 10000, got "x"',
+        'tidemark.yaml:6: sources[0].definitions.plugins.fields.nam: unknown field of plugins; did you mean name?',
+      ]),
+    );
+  });
+});

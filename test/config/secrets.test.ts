@@ -1,0 +1,102 @@
+import { chmodSync, mkdirSync } from 'node:fs';
+import { inspect } from 'node:util';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { thrownBy, workspace } from './workspace.ts';
+
+const { directory, write, load, yaml, refused } = workspace();
+const BASE = { TIDEMARK_BASE_URL: 'https://svc.example.com' } as const;
+const withFile = (name: string): string =>
+  `sources:\n  - baseUrl: https://svc.example.com\n    apiKeyFile: ${name}\n`;
+
+describe('a key file', () => {
+  it('is read and trimmed, relative to the configuration or the current directory', () => {
+    write('key', '  phx_file\r\n\n');
+    expect(yaml(withFile('./key')).sources[0]!.apiKey.reveal()).toBe('phx_file');
+    expect(load({ ...BASE, TIDEMARK_API_KEY_FILE: 'key' }).sources[0]!.apiKey.reveal()).toBe('phx_file');
+    expect(yaml(withFile('./key')).warnings).toEqual([]);
+  });
+
+  it('may be named by a variable', () => {
+    write('key', 'phx_file');
+    const config = yaml(withFile('${CREDENTIALS}/key'), { CREDENTIALS: directory });
+    expect(config.sources[0]!.apiKey.reveal()).toBe('phx_file');
+  });
+
+  it('that everybody can read gives a warning', () => {
+    const path = write('open-key', 'phx_file');
+    chmodSync(path, 0o644);
+    expect(yaml(withFile('open-key')).warnings).toEqual([
+      `tidemark.yaml:3: sources[0].apiKeyFile: ${path} can be read by every user of this machine; chmod 600 it`,
+    ]);
+  });
+
+  it.each([
+    ['missing', undefined, 'does not exist'],
+    ['empty', '', 'is empty'],
+    ['blank', ' \n\n', 'is empty'],
+    ['of two lines', 'phx_leak\nphx_leak\n', 'expected one key'],
+    ['binary', '\u0000phx_leak\u0001', 'expected one key'],
+    ['huge', 'k'.repeat(20_000), 'too large'],
+  ])('that is %s is a mistake', (name, content, message) => {
+    if (content !== undefined) write(name, content);
+    const error = refused(withFile(name));
+    expect(error.code).toBe('config_invalid');
+    expect(error.message).toContain(`tidemark.yaml:3: sources[0].apiKeyFile: ${join(directory, name)}`);
+    expect(error.message).toContain(message);
+    expect(error.message).not.toContain('phx_leak');
+    expect(error.message.split('\n')).toHaveLength(1);
+  });
+
+  it('that is a directory is a mistake', () => {
+    mkdirSync(join(directory, 'keys'), { recursive: true });
+    expect(refused(withFile('keys')).message).toContain('is a directory');
+  });
+
+  it('beside a key is a mistake, unless the environment chose', () => {
+    write('key', 'phx_file');
+    const both = `${withFile('key')}    apiKey: \${KEY}\n`;
+    expect(refused(both, { KEY: 'k' }).message).toContain('expected apiKey or apiKeyFile, got both');
+    expect(yaml(withFile('nowhere'), { TIDEMARK_API_KEY: 'phx_env' }).sources[0]!.apiKey.reveal()).toBe(
+      'phx_env',
+    );
+    expect(yaml(both, { KEY: 'k', TIDEMARK_API_KEY_FILE: 'key' }).sources[0]!.apiKey.reveal()).toBe(
+      'phx_file',
+    );
+    write('tidemark.yaml', '');
+    const twice = thrownBy(() => load({ ...BASE, TIDEMARK_API_KEY: 'k', TIDEMARK_API_KEY_FILE: 'key' }));
+    expect(twice.message).toBe('TIDEMARK_API_KEY_FILE: expected apiKey or apiKeyFile, got both');
+  });
+});
+
+describe('a token file', () => {
+  const text = 'http: { listen: "0.0.0.0:8787", tokenFile: ./token }\n';
+  const source = { ...BASE, TIDEMARK_API_KEY: 'k' };
+
+  it('is read like a key file', () => {
+    write('token', 'tok\n');
+    const { http, warnings } = yaml(text, source);
+    expect(http.token?.reveal()).toBe('tok');
+    expect(http.tokenFile).toBe(join(directory, 'token'));
+    expect(warnings).toEqual([]);
+  });
+
+  it('that cannot be read is a warning: only the daemon needs it', () => {
+    const config = yaml(text.replace('./token', './no-token'), source);
+    expect(config.http).toMatchObject({ token: null, tokenFile: join(directory, 'no-token') });
+    expect(config.warnings).toEqual([
+      `tidemark.yaml:1: http.tokenFile: ${join(directory, 'no-token')} does not exist`,
+    ]);
+  });
+});
+
+it('a configuration shows no secret, however it is printed', () => {
+  const config = load({ ...BASE, TIDEMARK_API_KEY: 'phx_leak', TIDEMARK_HTTP_TOKEN: 'tok_leak' });
+  const printed = [
+    inspect(config, { depth: 20, showHidden: true }),
+    JSON.stringify(config),
+    String(config.sources[0]!.apiKey),
+  ];
+  expect(printed.join()).not.toMatch(/phx_leak|tok_leak/);
+  expect(printed.join()).toContain('[secret]');
+});
