@@ -1,0 +1,56 @@
+/** One text per JSON value, whatever the order of its keys and the spelling of its numbers. */
+import { hash } from 'node:crypto';
+import type { JsonValue } from '../core/json.ts';
+import { isJsonObject, isRawNumber } from '../core/json.ts';
+import { canonicalNumber, numberText } from './decimal.ts';
+
+type Piece = { readonly text: string } | { readonly value: JsonValue };
+
+/**
+ * The value as JSON with sorted keys (by code units) and canonical numbers: equal texts mean equal values and the other
+ * way round. Works without recursion, so that deep nesting cannot exhaust the stack. Lone surrogates stay distinct
+ * (`JSON.stringify` escapes them).
+ */
+export function canonicalText(value: JsonValue): string {
+  let out = '';
+  const stack: Piece[] = [{ value }];
+  for (let piece = stack.pop(); piece !== undefined; piece = stack.pop()) {
+    if ('text' in piece) {
+      out += piece.text;
+    } else if (Array.isArray(piece.value)) {
+      const elements = piece.value;
+      out += '[';
+      stack.push({ text: ']' });
+      for (let i = elements.length - 1; i >= 0; i -= 1) {
+        const element = elements[i];
+        if (element !== undefined) stack.push({ value: element });
+        if (i > 0) stack.push({ text: ',' });
+      }
+    } else if (isJsonObject(piece.value)) {
+      const members = piece.value;
+      const keys = Object.keys(members).sort();
+      out += '{';
+      stack.push({ text: '}' });
+      for (let i = keys.length - 1; i >= 0; i -= 1) {
+        const key = keys[i] ?? '';
+        const member = members[key];
+        if (member !== undefined) stack.push({ value: member });
+        stack.push({ text: `${i > 0 ? ',' : ''}${JSON.stringify(key)}:` });
+      }
+    } else {
+      out += scalarText(piece.value);
+    }
+  }
+  return out;
+}
+
+function scalarText(value: JsonValue): string {
+  if (typeof value === 'number' || isRawNumber(value)) return canonicalNumber(numberText(value));
+  return JSON.stringify(value);
+}
+
+/** SHA-256 (hex) of a value's canonical text; an absent value has a digest of its own. */
+export function valueDigest(value: JsonValue | undefined): string {
+  // No JSON text begins like this, so absent equals no value, null included.
+  return hash('sha256', value === undefined ? '(absent)' : canonicalText(value), 'hex');
+}

@@ -1,0 +1,179 @@
+/** What differs between two states, as data: the JSON document `tidemark.diff/1` (design.md, JSON documents). */
+import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import { scopeKey } from '../catalog/catalog.ts';
+import type { ExitCode } from '../core/errors.ts';
+import { EXIT, TidemarkError } from '../core/errors.ts';
+import type { JsonValue } from '../core/json.ts';
+import { isJsonObject } from '../core/json.ts';
+import type { ComparisonMode, FieldChange } from './compare.ts';
+import { compareBodies, comparedMembers } from './compare.ts';
+import { escapeSegment } from './pointer.ts';
+import { recordName } from './name.ts';
+
+/** What differs for one record. */
+export interface RecordChange {
+  readonly kind: Kind;
+  /** Of the record in TO; in FROM where it was removed. */
+  readonly scope: Scope;
+  readonly id: string;
+  /** For people; the id where the record has no name. */
+  readonly name: string;
+  readonly change: 'added' | 'removed' | 'changed';
+  /** Added: every compared top-level field with `to`. Removed: with `from`. Changed: what differs; never empty. */
+  readonly fields: readonly FieldChange[];
+}
+
+/** One side of a diff, as the user named it and what it turned out to be. */
+export interface StateReference {
+  readonly ref: string;
+  /** The source that it is a state of; given when two sources are compared. */
+  readonly source?: string;
+  readonly run?: number;
+  /** ISO 8601. */
+  readonly at?: string;
+}
+
+/** A collection, or named records of it, that could not be compared, and why in one line. */
+export interface Skipped {
+  readonly kind: Kind;
+  /** Collections whose scope contains these values; empty: the whole kind. */
+  readonly scope: Scope;
+  readonly reason: string;
+  /** Display name of the records, where only these and not their collection are left out. */
+  readonly name?: string;
+}
+
+export interface DiffDocument {
+  readonly schema: 'tidemark.diff/1';
+  readonly from: StateReference;
+  readonly to: StateReference;
+  readonly compared: { readonly collections: number; readonly records: number };
+  readonly skipped: readonly Skipped[];
+  readonly changes: readonly RecordChange[];
+  readonly summary: {
+    readonly added: number;
+    readonly removed: number;
+    readonly changed: number;
+    readonly unchanged: number;
+  };
+}
+
+/** One record of a state with its body parsed. */
+export interface ParsedRecord {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+  readonly body: JsonValue;
+}
+
+/**
+ * The change that leads from one record to the other; null when they are equal. At least one side is given; kind, scope
+ * and id are those of `to` where it is given.
+ */
+export function compareRecords(
+  definition: ResourceDefinition,
+  from: ParsedRecord | undefined,
+  to: ParsedRecord | undefined,
+  mode: ComparisonMode,
+): RecordChange | null {
+  const record = to ?? from;
+  if (record === undefined) throw new Error('a change needs at least one record');
+  const head = {
+    kind: record.kind,
+    scope: record.scope,
+    id: record.id,
+    name: recordName(definition, record.body, record.id),
+  };
+  if (from === undefined) {
+    return { ...head, change: 'added', fields: wholeRecord(definition, record.body, mode, 'to') };
+  }
+  if (to === undefined) {
+    return { ...head, change: 'removed', fields: wholeRecord(definition, record.body, mode, 'from') };
+  }
+  const fields = compareBodies(definition, from.body, to.body, mode);
+  return fields.length === 0 ? null : { ...head, change: 'changed', fields };
+}
+
+function wholeRecord(
+  definition: ResourceDefinition,
+  body: JsonValue,
+  mode: ComparisonMode,
+  side: 'from' | 'to',
+): FieldChange[] {
+  const members: [string, JsonValue][] = isJsonObject(body)
+    ? comparedMembers(definition, body, mode).map(([name, value]) => [`/${escapeSegment(name)}`, value])
+    : [['', body]];
+  return members.map(([path, value]) => (side === 'to' ? { path, to: value } : { path, from: value }));
+}
+
+/** Collects a diff: what was compared, what differs, what could not be compared. */
+export class DiffBuilder {
+  readonly #from: StateReference;
+  readonly #to: StateReference;
+  readonly #collections = new Set<string>();
+  readonly #changes: RecordChange[] = [];
+  readonly #skipped: Skipped[] = [];
+  readonly #summary = { added: 0, removed: 0, changed: 0, unchanged: 0 };
+
+  constructor(from: StateReference, to: StateReference) {
+    this.#from = from;
+    this.#to = to;
+  }
+
+  /** Counts a collection as compared; the same one twice counts once. An empty collection is compared as well. */
+  collection(kind: Kind, scope: Scope): void {
+    this.#collections.add(`${kind} ${scopeKey(scope)}`);
+  }
+
+  /** Records that are equal on both sides. */
+  unchanged(count = 1): void {
+    this.#summary.unchanged += count;
+  }
+
+  change(change: RecordChange): void {
+    this.#changes.push(change);
+    this.#summary[change.change] += 1;
+  }
+
+  skip(skipped: Skipped): void {
+    this.#skipped.push(skipped);
+  }
+
+  /** The document; the builder may go on and be finished again. */
+  finish(): DiffDocument {
+    const { added, removed, changed, unchanged } = this.#summary;
+    return {
+      schema: 'tidemark.diff/1',
+      from: this.#from,
+      to: this.#to,
+      compared: { collections: this.#collections.size, records: added + removed + changed + unchanged },
+      skipped: [...this.#skipped],
+      changes: [...this.#changes],
+      summary: { added, removed, changed, unchanged },
+    };
+  }
+}
+
+/**
+ * Passes a diff on that compared something.
+ * @throws TidemarkError `not_found` when it compared nothing: that is never "no changes" (design.md, Never broken 10)
+ */
+export function requireCompared(document: DiffDocument): DiffDocument {
+  if (document.compared.collections > 0 || document.compared.records > 0) return document;
+  const reason = document.skipped[0]?.reason;
+  throw new TidemarkError(
+    'not_found',
+    `nothing was compared${reason === undefined ? '' : `: ${reason}`}${document.skipped.length > 1 ? ` (and ${document.skipped.length - 1} more)` : ''}`,
+    { hint: 'widen the filters, or run `tidemark doctor` to see what the key can read' },
+  );
+}
+
+/**
+ * The exit code of a diff (design.md, Commands): 1 nothing was compared, 3 something could not be, 2 differences, 0 none.
+ * 3 goes before 2: what could not be read may hide anything.
+ */
+export function diffExitCode(document: DiffDocument): ExitCode {
+  if (document.compared.collections === 0 && document.compared.records === 0) return EXIT.failed;
+  if (document.skipped.length > 0) return EXIT.partial;
+  return document.changes.length > 0 ? EXIT.differences : EXIT.done;
+}

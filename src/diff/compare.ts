@@ -1,0 +1,182 @@
+/**
+ * The one comparison: `diff`, `drift`, plan, apply and the sync's "did it change" all read it (design.md, Comparison).
+ */
+import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
+import { getOwn, isJsonObject } from '../core/json.ts';
+import { equalUnordered, pairElements } from './elements.ts';
+import { equalValues } from './equal.ts';
+import { escapeSegment } from './pointer.ts';
+
+export { equalValues } from './equal.ts';
+
+/** all: every field; default: every field but the volatile ones; managed: writable fields that are not volatile. */
+export type ComparisonMode = 'default' | 'managed' | 'all';
+
+/** What differs at one place. A missing side means that the value is absent there, which is neither null nor empty. */
+export interface FieldChange {
+  /** RFC 6901 pointer into TO; into FROM where TO has nothing there. Empty for a body that is no object. */
+  readonly path: string;
+  /**
+   * Where an operation on FROM has to go, given only when that is not `path`: an array element that both sides hold
+   * stands at another index in FROM. For something added, the place's parent in FROM and its index in TO.
+   */
+  readonly from_path?: string;
+  readonly from?: JsonValue;
+  readonly to?: JsonValue;
+}
+
+/** A place in both documents: the segments differ where a matched element stands at another index. */
+interface Place {
+  readonly parent: Place | null;
+  readonly fromSegment: string;
+  readonly toSegment: string;
+}
+
+interface Pending {
+  readonly place: Place;
+  readonly from: JsonValue | undefined;
+  readonly to: JsonValue | undefined;
+  readonly isUnordered: boolean;
+}
+
+/**
+ * What differs between two bodies of one record; empty when they are equal. Top-level members that the mode leaves out
+ * take no part; members that the catalog does not know are server-owned.
+ *
+ * The order is that of sorted member names, and within an array changes of elements, then removals from the last to the
+ * first, then additions from the first to the last: replayed in this order on FROM, the changes give TO.
+ */
+export function compareBodies(
+  definition: ResourceDefinition,
+  from: JsonValue,
+  to: JsonValue,
+  mode: ComparisonMode,
+): FieldChange[] {
+  const changes: FieldChange[] = [];
+  if (!isJsonObject(from) || !isJsonObject(to)) {
+    // A body that is no object has no fields, so none that is managed.
+    if (mode !== 'managed' && !equalValues(from, to)) changes.push({ path: '', from, to });
+    return changes;
+  }
+  const fields = new Map(definition.fields.map((field) => [field.name, field]));
+  for (const name of memberNames(from, to)) {
+    const field = fields.get(name);
+    if (!isCompared(field, mode)) continue;
+    compareFrom(changes, {
+      place: { parent: null, fromSegment: name, toSegment: name },
+      from: getOwn(from, name),
+      to: getOwn(to, name),
+      isUnordered: field?.isUnordered ?? false,
+    });
+  }
+  return changes;
+}
+
+/** The top-level members of a body that take part in a comparison, sorted by name. */
+export function comparedMembers(
+  definition: ResourceDefinition,
+  body: JsonObject,
+  mode: ComparisonMode,
+): [string, JsonValue][] {
+  const fields = new Map(definition.fields.map((field) => [field.name, field]));
+  return Object.keys(body)
+    .sort()
+    .filter((name) => isCompared(fields.get(name), mode))
+    .flatMap((name): [string, JsonValue][] => {
+      const value = getOwn(body, name);
+      return value === undefined ? [] : [[name, value]];
+    });
+}
+
+function isCompared(field: FieldDefinition | undefined, mode: ComparisonMode): boolean {
+  if (mode === 'all') return true;
+  if (field?.isVolatile === true) return false;
+  return mode === 'default' || field?.isWritable === true;
+}
+
+/** Walks one member with a stack of its own, last thing first, so that deep nesting costs no call stack. */
+function compareFrom(changes: FieldChange[], start: Pending): void {
+  const stack: Pending[] = [start];
+  for (let pending = stack.pop(); pending !== undefined; pending = stack.pop()) {
+    const { place, from, to, isUnordered } = pending;
+    if (from === to) continue;
+    if (from === undefined || to === undefined) {
+      changes.push(changeAt(place, from, to));
+    } else if (isJsonObject(from) && isJsonObject(to)) {
+      for (const name of memberNames(from, to).reverse()) {
+        const fromMember = getOwn(from, name);
+        const toMember = getOwn(to, name);
+        if (fromMember === toMember) continue;
+        stack.push({
+          place: { parent: place, fromSegment: name, toSegment: name },
+          from: fromMember,
+          to: toMember,
+          isUnordered: false,
+        });
+      }
+    } else if (Array.isArray(from) && Array.isArray(to)) {
+      const inner = compareArrays(place, from, to, isUnordered);
+      if (inner === 'differ') changes.push(changeAt(place, from, to));
+      else stack.push(...inner.reverse());
+    } else if (!equalValues(from, to)) {
+      changes.push(changeAt(place, from, to));
+    }
+  }
+}
+
+/** What to look at inside two arrays, or that they differ as a whole; nothing to look at when they are equal. */
+function compareArrays(
+  place: Place,
+  from: readonly JsonValue[],
+  to: readonly JsonValue[],
+  isUnordered: boolean,
+): Pending[] | 'differ' {
+  const pairing = pairElements(from, to);
+  // Order is content unless the catalog says otherwise: elements that swapped places are shown as the whole array.
+  if (pairing === null || (!pairing.isInOrder && !isUnordered)) {
+    const isEqual = isUnordered ? equalUnordered(from, to) : equalValues([...from], [...to]);
+    return isEqual ? [] : 'differ';
+  }
+  const element = (fromIndex: number | undefined, toIndex: number | undefined): Pending => ({
+    place: {
+      parent: place,
+      fromSegment: String(fromIndex ?? toIndex),
+      toSegment: String(toIndex ?? fromIndex),
+    },
+    from: fromIndex === undefined ? undefined : from[fromIndex],
+    to: toIndex === undefined ? undefined : to[toIndex],
+    isUnordered: false,
+  });
+  return [
+    ...pairing.matched.map(({ fromIndex, toIndex }) => element(fromIndex, toIndex)),
+    ...pairing.removed.toReversed().map((index) => element(index, undefined)),
+    ...pairing.added.map((index) => element(undefined, index)),
+  ];
+}
+
+function changeAt(place: Place, from: JsonValue | undefined, to: JsonValue | undefined): FieldChange {
+  const fromPath = pointerOf(place, 'fromSegment');
+  if (to === undefined) return from === undefined ? { path: fromPath } : { path: fromPath, from };
+  const path = pointerOf(place, 'toSegment');
+  return {
+    path,
+    ...(fromPath === path ? {} : { from_path: fromPath }),
+    ...(from === undefined ? {} : { from }),
+    to,
+  };
+}
+
+function pointerOf(place: Place, side: 'fromSegment' | 'toSegment'): string {
+  const segments: string[] = [];
+  for (let at: Place | null = place; at !== null; at = at.parent)
+    segments.push(`/${escapeSegment(at[side])}`);
+  return segments.reverse().join('');
+}
+
+/** The own member names of both, sorted by code units: the order of the answer does not hang on that of the keys. */
+function memberNames(from: JsonObject, to: JsonObject): string[] {
+  const names = Object.keys(from);
+  for (const name of Object.keys(to)) if (!Object.hasOwn(from, name)) names.push(name);
+  return names.sort();
+}

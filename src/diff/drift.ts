@@ -1,0 +1,167 @@
+/** A diff read as drift: what is open, what was accepted, what the configuration ignores. Pure. */
+import type { Kind, Scope, Severity } from '../catalog/definition.ts';
+import { scopeKey } from '../catalog/catalog.ts';
+import type { JsonValue } from '../core/json.ts';
+import type { DiffDocument, RecordChange } from './change.ts';
+import type { FieldChange } from './compare.ts';
+import { findingFingerprint, findingValue } from './fingerprint.ts';
+import type { IgnoreRule } from './ignore-rule.ts';
+import { ignoreTest } from './ignore-rule.ts';
+import type { RecordKey } from './order.ts';
+import { skipTest } from './skip.ts';
+import type { SeverityOf } from './severity.ts';
+import { compareSeverities } from './severity.ts';
+
+/** One thing that drifted: a field of a changed record, or a record that came or went (`path` empty). */
+export interface Finding {
+  readonly fingerprint: string;
+  readonly severity: Severity;
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+  readonly name: string;
+  readonly change: RecordChange['change'];
+  readonly path: string;
+  readonly from?: JsonValue;
+  readonly to?: JsonValue;
+}
+
+/** An accepted value (`drift accept`): it holds for exactly this fingerprint, so a further change opens again. */
+export interface Acceptance {
+  readonly fingerprint: string;
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+  readonly path: string;
+  readonly reason: string;
+  readonly acceptedAt: string;
+  /** ISO 8601; from then on the finding is open again. */
+  readonly until?: string;
+}
+
+export interface OpenFinding extends Finding {
+  /** The acceptance that no longer holds: its value moved on, or its time is over. */
+  readonly reopened?: { readonly acceptance: Acceptance; readonly because: 'value' | 'expired' };
+}
+
+export interface Drift {
+  /** The diff with only what is open; its summary counts that. What was compared and skipped stays. */
+  readonly document: DiffDocument;
+  /** Gravest first, then in the order of the diff. */
+  readonly open: readonly OpenFinding[];
+  readonly accepted: readonly { readonly finding: Finding; readonly acceptance: Acceptance }[];
+  readonly ignored: readonly { readonly finding: Finding; readonly rule: IgnoreRule }[];
+  /** Acceptances of what was compared and no longer differs: they can be withdrawn. */
+  readonly stale: readonly Acceptance[];
+}
+
+export interface DriftInput {
+  readonly source: string;
+  /** From the baseline to the state that is judged. */
+  readonly diff: DiffDocument;
+  readonly rules: readonly IgnoreRule[];
+  readonly acceptances: readonly Acceptance[];
+  readonly severityOf: SeverityOf;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}
+
+/**
+ * Sorts a diff's findings. Ignore rules go before acceptances.
+ * @throws TidemarkError `config_invalid` for a rule without reason, or one that is too wide or has no proper path
+ */
+export function assessDrift(input: DriftInput): Drift {
+  const isIgnored = ignoreTest(input.rules);
+  const isSkipped = skipTest(input.diff.skipped);
+  const byPlace = Map.groupBy(input.acceptances, (acceptance) => placeKey(acceptance, acceptance.path));
+  const seen = new Set<string>();
+  const open: OpenFinding[] = [];
+  const accepted: { finding: Finding; acceptance: Acceptance }[] = [];
+  const ignored: { finding: Finding; rule: IgnoreRule }[] = [];
+  const changes: RecordChange[] = [];
+  for (const change of input.diff.changes) {
+    const left: FieldChange[] = [];
+    let isOpen = false;
+    for (const field of change.change === 'changed' ? change.fields : [null]) {
+      const finding = findingOf(input, change, field);
+      const place = placeKey(change, finding.path);
+      seen.add(place);
+      const rule = isIgnored(change, field);
+      if (rule !== undefined) {
+        ignored.push({ finding, rule });
+        continue;
+      }
+      const verdict = judge(finding, byPlace.get(place) ?? [], input.now);
+      if (verdict.holds !== undefined) {
+        accepted.push({ finding, acceptance: verdict.holds });
+        continue;
+      }
+      open.push(verdict.reopened === undefined ? finding : { ...finding, reopened: verdict.reopened });
+      isOpen = true;
+      if (field !== null) left.push(field);
+    }
+    if (isOpen) changes.push(change.change === 'changed' ? { ...change, fields: left } : change);
+  }
+  return {
+    document: narrowed(input.diff, changes),
+    open: open.toSorted((a, b) => compareSeverities(a.severity, b.severity)),
+    accepted,
+    ignored,
+    stale: input.acceptances.filter(
+      (acceptance) => !seen.has(placeKey(acceptance, acceptance.path)) && !isSkipped(acceptance),
+    ),
+  };
+}
+
+function findingOf(input: DriftInput, change: RecordChange, field: FieldChange | null): Finding {
+  const { path, from, to } = findingValue(change, field);
+  return {
+    fingerprint: findingFingerprint(input.source, change, field),
+    severity: input.severityOf(change, field),
+    kind: change.kind,
+    scope: change.scope,
+    id: change.id,
+    name: change.name,
+    change: change.change,
+    path,
+    ...(from === undefined ? {} : { from }),
+    ...(to === undefined ? {} : { to }),
+  };
+}
+
+function judge(
+  finding: Finding,
+  acceptances: readonly Acceptance[],
+  now: number,
+): { holds?: Acceptance; reopened?: NonNullable<OpenFinding['reopened']> } {
+  const isOver = (acceptance: Acceptance): boolean =>
+    // Negated, so that a date that cannot be read ends the acceptance instead of making it eternal.
+    acceptance.until !== undefined && !(Date.parse(acceptance.until) > now);
+  const same = acceptances.filter((acceptance) => acceptance.fingerprint === finding.fingerprint);
+  const holds = same.find((acceptance) => !isOver(acceptance));
+  if (holds !== undefined) return { holds };
+  const expired = same.at(-1);
+  if (expired !== undefined) return { reopened: { acceptance: expired, because: 'expired' } };
+  const other = acceptances.at(-1);
+  return other === undefined ? {} : { reopened: { acceptance: other, because: 'value' } };
+}
+
+/** The diff without what is not open: records with nothing left count as unchanged. */
+function narrowed(diff: DiffDocument, changes: readonly RecordChange[]): DiffDocument {
+  const count = (change: RecordChange['change']): number =>
+    changes.filter((candidate) => candidate.change === change).length;
+  return {
+    ...diff,
+    changes,
+    summary: {
+      added: count('added'),
+      removed: count('removed'),
+      changed: count('changed'),
+      unchanged: diff.compared.records - changes.length,
+    },
+  };
+}
+
+function placeKey(key: RecordKey, path: string): string {
+  return JSON.stringify([key.kind, scopeKey(key.scope), key.id, path]);
+}

@@ -1,0 +1,71 @@
+/** How the elements of two arrays belong together (design.md, Comparison: arrays of objects that all carry an id). */
+import type { JsonObject, JsonValue } from '../core/json.ts';
+import { getOwn, isJsonObject, isRawNumber } from '../core/json.ts';
+import { canonicalText } from './canonical.ts';
+import { canonicalNumber, numberText } from './decimal.ts';
+
+export interface ElementPairing {
+  /** Elements that both sides have, in the order of TO. */
+  readonly matched: readonly { readonly fromIndex: number; readonly toIndex: number }[];
+  /** Indexes in FROM of elements that TO lacks, ascending. */
+  readonly removed: readonly number[];
+  /** Indexes in TO of elements that FROM lacks, ascending. */
+  readonly added: readonly number[];
+  /** True when the elements that both have stand in the same order on both sides. */
+  readonly isInOrder: boolean;
+}
+
+/**
+ * Pairs two arrays by the `id` of their elements. Null when they cannot be: an element is no object, carries no string
+ * or number as `id`, or shares it with another one of its side. Two empty arrays have nothing to pair either.
+ */
+export function pairElements(from: readonly JsonValue[], to: readonly JsonValue[]): ElementPairing | null {
+  if (from.length === 0 && to.length === 0) return null;
+  const fromIndexes = indexById(from);
+  const toIndexes = indexById(to);
+  if (fromIndexes === null || toIndexes === null) return null;
+  const matched: { fromIndex: number; toIndex: number }[] = [];
+  const added: number[] = [];
+  let isInOrder = true;
+  let previous = -1;
+  for (const [id, toIndex] of toIndexes) {
+    const fromIndex = fromIndexes.get(id);
+    if (fromIndex === undefined) {
+      added.push(toIndex);
+      continue;
+    }
+    matched.push({ fromIndex, toIndex });
+    if (fromIndex < previous) isInOrder = false;
+    previous = fromIndex;
+  }
+  const removed = [...fromIndexes].filter(([id]) => !toIndexes.has(id)).map(([, index]) => index);
+  return { matched, removed, added, isInOrder };
+}
+
+function indexById(elements: readonly JsonValue[]): Map<string, number> | null {
+  const indexes = new Map<string, number>();
+  for (const [index, element] of elements.entries()) {
+    const id = isJsonObject(element) ? elementId(element) : undefined;
+    if (id === undefined || indexes.has(id)) return null;
+    indexes.set(id, index);
+  }
+  return indexes;
+}
+
+/** The string "7" and the number 7 are two ids. */
+function elementId(element: JsonObject): string | undefined {
+  const id = getOwn(element, 'id');
+  if (typeof id === 'string') return `s${id}`;
+  if (typeof id === 'number' || isRawNumber(id)) return `n${canonicalNumber(numberText(id))}`;
+  return undefined;
+}
+
+/** True when both arrays hold the same values the same number of times, in any order. */
+export function equalUnordered(from: readonly JsonValue[], to: readonly JsonValue[]): boolean {
+  if (from.length !== to.length) return false;
+  const toTexts = to.map(canonicalText).sort();
+  return from
+    .map(canonicalText)
+    .sort()
+    .every((text, index) => text === toTexts[index]);
+}

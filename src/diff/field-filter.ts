@@ -1,0 +1,35 @@
+/** `--field /json/pointer`: only the changes at, below or above the named places. */
+import { TidemarkError } from '../core/errors.ts';
+import type { RecordChange } from './change.ts';
+import { splitPointer } from './pointer.ts';
+
+/** Narrows a change to what the filter lets through; null when nothing is left of it. */
+export type FieldFilter = (change: RecordChange) => RecordChange | null;
+
+/**
+ * A filter for these pointers; without any, everything passes. A change above a named place passes as well: whoever
+ * replaces `/destination` changes `/destination/type`.
+ * @throws TidemarkError `usage` when one is no RFC 6901 pointer
+ */
+export function fieldFilter(pointers: readonly string[]): FieldFilter {
+  for (const pointer of pointers) {
+    try {
+      splitPointer(pointer);
+    } catch (error) {
+      throw new TidemarkError('usage', `not a JSON pointer: ${JSON.stringify(pointer)}`, {
+        hint: 'write the field with a slash in front, for example --field /destination/config',
+        cause: error,
+      });
+    }
+  }
+  if (pointers.length === 0) return (change) => change;
+  const isWithin = (inner: string, outer: string): boolean =>
+    inner === outer || inner.startsWith(`${outer}/`);
+  return (change) => {
+    const fields = change.fields.filter(({ path }) =>
+      pointers.some((pointer) => isWithin(path, pointer) || isWithin(pointer, path)),
+    );
+    if (fields.length === 0) return null;
+    return fields.length === change.fields.length ? change : { ...change, fields };
+  };
+}

@@ -1,0 +1,49 @@
+/** The one order of records in a state: kind as in the catalog, then scope, then id; the mirror reads in it too. */
+import type { Kind, Scope } from '../catalog/definition.ts';
+import { KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
+
+export interface RecordKey {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+}
+
+const KIND_RANK: ReadonlyMap<Kind, number> = new Map(KINDS.map((kind, rank) => [kind, rank]));
+
+/**
+ * Negative when `a` comes first, 0 for the same key. Texts compare by code points, as SQLite compares UTF-8 bytes (a
+ * JavaScript `<` would put U+1F600 before U+FFFD); an absent scope value comes before every text.
+ */
+export function compareKeys(a: RecordKey, b: RecordKey): number {
+  if (a.kind !== b.kind) return (KIND_RANK.get(a.kind) ?? 0) - (KIND_RANK.get(b.kind) ?? 0);
+  return compareScopes(a.scope, b.scope) || compareTexts(a.id, b.id);
+}
+
+/** As `compareKeys`, for the scopes alone. */
+export function compareScopes(a: Scope, b: Scope): number {
+  for (const key of SCOPE_KEYS) {
+    const left = a[key];
+    const right = b[key];
+    if (left === right) continue;
+    if (left === undefined) return -1;
+    if (right === undefined) return 1;
+    return compareTexts(left, right);
+  }
+  return 0;
+}
+
+/** By code points. */
+export function compareTexts(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i += 1) {
+    const left = a.charCodeAt(i);
+    const right = b.charCodeAt(i);
+    if (left !== right) return rank(left) - rank(right);
+  }
+  return a.length - b.length;
+}
+
+/** A surrogate stands for a code point beyond U+FFFF, so it goes after every other unit. */
+function rank(unit: number): number {
+  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x1_0000 : unit;
+}

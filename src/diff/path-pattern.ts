@@ -1,0 +1,38 @@
+/** Patterns over JSON pointers, for rules: `*` is one segment, `**` any number of them. */
+import { splitPointer } from './pointer.ts';
+
+/** Tells whether a pointer, or a place that it lies below, is meant. */
+export type PathPattern = (path: string) => boolean;
+
+/**
+ * A pattern is a JSON pointer in which a segment `*` stands for any one segment and `**` for any number of them, none
+ * included. It matches the places it names and everything below them, never a place above: a rule for
+ * `/destination/config` says nothing of a change that replaces `/destination`.
+ * @throws RangeError when the text is no pointer
+ */
+export function pathPattern(pattern: string): PathPattern {
+  const parts = splitPointer(pattern);
+  return (path) => matches(parts, splitPointer(path));
+}
+
+/** All positions of the pattern that can be reached are advanced together: no backtracking, whatever the pattern. */
+function matches(parts: readonly string[], segments: readonly string[]): boolean {
+  let positions = closure(parts, new Set([0]));
+  for (const segment of segments) {
+    if (positions.has(parts.length)) return true;
+    const next = new Set<number>();
+    for (const position of positions) {
+      const part = parts[position];
+      if (part === '**') next.add(position);
+      else if (part === '*' || part === segment) next.add(position + 1);
+    }
+    positions = closure(parts, next);
+  }
+  return positions.has(parts.length);
+}
+
+/** Adds the positions behind each `**`, which may stand for nothing. */
+function closure(parts: readonly string[], positions: Set<number>): Set<number> {
+  for (const position of positions) if (parts[position] === '**') positions.add(position + 1);
+  return positions;
+}

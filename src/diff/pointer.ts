@@ -1,0 +1,46 @@
+/** JSON pointers (RFC 6901): how a field of a record is named everywhere. */
+import type { JsonValue } from '../core/json.ts';
+import { isJsonObject } from '../core/json.ts';
+
+/** One member name or array index as it stands between two slashes. */
+export function escapeSegment(segment: string): string {
+  return segment.includes('~') || segment.includes('/')
+    ? segment.replaceAll('~', '~0').replaceAll('/', '~1')
+    : segment;
+}
+
+/** The pointer of these segments; the empty pointer is the whole document. */
+export function pointerTo(segments: readonly string[]): string {
+  return segments.map((segment) => `/${escapeSegment(segment)}`).join('');
+}
+
+/**
+ * The decoded segments of a pointer; none for the empty pointer.
+ * @throws RangeError when the text is no pointer: it does not begin with a slash, or a `~` is not `~0` or `~1`
+ */
+export function splitPointer(pointer: string): string[] {
+  if (pointer === '') return [];
+  if (!pointer.startsWith('/') || /~(?![01])/.test(pointer)) {
+    throw new RangeError(`not a JSON pointer: ${JSON.stringify(pointer)}`);
+  }
+  return pointer
+    .slice(1)
+    .split('/')
+    .map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
+}
+
+/** The value that a pointer names; undefined when the document has none there. */
+export function resolvePointer(document: JsonValue, pointer: string): JsonValue | undefined {
+  let value: JsonValue | undefined = document;
+  for (const segment of splitPointer(pointer)) {
+    if (Array.isArray(value)) {
+      // RFC 6901, 4: an index has no leading zero, so that an element has one pointer only.
+      value = /^(?:0|[1-9][0-9]*)$/.test(segment) ? value[Number(segment)] : undefined;
+    } else if (isJsonObject(value)) {
+      value = Object.hasOwn(value, segment) ? value[segment] : undefined;
+    } else {
+      return undefined;
+    }
+  }
+  return value;
+}

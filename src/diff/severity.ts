@@ -1,0 +1,105 @@
+/**
+ * How much a change matters.
+ *
+ * | change | severity |
+ * |---|---|
+ * | of a field | that of its top-level field in the catalog; a field that the catalog does not know: medium |
+ * | record added | high when it has a critical field, else medium; low for kinds that fill by themselves (feeds) |
+ * | record removed | critical when other collections hang from its kind, else high; low for feeds |
+ *
+ * The severity of a record's change is the highest among its parts. Rules override it, the first that matches.
+ */
+import { CATALOG } from '../catalog/catalog.ts';
+import type { Kind, ResourceDefinition, Severity } from '../catalog/definition.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { RecordChange } from './change.ts';
+import type { FieldChange } from './compare.ts';
+import type { PathPattern } from './path-pattern.ts';
+import { pathPattern } from './path-pattern.ts';
+import { splitPointer } from './pointer.ts';
+
+/** From what must be seen at once to what can wait. */
+export const SEVERITIES = ['critical', 'high', 'medium', 'low'] as const satisfies readonly Severity[];
+
+/** Negative when `a` is the graver one. */
+export function compareSeverities(a: Severity, b: Severity): number {
+  return SEVERITIES.indexOf(a) - SEVERITIES.indexOf(b);
+}
+
+/** The gravest of these; low when there are none. */
+export function gravest(severities: Iterable<Severity>): Severity {
+  return [...severities].sort(compareSeverities)[0] ?? 'low';
+}
+
+/** Overrides a severity. Without `path`, the rule is for additions and removals of whole records. */
+export interface SeverityRule {
+  readonly kind?: Kind;
+  /** A pattern as in `pathPattern`. */
+  readonly path?: string;
+  readonly severity: Severity;
+}
+
+/** Severity of one field's change (`field` given), or of a record that came or went (`field` null). */
+export type SeverityOf = (change: RecordChange, field: FieldChange | null) => Severity;
+
+/**
+ * The severities in force.
+ * @throws TidemarkError `config_invalid` when a rule's path is no JSON pointer
+ */
+export function severities(
+  definitions: (kind: Kind) => ResourceDefinition,
+  rules: readonly SeverityRule[] = [],
+): SeverityOf {
+  const compiled = rules.map((rule) => ({
+    rule,
+    matches: rule.path === undefined ? null : rulePattern(rule.path),
+  }));
+  return (change, field) => {
+    const override = compiled.find(
+      ({ rule, matches }) =>
+        (rule.kind === undefined || rule.kind === change.kind) &&
+        (field === null ? matches === null : matches?.(field.path) === true),
+    );
+    if (override !== undefined) return override.rule.severity;
+    const definition = definitions(change.kind);
+    return field === null ? recordSeverity(definition, change.change) : fieldSeverity(definition, field);
+  };
+}
+
+/** The severity of a record's change as a whole. */
+export function changeSeverity(change: RecordChange, severityOf: SeverityOf): Severity {
+  return change.change === 'changed'
+    ? gravest(change.fields.map((field) => severityOf(change, field)))
+    : severityOf(change, null);
+}
+
+function fieldSeverity(definition: ResourceDefinition, field: FieldChange): Severity {
+  const name = splitPointer(field.path)[0];
+  // What the catalog does not know may be a setting of a family whose payload is not documented.
+  return definition.fields.find((known) => known.name === name)?.severity ?? 'medium';
+}
+
+function recordSeverity(definition: ResourceDefinition, change: RecordChange['change']): Severity {
+  if (definition.reading === 'feed') return 'low';
+  if (change === 'removed') {
+    const isParent = CATALOG.some((row) => row.discovery.from === definition.kind);
+    return isParent ? 'critical' : 'high';
+  }
+  return definition.fields.some((field) => field.severity === 'critical') ? 'high' : 'medium';
+}
+
+/** Compiles a rule's path; a mistake is one of the configuration. */
+export function rulePattern(path: string): PathPattern {
+  try {
+    return pathPattern(path);
+  } catch (error) {
+    throw new TidemarkError(
+      'config_invalid',
+      `a rule's path is not a JSON pointer: ${JSON.stringify(path)}`,
+      {
+        hint: 'write it with a slash in front, `*` for one segment and `**` for any number: /destination/config/*',
+        cause: error,
+      },
+    );
+  }
+}

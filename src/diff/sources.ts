@@ -1,0 +1,161 @@
+/** Two sources compared: every id differs, so records match by natural key (`diff --source A --to-source B`). */
+import { CATALOG, definitionOf, scopeKey } from '../catalog/catalog.ts';
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { DiffDocument, ParsedRecord } from './change.ts';
+import { compareRecords, DiffBuilder } from './change.ts';
+import type { ComparisonMode } from './compare.ts';
+import { fieldFilter } from './field-filter.ts';
+import { Lineage } from './lineage.ts';
+import type { TwinMatch } from './natural-key.ts';
+import { matchTwins, TwinIds } from './natural-key.ts';
+import { recordName } from './name.ts';
+import { portableBody } from './portable.ts';
+import { skipTest } from './skip.ts';
+import type { CompareOptions, RecordState, State } from './states.ts';
+import { parseState } from './states.ts';
+
+export interface SourceCompareOptions extends CompareOptions {
+  /** Kinds to report; the others only serve to find the twins of parents. Left out: all. */
+  readonly kinds?: ReadonlySet<Kind>;
+  /** Records that the user says are twins, whatever they are called. */
+  readonly twins?: readonly { readonly kind: Kind; readonly from: string; readonly to: string }[];
+}
+
+/**
+ * Compares two sources. Holds the records of both, since the order of one says nothing of the other's; each side must
+ * hold the parents of its records (organizations, projects, roles), or these are skipped. When each side has exactly one
+ * organization, these two are twins whatever their names.
+ *
+ * Unless the mode is `all`, matched records are compared without what a service gives by itself (`portableBody`).
+ * Namesakes and everything below them are skipped, by name.
+ * @throws TidemarkError `malformed` when a body is not JSON, `usage` when a field is no pointer
+ */
+export function diffSources(from: State, to: State, options: SourceCompareOptions): DiffDocument {
+  const builder = new DiffBuilder(from.reference, to.reference);
+  const definitions = options.definitions ?? definitionOf;
+  const isReported = (kind: Kind): boolean => options.kinds?.has(kind) ?? true;
+  for (const skipped of options.skipped ?? []) builder.skip(skipped);
+  const isSkipped = skipTest(options.skipped ?? []);
+  for (const { kind, scope } of to.collections ?? []) {
+    if (isReported(kind) && !isSkipped({ kind, scope, id: '' })) builder.collection(kind, scope);
+  }
+  const sides = { from: side(from.records), to: side(to.records) };
+  const twins = new TwinIds();
+  pairOnlyRoots(sides, twins);
+  for (const pair of options.twins ?? []) twins.pair(pair.kind, pair.from, pair.to);
+  const narrow = fieldFilter(options.fields ?? []);
+  for (const { kind } of CATALOG) {
+    const definition = definitions(kind);
+    const reporting = isReported(kind) ? builder : new DiffBuilder(from.reference, to.reference);
+    const match = matchTwins(
+      definition,
+      comparable(kind, sides.from, isSkipped, reporting),
+      comparable(kind, sides.to, isSkipped, reporting),
+      twins,
+    );
+    settle(kind, match, sides, twins, reporting);
+    if (!isReported(kind)) continue;
+    for (const change of recordChanges(definition, match, options.mode, twins, builder)) {
+      const narrowed = change === null ? null : narrow(change);
+      if (narrowed === null) builder.unchanged();
+      else builder.change(narrowed);
+    }
+  }
+  return builder.finish();
+}
+
+interface Side {
+  readonly records: ReadonlyMap<Kind, readonly RecordState[]>;
+  readonly lineage: Lineage;
+}
+
+function side(records: Iterable<RecordState>): Side {
+  return { records: Map.groupBy(records, (record) => record.kind), lineage: new Lineage() };
+}
+
+/** The root kind's only record on either side: whoever compares two sources with one organization each means these. */
+function pairOnlyRoots(sides: { from: Side; to: Side }, twins: TwinIds): void {
+  for (const { kind } of CATALOG.filter(({ discovery }) => discovery.from === 'root')) {
+    const [from, ...moreFrom] = sides.from.records.get(kind) ?? [];
+    const [to, ...moreTo] = sides.to.records.get(kind) ?? [];
+    if (from === undefined || to === undefined || moreFrom.length > 0 || moreTo.length > 0) continue;
+    twins.pair(kind, from.id, to.id);
+  }
+}
+
+/** The side's records of a kind that can be compared, parsed; names each collection that cannot, once. */
+function comparable(
+  kind: Kind,
+  { records, lineage }: Side,
+  isSkipped: (key: RecordState) => boolean,
+  builder: DiffBuilder,
+): ParsedRecord[] {
+  const named = new Set<string>();
+  const kept: ParsedRecord[] = [];
+  for (const record of records.get(kind) ?? []) {
+    const obstacle = lineage.obstacle(record.scope);
+    if (isSkipped(record)) {
+      lineage.add(kind, record.id, `the ${kind} that it belongs to were skipped`);
+    } else if (obstacle !== null) {
+      lineage.add(kind, record.id, obstacle);
+      const collection = scopeKey(record.scope);
+      if (!named.has(collection)) builder.skip({ kind, scope: record.scope, reason: obstacle });
+      named.add(collection);
+    } else {
+      lineage.add(kind, record.id, null);
+      kept.push(parseState(record));
+    }
+  }
+  return kept;
+}
+
+/** Remembers the twins for their children, and names the namesakes. */
+function settle(
+  kind: Kind,
+  match: TwinMatch,
+  sides: { from: Side; to: Side },
+  twins: TwinIds,
+  builder: DiffBuilder,
+): void {
+  for (const pair of match.pairs) twins.pair(kind, pair.from.id, pair.to.id);
+  for (const { name, from, to } of match.ambiguous) {
+    const count = `${from.length} in FROM and ${to.length} in TO`;
+    const reason = `ambiguous: ${count} are called ${JSON.stringify(name)}`;
+    builder.skip({ kind, scope: to[0]?.scope ?? {}, reason, name });
+    for (const record of from) sides.from.lineage.add(kind, record.id, `its parent is ${reason}`);
+    for (const record of to) sides.to.lineage.add(kind, record.id, `its parent is ${reason}`);
+  }
+}
+
+function* recordChanges(
+  definition: ResourceDefinition,
+  match: TwinMatch,
+  mode: ComparisonMode,
+  twins: TwinIds,
+  builder: DiffBuilder,
+): Generator<ReturnType<typeof compareRecords>> {
+  const { kind } = definition;
+  for (const { from, to } of match.pairs) {
+    builder.collection(kind, to.scope);
+    if (mode === 'all') {
+      yield compareRecords(definition, from, to, mode);
+      continue;
+    }
+    const change = compareRecords(
+      definition,
+      { ...from, body: portableBody(definition, from.body, twins) },
+      { ...to, body: portableBody(definition, to.body, null) },
+      mode,
+    );
+    // Named by the whole body: what names a record may be response-only.
+    yield change && { ...change, name: recordName(definition, to.body, to.id) };
+  }
+  for (const record of match.removed) {
+    builder.collection(kind, twins.scope(record.scope) ?? record.scope);
+    yield compareRecords(definition, record, undefined, mode);
+  }
+  for (const record of match.added) {
+    builder.collection(kind, record.scope);
+    yield compareRecords(definition, undefined, record, mode);
+  }
+}

@@ -1,0 +1,70 @@
+/** A bar per day, stacked by kind of change, as inline SVG: no script, no resource, readable without colour. */
+import { escapeMarkup } from './markup.ts';
+
+export interface Bar {
+  readonly label: string;
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
+}
+
+const WIDTH = 960;
+const HEIGHT = 220;
+const LEFT = 48; // room for the scale
+const TOP = 10;
+const BASE = HEIGHT - 26; // room for the days below
+const LABELS = 8; // days named below the axis
+const PARTS = ['removed', 'changed', 'added'] as const;
+
+/** The chart with its key; every bar has a title that reads its figures out. */
+export function barChart(bars: readonly Bar[]): string {
+  const most = Math.max(1, ...bars.map((bar) => bar.added + bar.changed + bar.removed));
+  const top = niceCeiling(most);
+  const step = (WIDTH - LEFT) / Math.max(bars.length, 1);
+  const y = (count: number): number => BASE - (count / top) * (BASE - TOP);
+  const every = Math.ceil(bars.length / LABELS);
+  const grid = [0, top / 2, top]
+    .filter((count) => Number.isInteger(count))
+    .map(
+      (count) =>
+        `<line class="axis" x1="${LEFT}" x2="${WIDTH}" y1="${round(y(count))}" y2="${round(y(count))}"/><text x="${LEFT - 6}" y="${round(y(count) + 4)}" text-anchor="end">${count.toLocaleString('en')}</text>`,
+    );
+  const columns = bars.map((bar, index) => {
+    const x = LEFT + index * step;
+    const text =
+      index % every === 0
+        ? `<text x="${round(x + step / 2)}" y="${HEIGHT - 8}" text-anchor="middle">${escapeMarkup(bar.label.slice(5))}</text>`
+        : '';
+    return `<g><title>${escapeMarkup(`${bar.label}: ${bar.added} added, ${bar.changed} changed, ${bar.removed} removed`)}</title>${stack(bar, x, step, y)}</g>${text}`;
+  });
+  const total = bars.reduce((sum, bar) => sum + bar.added + bar.changed + bar.removed, 0);
+  return `<div class="scroll" tabindex="0"><svg class="chart" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" height="${HEIGHT}" role="img" aria-label="${escapeMarkup(`${total} changes on ${bars.length} days, at most ${most} on one day`)}">${grid.join('')}${columns.join('')}</svg></div>
+<p class="faint">${PARTS.toReversed().map(keyEntry).join('')}</p>`;
+}
+
+function stack(bar: Bar, x: number, step: number, y: (count: number) => number): string {
+  let below = 0;
+  // The whole height is there for the pointer, also where the bar is low or empty.
+  let shapes = `<rect x="${round(x)}" y="${TOP}" width="${round(step)}" height="${BASE - TOP}" fill="transparent"/>`;
+  for (const part of PARTS) {
+    if (bar[part] === 0) continue;
+    const start = y(below);
+    below += bar[part];
+    shapes += `<rect class="bar-${part}" x="${round(x + step * 0.12)}" y="${round(y(below))}" width="${round(step * 0.76)}" height="${round(start - y(below))}"/>`;
+  }
+  return shapes;
+}
+
+function keyEntry(part: (typeof PARTS)[number]): string {
+  return `<svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="bar-${part}" width="10" height="10"/></svg>${part}`;
+}
+
+/** The next of 1, 2, 5, 10, 20, 50 …: a scale that people read. */
+function niceCeiling(count: number): number {
+  const power = 10 ** Math.floor(Math.log10(count));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= count) ?? count;
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}

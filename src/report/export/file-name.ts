@@ -1,0 +1,46 @@
+/** File names for records: any id is safe, two ids never share a name, also on file systems that ignore case. */
+import { createHash } from 'node:crypto';
+import type { Kind, Scope } from '../../catalog/definition.ts';
+import { SCOPE_KEYS } from '../../catalog/definition.ts';
+
+const LONGEST = 120;
+
+/**
+ * One path segment for an id: letters, digits, `-` and `_` stay, all else is percent-encoded. A long id, or one with
+ * capitals (which some file systems fold), is told apart by a piece of its hash.
+ */
+export function fileSegment(id: string): string {
+  const bytes = Buffer.from(id, 'utf8');
+  let name = '';
+  for (const byte of bytes) {
+    const character = String.fromCharCode(byte);
+    name +=
+      /[A-Za-z0-9_-]/.test(character) || (character === '.' && name !== '')
+        ? character
+        : `%${byte.toString(16).padStart(2, '0').toUpperCase()}`;
+  }
+  // A lone surrogate has no UTF-8: the hash over UTF-16 tells it from the others.
+  const isAmbiguous = name.length > LONGEST || /[A-Z]/.test(id) || !id.isWellFormed() || name === '';
+  if (!isAmbiguous) return name;
+  const mark = createHash('sha256').update(Buffer.from(id, 'utf16le')).digest('hex').slice(0, 12);
+  return `${name.slice(0, LONGEST)}~${mark}`;
+}
+
+/** Folders and file of a record below the export's directory, e.g. `organizations/ORG/roles/ID`, without extension. */
+export function recordPath(record: {
+  readonly source: string | null;
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+}): string[] {
+  const parents = SCOPE_KEYS.flatMap((key) => {
+    const value = record.scope[key];
+    return value === undefined ? [] : [`${key.replace('_id', '')}-${fileSegment(value)}`];
+  });
+  return [
+    ...(record.source === null ? [] : [fileSegment(record.source)]),
+    record.kind,
+    ...parents,
+    fileSegment(record.id),
+  ];
+}

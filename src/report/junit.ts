@@ -1,0 +1,84 @@
+/**
+ * `--format junit`: a test suite per kind, a failure per record that differs, an error per thing that could not be
+ * compared. Follows the schema that Jenkins' xUnit plugin checks (junit-10.xsd), which Surefire and GitLab share.
+ */
+import type { DiffDocument } from '../diff/change.ts';
+import { fieldLine } from './field-line.ts';
+import { escapeMarkup } from './markup.ts';
+import { neutralise } from './neutralise.ts';
+import type { ReportOptions } from './options.ts';
+import type { ReportChange, Section } from './sections.ts';
+import { comparedText, referenceText, sectionsOf, skippedText, summaryText } from './sections.ts';
+
+const VALUE_LIMIT = 2_000; // characters of a value: CI servers keep every failure text in memory
+
+interface Suite {
+  readonly name: string;
+  readonly tests: number;
+  readonly failures: number;
+  readonly errors: number;
+  readonly cases: readonly string[];
+}
+
+/** The diff as JUnit XML. A suite named `comparison` always stands first: a report without tests reads as "not run". */
+export function renderJunit(document: DiffDocument, options: ReportOptions): string {
+  const suites = [comparisonSuite(document, options), ...sectionsOf(document, options).map(kindSuite)];
+  const total = (of: (suite: Suite) => number): number => suites.reduce((sum, suite) => sum + of(suite), 0);
+  const timestamp = options.generatedAt === undefined ? '' : attribute('timestamp', options.generatedAt);
+  return [
+    '<?xml version="1.0" encoding="UTF-8"?>',
+    `<testsuites${attribute('name', options.title ?? 'tidemark diff')} tests="${total((suite) => suite.tests)}" failures="${total((suite) => suite.failures)}" errors="${total((suite) => suite.errors)}">`,
+    ...suites.flatMap((suite) => [
+      `  <testsuite${attribute('name', suite.name)} tests="${suite.tests}" failures="${suite.failures}" errors="${suite.errors}" skipped="0"${timestamp}>`,
+      ...suite.cases,
+      '  </testsuite>',
+    ]),
+    '</testsuites>',
+    '',
+  ].join('\n');
+}
+
+function comparisonSuite(document: DiffDocument, options: ReportOptions): Suite {
+  const isNothing = document.compared.collections === 0 && document.compared.records === 0;
+  const label = `${referenceText(document.from)} → ${referenceText(document.to)}: ${comparedText(document)}`;
+  const problems = document.skipped.map((skipped) => ({
+    name: skippedText(skipped, options),
+    message: neutralise(skipped.reason),
+  }));
+  if (isNothing) problems.unshift({ name: label, message: summaryText(document) });
+  const passed = isNothing
+    ? []
+    : [`    <testcase${attribute('name', label)} classname="tidemark.comparison"/>`];
+  const failed = problems.map(
+    ({ name, message }) =>
+      `    <testcase${attribute('name', name)} classname="tidemark.comparison"><error type="not_compared"${attribute('message', message)}/></testcase>`,
+  );
+  return {
+    name: 'comparison',
+    tests: passed.length + failed.length,
+    failures: 0,
+    errors: failed.length,
+    cases: [...passed, ...failed],
+  };
+}
+
+function kindSuite({ definition, changes }: Section): Suite {
+  return {
+    name: definition.kind,
+    tests: changes.length,
+    failures: changes.length,
+    errors: 0,
+    cases: changes.map((report) => failedCase(report)),
+  };
+}
+
+function failedCase({ change, severity, name, id, place }: ReportChange): string {
+  const lines = change.fields.map((field) => fieldLine(field, VALUE_LIMIT));
+  const where = [`id ${id}`, place].filter((part) => part !== '').join(', ');
+  const body = [where, ...lines].map(escapeMarkup).join('\n');
+  return `    <testcase${attribute('name', `${name} (${id})`)}${attribute('classname', `tidemark.${change.kind}`)}><failure type="${change.change}"${attribute('message', `${name} ${change.change} [${severity}]`)}>${body}</failure></testcase>`;
+}
+
+function attribute(name: string, value: string): string {
+  return ` ${name}="${escapeMarkup(value)}"`;
+}

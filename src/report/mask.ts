@@ -1,0 +1,91 @@
+/** Secrets stay out of reports: what the catalog marks is replaced by a fixed text wherever it stands in a change. */
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
+import { isJsonObject, setOwn } from '../core/json.ts';
+import type { DiffDocument, RecordChange } from '../diff/change.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import { escapeSegment, splitPointer } from '../diff/pointer.ts';
+
+/** What stands in place of a secret. Old and new look the same: that they differ is what the report says. */
+export const MASK = '[secret]';
+
+/** Places that hold secrets, as segments; `*` stands for any one segment. */
+function secretPlaces(definition: ResourceDefinition): string[][] {
+  return definition.fields.flatMap((field) => {
+    const below = field.secretPointers.map((pointer) => [field.name, ...splitPointer(pointer)]);
+    return field.isSecret ? [[field.name], ...below] : below;
+  });
+}
+
+/** Masks what is secret at or below `segments`; null and the empty text are no secrets and stay. */
+function maskedValue(
+  value: JsonValue,
+  segments: readonly string[],
+  places: readonly (readonly string[])[],
+): JsonValue {
+  const near = places.filter((place) => {
+    const common = Math.min(place.length, segments.length);
+    return place.slice(0, common).every((part, index) => part === '*' || part === segments[index]);
+  });
+  if (near.length === 0 || value === null || value === '') return value;
+  if (near.some((place) => place.length <= segments.length)) return MASK;
+  if (Array.isArray(value)) {
+    return value.map((element, index) => maskedValue(element, [...segments, String(index)], near));
+  }
+  if (!isJsonObject(value)) return value;
+  const masked: JsonObject = {};
+  for (const [name, member] of Object.entries(value)) {
+    setOwn(masked, name, maskedValue(member, [...segments, name], near));
+  }
+  return masked;
+}
+
+function maskedField(field: FieldChange, places: readonly (readonly string[])[]): FieldChange {
+  const segments = splitPointer(field.path);
+  return {
+    ...field,
+    ...(field.from === undefined ? {} : { from: maskedValue(field.from, segments, places) }),
+    ...(field.to === undefined ? {} : { to: maskedValue(field.to, segments, places) }),
+  };
+}
+
+/** True for a change at or below a secret place: all of its value is masked. */
+export function isSecretPath(definition: ResourceDefinition): (field: FieldChange) => boolean {
+  const places = secretPlaces(definition);
+  return (field) => {
+    const segments = splitPointer(field.path);
+    return places.some(
+      (place) =>
+        place.length <= segments.length &&
+        place.every((part, index) => part === '*' || part === segments[index]),
+    );
+  };
+}
+
+/** The change with every secret value masked. Ids and names stay. */
+export function maskedChange(change: RecordChange, definition: ResourceDefinition): RecordChange {
+  const places = secretPlaces(definition);
+  return places.length === 0
+    ? change
+    : { ...change, fields: change.fields.map((field) => maskedField(field, places)) };
+}
+
+/** The document with every secret value masked. */
+export function maskedDocument(
+  document: DiffDocument,
+  definitions: (kind: Kind) => ResourceDefinition,
+): DiffDocument {
+  return {
+    ...document,
+    changes: document.changes.map((change) => maskedChange(change, definitions(change.kind))),
+  };
+}
+
+/**
+ * A record's id for people's eyes: masked where the id itself is the secret (an invite's id is its sign-up link,
+ * wire-notes.md, Secrets).
+ */
+export function shownId(change: Pick<RecordChange, 'id'>, definition: ResourceDefinition): string {
+  const pointer = definition.idPath.map((name) => `/${escapeSegment(name)}`).join('');
+  return pointer !== '' && isSecretPath(definition)({ path: pointer }) ? MASK : change.id;
+}

@@ -1,0 +1,23 @@
+/**
+ * Makes visible what would otherwise act: a record's name or value can hold escape sequences that repaint a terminal,
+ * marks that turn the reading direction round, or characters that nobody sees.
+ */
+
+/**
+ * Control characters (C0 with tab and line breaks, DEL, C1), line and paragraph separators, bidirectional marks and
+ * isolates, invisible fillers and tags, noncharacters that XML refuses, lone surrogates. The joiners U+200C and U+200D
+ * stay: emoji and several scripts need them.
+ */
+const ACTIVE =
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff\u{e0000}-\u{e007f}\p{Surrogate}]/gu;
+
+const SHORT: Readonly<Record<string, string>> = { '\t': '\\t', '\n': '\\n', '\r': '\\r' };
+
+/** The text with every active character written out: `\n`, `\t`, `\r`, else its code point as `\u{202e}`. */
+export function neutralise(text: string): string {
+  return text.replace(
+    ACTIVE,
+    (character) =>
+      SHORT[character] ?? `\\u{${(character.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}}`,
+  );
+}

@@ -1,0 +1,22 @@
+/** What every rendering of a diff may be told beside the diff itself. */
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { SeverityOf } from '../diff/severity.ts';
+
+export interface ReportOptions {
+  /** Definitions in force (profile and overrides applied): titles, severities, and which fields are secret. */
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  /** Severities in force; the catalog's when left out. */
+  readonly severityOf?: SeverityOf;
+  /** True writes secrets in clear; left out, they are masked. */
+  readonly showsSecrets?: boolean;
+  /** Heading, e.g. `Configuration drift`. */
+  readonly title?: string;
+  /** The source that fingerprints are made for; left out, that of the document, or `default`. */
+  readonly source?: string;
+  /** The name of a parent record, where the caller knows it: shown before its id. */
+  readonly parentName?: (kind: Kind, id: string) => string | undefined;
+  /** Further lines of the summary, e.g. how much drift was accepted. */
+  readonly notes?: readonly string[];
+  /** When the report was made, ISO 8601; left out, it does not say. */
+  readonly generatedAt?: string;
+}

@@ -1,0 +1,65 @@
+/** `--format patch`: per record the operations that turn FROM into TO (RFC 6902, JSON Patch). */
+import type { DiffDocument, RecordChange } from '../diff/change.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
+import { setOwn } from '../core/json.ts';
+import { equalValues } from '../diff/equal.ts';
+import { splitPointer } from '../diff/pointer.ts';
+import { maskedChange } from './mask.ts';
+import type { ReportOptions } from './options.ts';
+
+/** One operation of RFC 6902, section 4. */
+export type PatchOperation =
+  | { readonly op: 'add' | 'replace'; readonly path: string; readonly value: JsonValue }
+  | { readonly op: 'remove'; readonly path: string };
+
+/**
+ * The operations of one change, in an order in which they can be applied to FROM's body. A record that was added is one
+ * `add` of the whole document, a removed one a `remove` of it (path: the empty pointer). Fields that the comparison left
+ * out stay as FROM has them.
+ */
+export function patchOperations(change: RecordChange): PatchOperation[] {
+  if (change.change === 'removed') return [{ op: 'remove', path: '' }];
+  if (change.change === 'changed') return change.fields.map(operationOf);
+  const whole: JsonObject = {};
+  for (const { path, to } of change.fields) {
+    if (to === undefined) continue;
+    const name = splitPointer(path)[0];
+    if (name === undefined) return [{ op: 'add', path: '', value: to }];
+    setOwn(whole, name, to);
+  }
+  return [{ op: 'add', path: '', value: whole }];
+}
+
+function operationOf(field: FieldChange): PatchOperation {
+  const path = field.from_path ?? field.path;
+  if (field.to === undefined) return { op: 'remove', path };
+  return { op: field.from === undefined ? 'add' : 'replace', path, value: field.to };
+}
+
+/**
+ * The document `tidemark.patch/1`: `{schema, from, to, records: [{kind, scope, id, change, patch, withheld}]}`.
+ * A patch is there to be applied, and a mask must never be written: unless secrets are shown, operations whose value holds a secret are left
+ * out and their pointers listed in `withheld`.
+ */
+export function renderPatch(document: DiffDocument, options: ReportOptions): string {
+  const records = document.changes.map((change) => {
+    const masked =
+      options.showsSecrets === true ? change : maskedChange(change, options.definitions(change.kind));
+    // `maskedChange` keeps the number and order of the fields.
+    const open = change.fields.filter((field, index) => {
+      const shown = masked.fields[index]?.to;
+      return field.to === undefined || (shown !== undefined && equalValues(field.to, shown));
+    });
+    const withheld = change.fields.filter((field) => !open.includes(field)).map((field) => field.path);
+    return {
+      kind: change.kind,
+      scope: change.scope,
+      id: change.id,
+      change: change.change,
+      patch: patchOperations({ ...change, fields: open }),
+      withheld,
+    };
+  });
+  return `${JSON.stringify({ schema: 'tidemark.patch/1', from: document.from, to: document.to, skipped: document.skipped, records }, null, 2)}\n`;
+}

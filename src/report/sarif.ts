@@ -1,0 +1,140 @@
+/** `--format sarif`: the diff as static analysis results (SARIF 2.1.0), for code scanning and its viewers. */
+import type { Severity } from '../catalog/definition.ts';
+import { SCOPE_KEYS } from '../catalog/definition.ts';
+import type { DiffDocument } from '../diff/change.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import { findingFingerprint } from '../diff/fingerprint.ts';
+import { SEVERITIES } from '../diff/severity.ts';
+import { fieldLine } from './field-line.ts';
+import type { ReportOptions } from './options.ts';
+import type { ReportChange, Section } from './sections.ts';
+import {
+  nameText,
+  pathText,
+  referenceText,
+  sectionsOf,
+  severityIn,
+  skippedText,
+  summaryText,
+} from './sections.ts';
+
+const SCHEMA = 'https://json.schemastore.org/sarif-2.1.0.json';
+const VALUE_LIMIT = 500; // characters of a value; viewers show a message on one line
+
+const LEVEL: Readonly<Record<Severity, 'error' | 'warning' | 'note'>> = {
+  critical: 'error',
+  high: 'error',
+  medium: 'warning',
+  low: 'note',
+};
+
+/** Scores as GitHub ranks them: 9 and more critical, 7 high, 4 medium, below low. */
+const SECURITY_SEVERITY: Readonly<Record<Severity, string>> = {
+  critical: '9.5',
+  high: '8.0',
+  medium: '5.5',
+  low: '2.0',
+};
+
+const CHANGES = ['changed', 'added', 'removed'] as const;
+
+/**
+ * One run: a rule per kind of change and severity, a result per changed field and per record that came or went, with the
+ * drift fingerprint as `partialFingerprints`, so that a result keeps its identity from report to report. What could not be
+ * compared is a notification, and then `executionSuccessful` is false.
+ */
+export function renderSarif(document: DiffDocument, options: ReportOptions): string {
+  const isComplete = document.skipped.length === 0 && document.compared.collections > 0;
+  const run = {
+    tool: { driver: { name: 'tidemark', rules: RULES } },
+    invocations: [
+      {
+        executionSuccessful: isComplete,
+        ...(options.generatedAt === undefined ? {} : { endTimeUtc: options.generatedAt }),
+        toolExecutionNotifications: document.skipped.map((skipped) => ({
+          level: 'warning',
+          message: { text: `not compared: ${skippedText(skipped, options)}` },
+        })),
+      },
+    ],
+    properties: {
+      from: referenceText(document.from),
+      to: referenceText(document.to),
+      summary: summaryText(document),
+      compared: document.compared,
+    },
+    results: sectionsOf(document, options).flatMap((section) => results(section, document, options)),
+  };
+  return `${JSON.stringify({ $schema: SCHEMA, version: '2.1.0', runs: [run] }, null, 2)}\n`;
+}
+
+const RULES = CHANGES.flatMap((change) =>
+  SEVERITIES.map((severity) => ({
+    id: ruleId(change, severity),
+    shortDescription: {
+      text: `${change === 'changed' ? 'A field' : 'A record'} was ${change} (${severity})`,
+    },
+    defaultConfiguration: { level: LEVEL[severity] },
+    properties: { 'security-severity': SECURITY_SEVERITY[severity], tags: ['configuration-drift'] },
+  })),
+);
+
+function ruleId(change: (typeof CHANGES)[number], severity: Severity): string {
+  return `${change}/${severity}`;
+}
+
+function results(section: Section, document: DiffDocument, options: ReportOptions): object[] {
+  const severityOf = severityIn(options);
+  const source = options.source ?? document.to.source ?? 'default';
+  return section.changes.flatMap((report) => {
+    const { change, original } = report;
+    // One result per field of a changed record, so that each keeps its own identity; else one for the record.
+    const parts = change.change === 'changed' ? change.fields : [null];
+    return parts.map((field, index) => {
+      const originalField = field === null ? null : (original.fields[index] ?? null);
+      const severity = severityOf(original, originalField);
+      const id = ruleId(change.change, severity);
+      return {
+        ruleId: id,
+        ruleIndex: RULES.findIndex((rule) => rule.id === id),
+        level: LEVEL[severity],
+        message: { text: message(report, section, field) },
+        locations: [location(report, section, field)],
+        partialFingerprints: {
+          'tidemark/v1': findingFingerprint(source, original, originalField),
+        },
+      };
+    });
+  });
+}
+
+function message({ change, name }: ReportChange, { definition }: Section, field: FieldChange | null): string {
+  const subject = `${definition.title.one} ${name}`;
+  return field === null ? `${subject} was ${change.change}` : `${subject}: ${fieldLine(field, VALUE_LIMIT)}`;
+}
+
+/**
+ * A made-up file name beside the logical location: GitHub drops results without a file, and the tree that
+ * `export --format yaml` writes has one file per record.
+ */
+function location(
+  { change, name, id }: ReportChange,
+  { definition }: Section,
+  field: FieldChange | null,
+): object {
+  const scope = SCOPE_KEYS.map((key) => change.scope[key]).filter((value) => value !== undefined);
+  const uri = [definition.kind, ...scope, id]
+    .map((part) => encodeURIComponent(part.toWellFormed()))
+    .join('/');
+  return {
+    physicalLocation: { artifactLocation: { uri }, region: { startLine: 1 } },
+    logicalLocations: [
+      {
+        name,
+        fullyQualifiedName:
+          nameText([definition.kind, ...scope, id].join('/')) + (field === null ? '' : pathText(field)),
+        kind: field === null ? 'object' : 'property',
+      },
+    ],
+  };
+}

@@ -1,0 +1,148 @@
+/** A diff prepared for people: masked, grouped by kind, gravest first. Every rendering starts from it. */
+import type { ResourceDefinition, Severity } from '../catalog/definition.ts';
+import { KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
+import type { DiffDocument, RecordChange, StateReference } from '../diff/change.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import { SCOPE_KIND } from '../diff/lineage.ts';
+import type { SeverityOf } from '../diff/severity.ts';
+import { changeSeverity, compareSeverities, severities } from '../diff/severity.ts';
+import { MASK, maskedChange, shownId } from './mask.ts';
+import { neutralise } from './neutralise.ts';
+import type { ReportOptions } from './options.ts';
+import { folded } from './value-text.ts';
+
+export interface ReportChange {
+  /** With secrets masked, unless they are shown. Texts are as the record holds them: still to be neutralised. */
+  readonly change: RecordChange;
+  /** As compared: for fingerprints, never for output. */
+  readonly original: RecordChange;
+  readonly severity: Severity;
+  /** Display name, one line, neutralised and folded. */
+  readonly name: string;
+  /** The id, likewise; masked where the id is the secret. */
+  readonly id: string;
+  /** The parents, names before ids, neutralised; empty for root records. */
+  readonly place: string;
+}
+
+export interface Section {
+  readonly definition: ResourceDefinition;
+  readonly changes: readonly ReportChange[];
+}
+
+const NAME_LIMIT = 200; // characters of a name, an id or a pointer: a record may be called anything
+
+/** A name or id on one line. */
+export function nameText(name: string): string {
+  return folded(neutralise(name), NAME_LIMIT);
+}
+
+/** The pointer of a change on one line. */
+export function pathText(field: FieldChange): string {
+  return field.path === '' ? '(whole record)' : nameText(field.path);
+}
+
+/** The severities that the options put in force. */
+export function severityIn(options: ReportOptions): SeverityOf {
+  return options.severityOf ?? severities(options.definitions);
+}
+
+/** One section per kind that has changes, in the order of the catalog. */
+export function sectionsOf(document: DiffDocument, options: ReportOptions): Section[] {
+  const severityOf = severityIn(options);
+  const byKind = Map.groupBy(document.changes, (change) => change.kind);
+  return KINDS.flatMap((kind) => {
+    const changes = byKind.get(kind);
+    if (changes === undefined) return [];
+    const definition = options.definitions(kind);
+    const prepared = changes.map((change) => prepare(change, definition, severityOf, options));
+    return [{ definition, changes: prepared.sort((a, b) => compareSeverities(a.severity, b.severity)) }];
+  });
+}
+
+function prepare(
+  original: RecordChange,
+  definition: ResourceDefinition,
+  severityOf: SeverityOf,
+  options: ReportOptions,
+): ReportChange {
+  const isShown = options.showsSecrets === true;
+  const id = isShown ? original.id : shownId(original, definition);
+  return {
+    change: isShown ? original : maskedChange(original, definition),
+    original,
+    severity: changeSeverity(original, severityOf),
+    // A record without a name goes by its id, and then the name is just as secret.
+    name: id === MASK && original.name === original.id ? MASK : nameText(original.name),
+    id: nameText(id),
+    place: placeText(original.scope, options),
+  };
+}
+
+/** E.g. `organization Harbor (0189…), project 12`. */
+export function placeText(scope: RecordChange['scope'], options: ReportOptions): string {
+  return SCOPE_KEYS.flatMap((key) => {
+    const id = scope[key];
+    if (id === undefined) return [];
+    const kind = SCOPE_KIND[key];
+    const name = options.parentName?.(kind, id);
+    const title = options.definitions(kind).title.one;
+    return [`${title} ${name === undefined ? nameText(id) : `${nameText(name)} (${nameText(id)})`}`];
+  }).join(', ');
+}
+
+/** The one sign per kind of change: it must be told apart without colour. */
+export const SIGN: Readonly<Record<RecordChange['change'], string>> = {
+  added: '+',
+  removed: '-',
+  changed: '~',
+};
+
+/** E.g. `production: run 41, 2026-03-01T07:00:00.000Z`, whatever of it is known. */
+export function referenceText(reference: StateReference): string {
+  const parts = [
+    reference.run === undefined || reference.ref === `run:${reference.run}` ? null : `run ${reference.run}`,
+    reference.at === undefined || reference.ref === reference.at ? null : reference.at,
+  ].filter((part) => part !== null);
+  const source = reference.source === undefined ? '' : `${reference.source}: `;
+  return neutralise(`${source}${reference.ref}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`);
+}
+
+/** E.g. `1 added, 2 removed, 3 changed`, or that there is no difference. Never claims equality for what was skipped. */
+export function summaryText({ summary, skipped, compared }: DiffDocument): string {
+  const counts = [
+    summary.added > 0 ? `${summary.added} added` : null,
+    summary.removed > 0 ? `${summary.removed} removed` : null,
+    summary.changed > 0 ? `${summary.changed} changed` : null,
+  ].filter((count) => count !== null);
+  if (compared.collections === 0 && compared.records === 0) return 'Nothing was compared';
+  if (counts.length > 0) return counts.join(', ');
+  return skipped.length > 0 ? 'No differences in what could be compared' : 'No differences';
+}
+
+/** E.g. `1,204 records in 14 collections compared, 1,198 unchanged`. */
+export function comparedText({ compared, summary }: DiffDocument): string {
+  const count = (amount: number, one: string): string =>
+    `${amount.toLocaleString('en')} ${one}${amount === 1 ? '' : 's'}`;
+  return `${count(compared.records, 'record')} in ${count(compared.collections, 'collection')} compared, ${summary.unchanged.toLocaleString('en')} unchanged`;
+}
+
+/** E.g. `batch exports, organization 0189…: the key may not read them`. */
+export function skippedText(skipped: DiffDocument['skipped'][number], options: ReportOptions): string {
+  const place = placeText(skipped.scope, options);
+  const title = options.definitions(skipped.kind).title.many;
+  return `${title}${place === '' ? '' : `, ${place}`}: ${neutralise(skipped.reason)}`;
+}
+
+/** The fields of a record that came or went with what a person knows it by first: writable ones, then the rest. */
+export function fieldsForPeople(
+  change: RecordChange,
+  definition: ResourceDefinition,
+): readonly FieldChange[] {
+  if (change.change === 'changed') return change.fields;
+  const writable = new Set(
+    definition.fields.filter((field) => field.isWritable).map((field) => `/${field.name}`),
+  );
+  const rank = (field: FieldChange): number => (writable.has(field.path) ? 0 : 1);
+  return change.fields.toSorted((a, b) => rank(a) - rank(b));
+}

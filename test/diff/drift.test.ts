@@ -1,0 +1,237 @@
+import { describe, expect, it } from 'vitest';
+import { definitionOf } from '../../src/catalog/catalog.ts';
+import type { Kind } from '../../src/catalog/definition.ts';
+import type { RecordChange } from '../../src/diff/change.ts';
+import { DiffBuilder } from '../../src/diff/change.ts';
+import type { Acceptance, DriftInput } from '../../src/diff/drift.ts';
+import { assessDrift } from '../../src/diff/drift.ts';
+import { findingFingerprint } from '../../src/diff/fingerprint.ts';
+import { pathPattern } from '../../src/diff/path-pattern.ts';
+import { changeSeverity, severities } from '../../src/diff/severity.ts';
+
+const scope = { organization_id: 'o' };
+const now = Date.parse('2026-03-02T00:00:00Z');
+const changed = (fields: RecordChange['fields'], kind: Kind = 'organizations', id = 'x'): RecordChange => ({
+  kind,
+  scope,
+  id,
+  name: id,
+  change: 'changed',
+  fields,
+});
+const whole = (
+  kind: Kind,
+  change: 'added' | 'removed',
+  fields: RecordChange['fields'] = [],
+): RecordChange => ({
+  kind,
+  scope,
+  id: 'x',
+  name: 'x',
+  change,
+  fields,
+});
+
+function assess(changes: RecordChange[], more: Partial<DriftInput> = {}) {
+  const builder = new DiffBuilder({ ref: 'baseline' }, { ref: 'live' });
+  builder.collection('organizations', scope);
+  for (const change of changes) builder.change(change);
+  builder.unchanged(5);
+  return assessDrift({
+    source: 's',
+    diff: builder.finish(),
+    rules: [],
+    acceptances: [],
+    severityOf: severities(definitionOf),
+    now,
+    ...more,
+  });
+}
+
+function acceptanceOf(change: RecordChange, until?: string): Acceptance {
+  const field = change.change === 'changed' ? change.fields[0]! : null;
+  return {
+    fingerprint: findingFingerprint('s', change, field),
+    kind: change.kind,
+    scope: change.scope,
+    id: change.id,
+    path: field?.path ?? '',
+    reason: 'agreed',
+    acceptedAt: '2026-03-01T00:00:00Z',
+    ...(until === undefined ? {} : { until }),
+  };
+}
+
+describe('assessDrift', () => {
+  it('puts the gravest first and counts only what is open', () => {
+    const drift = assess([
+      changed([
+        { path: '/logo_media_id', from: 1, to: 2 },
+        { path: '/enforce_2fa', from: true, to: false },
+      ]),
+      whole('roles', 'added'),
+    ]);
+    expect(drift.open.map(({ path, severity }) => [path, severity])).toEqual([
+      ['/enforce_2fa', 'critical'],
+      ['', 'medium'],
+      ['/logo_media_id', 'low'],
+    ]);
+    expect(drift.document.summary).toEqual({ added: 1, removed: 0, changed: 1, unchanged: 5 });
+  });
+
+  it('hides what a rule ignores, with the rule, and leaves the rest of the record open', () => {
+    const rule = { kind: 'organizations' as const, path: '/name', reason: 'renamed by marketing' };
+    const drift = assess(
+      [
+        changed([
+          { path: '/name', from: 1, to: 2 },
+          { path: '/slug', from: 1, to: 2 },
+        ]),
+      ],
+      { rules: [rule] },
+    );
+    expect(drift.ignored.map(({ finding, rule: by }) => [finding.path, by])).toEqual([['/name', rule]]);
+    expect(drift.document.changes[0]!.fields.map(({ path }) => path)).toEqual(['/slug']);
+    expect(
+      assess([changed([{ path: '/name', from: 1, to: 2 }])], { rules: [rule] }).document.summary,
+    ).toEqual({ added: 0, removed: 0, changed: 0, unchanged: 6 });
+  });
+
+  it('does not hide that a record went behind a rule for a field', () => {
+    const drift = assess([whole('organizations', 'removed', [{ path: '/name', from: 1 }])], {
+      rules: [{ path: '/**', reason: 'noise' }],
+    });
+    expect(drift.open).toHaveLength(1);
+    expect(
+      assess([whole('organizations', 'removed')], { rules: [{ kind: 'organizations', reason: 'all of it' }] })
+        .open,
+    ).toEqual([]);
+  });
+
+  it.each([
+    ['no reason', { kind: 'roles' as const, reason: ' ' }, /no reason/],
+    ['nothing it is about', { reason: 'all' }, /would hide everything/],
+    ['a path that is no pointer', { path: 'name', reason: 'x' }, /not a JSON pointer/],
+  ])('refuses a rule with %s', (_name, rule, message) => {
+    expect(() => assess([], { rules: [rule] })).toThrow(message);
+  });
+
+  it('accepts exactly the accepted value', () => {
+    const change = changed([{ path: '/name', from: 'a', to: 'b' }]);
+    const acceptance = acceptanceOf(change);
+    expect(assess([change], { acceptances: [acceptance] }).open).toEqual([]);
+    const further = assess([changed([{ path: '/name', from: 'a', to: 'c' }])], { acceptances: [acceptance] });
+    expect(further.open[0]!.reopened).toEqual({ acceptance, because: 'value' });
+    const otherSource = assess([change], { acceptances: [acceptance], source: 't' });
+    expect(otherSource.open).toHaveLength(1);
+  });
+
+  it.each([
+    ['before its end', '2026-03-02T00:00:01Z', 0],
+    ['at its end', '2026-03-02T00:00:00Z', 1],
+    ['with an end that is no date', 'soon', 1],
+  ])('judges an acceptance %s', (_name, until, open) => {
+    const change = whole('domains', 'added', [{ path: '/domain', to: 'x.example' }]);
+    const acceptance = acceptanceOf(change, until);
+    const drift = assess([change], { acceptances: [acceptance] });
+    expect(drift.open).toHaveLength(open);
+    if (open === 1) expect(drift.open[0]!.reopened).toEqual({ acceptance, because: 'expired' });
+  });
+
+  it('calls an acceptance stale when nothing differs there, not when it was not compared', () => {
+    const acceptance = acceptanceOf(changed([{ path: '/name', from: 'a', to: 'b' }]));
+    expect(assess([], { acceptances: [acceptance] }).stale).toEqual([acceptance]);
+    const builder = new DiffBuilder({ ref: 'a' }, { ref: 'b' });
+    builder.skip({ kind: 'organizations', scope: {}, reason: 'denied' });
+    expect(assess([], { acceptances: [acceptance], diff: builder.finish() }).stale).toEqual([]);
+  });
+});
+
+describe('fingerprint', () => {
+  it('hangs on source, record, place and new value, not on the old value, the name or how a number is spelled', () => {
+    const base = changed([{ path: '/name', from: 'a', to: 1.5 }]);
+    const of = (change: RecordChange, source = 's'): string =>
+      findingFingerprint(source, change, change.fields[0]!);
+    expect(of(base)).toMatch(/^[0-9a-f]{64}$/);
+    expect(of({ ...base, name: 'other', fields: [{ path: '/name', from: 'z', to: 1.5 }] })).toBe(of(base));
+    const others = [
+      of(base, 't'),
+      of({ ...base, id: 'y' }),
+      of({ ...base, kind: 'roles' }),
+      of({ ...base, scope: {} }),
+      of({ ...base, fields: [{ path: '/slug', to: 1.5 }] }),
+      of({ ...base, fields: [{ path: '/name', to: '1.5' }] }),
+      of({ ...base, fields: [{ path: '/name', from: 1.5 }] }),
+      of({ ...base, fields: [{ path: '/name', to: null }] }),
+    ];
+    expect(new Set([...others, of(base)]).size).toBe(others.length + 1);
+  });
+});
+
+describe('severity', () => {
+  const severityOf = severities(definitionOf);
+  it.each<[string, RecordChange, string]>([
+    ['a field of the catalog', changed([{ path: '/enforce_2fa', to: false }]), 'critical'],
+    ['a place below a field', changed([{ path: '/destination/config/x', to: 1 }], 'batch_exports'), 'high'],
+    ['a field that the catalog does not know', changed([{ path: '/new_thing', to: 1 }]), 'medium'],
+    [
+      'the gravest of several',
+      changed(
+        [
+          { path: '/name', to: 1 },
+          { path: '/level', to: 15 },
+        ],
+        'members',
+      ),
+      'critical',
+    ],
+    ['a removed parent', whole('projects', 'removed'), 'critical'],
+    ['a removed record', whole('batch_exports', 'removed'), 'high'],
+    ['an added record with a critical field', whole('domains', 'added'), 'high'],
+    ['an added record without one', whole('roles', 'added'), 'medium'],
+    ['a recording that went', whole('session_recordings', 'removed'), 'low'],
+  ])('of %s', (_name, change, expected) => {
+    expect(changeSeverity(change, severityOf)).toBe(expected);
+  });
+
+  it('is overridden by the first rule that fits', () => {
+    const ruled = severities(definitionOf, [
+      { kind: 'members', path: '/level', severity: 'low' },
+      { path: '/**', severity: 'critical' },
+      { kind: 'roles', severity: 'critical' },
+    ]);
+    expect(changeSeverity(changed([{ path: '/level', to: 1 }], 'members'), ruled)).toBe('low');
+    expect(changeSeverity(changed([{ path: '/name', to: 1 }], 'roles'), ruled)).toBe('critical');
+    expect(changeSeverity(whole('roles', 'added'), ruled)).toBe('critical');
+    expect(changeSeverity(whole('domains', 'added'), ruled)).toBe('high');
+  });
+});
+
+describe('pathPattern', () => {
+  it.each([
+    ['/a', '/a', true],
+    ['/a', '/a/b', true],
+    ['/a/b', '/a', false],
+    ['/a', '/ab', false],
+    ['/*/b', '/a/b', true],
+    ['/*/b', '/b', false],
+    ['/*', '/a/b/c', true],
+    ['/a/*', '/a', false],
+    ['/**/b', '/b', true],
+    ['/**/b', '/a/x/b/c', true],
+    ['/**/b', '/a', false],
+    ['/a/**/b', '/a/b', true],
+    ['/a/**', '/a', true],
+    ['/a~1b', '/a~1b', true],
+    ['', '/a', true],
+    ['/**/x/**/y', '/x/a/x/b/y', true],
+  ])('%s on %s: %s', (pattern, path, expected) => {
+    expect(pathPattern(pattern)(path)).toBe(expected);
+  });
+
+  it('takes a hostile pattern in linear time', () => {
+    const started = performance.now();
+    expect(pathPattern('/**/a'.repeat(30) + '/b')('/a'.repeat(2_000))).toBe(false);
+    expect(performance.now() - started).toBeLessThan(2_000);
+  });
+});

@@ -1,0 +1,180 @@
+import { describe, expect, it } from 'vitest';
+import type { Kind, Scope } from '../../src/catalog/definition.ts';
+import type { SourceCompareOptions } from '../../src/diff/sources.ts';
+import { diffSources } from '../../src/diff/sources.ts';
+import type { RecordState } from '../../src/diff/states.ts';
+
+const record = (kind: Kind, scope: Scope, id: string, body: object): RecordState => ({
+  kind,
+  scope,
+  id,
+  body: JSON.stringify(body),
+});
+const diff = (from: RecordState[], to: RecordState[], options: Partial<SourceCompareOptions> = {}) =>
+  diffSources(
+    { reference: { ref: 'latest', source: 'a' }, records: from },
+    { reference: { ref: 'latest', source: 'b' }, records: to },
+    { mode: 'default', ...options },
+  );
+const a: Scope = { organization_id: 'oa' };
+const b: Scope = { organization_id: 'ob' };
+const organizations = [
+  record('organizations', {}, 'oa', { id: 'oa', name: 'Harbor' }),
+  record('organizations', {}, 'ob', { id: 'ob', name: 'Harbor' }),
+] as const;
+const exportOf = (scope: Scope, id: string, project: number, name: string, more: object = {}): RecordState =>
+  record('batch_exports', scope, id, { id, team_id: project, name, created_at: id, ...more });
+
+describe('diffSources', () => {
+  it('matches by natural key and follows references to the twin', () => {
+    const document = diff(
+      [
+        organizations[0],
+        record('projects', a, '1', { id: 1, name: 'Web' }),
+        exportOf(a, 'x', 1, 'Nightly', { paused: false }),
+      ],
+      [
+        organizations[1],
+        record('projects', b, '77', { id: 77, name: 'Web' }),
+        exportOf(b, 'y', 77, 'Nightly', { paused: true }),
+      ],
+    );
+    expect(document.changes).toEqual([
+      {
+        kind: 'batch_exports',
+        scope: b,
+        id: 'y',
+        name: 'Nightly',
+        change: 'changed',
+        fields: [{ path: '/paused', from: false, to: true }],
+      },
+    ]);
+    expect(document.skipped).toEqual([]);
+    expect(document.summary.unchanged).toBe(2);
+  });
+
+  it('does not match the same name in projects that are no twins', () => {
+    const document = diff(
+      [organizations[0], record('projects', a, '1', { id: 1, name: 'Web' }), exportOf(a, 'x', 1, 'Nightly')],
+      [
+        organizations[1],
+        record('projects', b, '77', { id: 77, name: 'Docs' }),
+        exportOf(b, 'y', 77, 'Nightly'),
+      ],
+    );
+    expect(document.changes.map(({ kind, id, change }) => `${kind} ${id} ${change}`)).toEqual([
+      'projects 1 removed',
+      'projects 77 added',
+      'batch_exports x removed',
+      'batch_exports y added',
+    ]);
+  });
+
+  it('never guesses between namesakes, nor compares what hangs from them', () => {
+    const document = diff(
+      [
+        organizations[0],
+        record('roles', a, 'r1', { name: 'Ops' }),
+        record('roles', a, 'r2', { name: 'Ops' }),
+        record('role_memberships', { ...a, role_id: 'r1' }, 'm', { user: { email: 'jo@example.com' } }),
+      ],
+      [
+        organizations[1],
+        record('roles', b, 'r9', { name: 'Ops' }),
+        record('role_memberships', { ...b, role_id: 'r9' }, 'n', { user: { email: 'jo@example.com' } }),
+      ],
+    );
+    expect(document.changes).toEqual([]);
+    expect(document.skipped[0]).toEqual({
+      kind: 'roles',
+      scope: b,
+      name: 'Ops',
+      reason: 'ambiguous: 2 in FROM and 1 in TO are called "Ops"',
+    });
+    expect(document.skipped.map(({ kind }) => kind)).toEqual([
+      'roles',
+      'role_memberships',
+      'role_memberships',
+    ]);
+  });
+
+  it('calls namesakes removed when the other side has none of that name', () => {
+    const document = diff(
+      [
+        organizations[0],
+        record('roles', a, 'r1', { name: 'Ops' }),
+        record('roles', a, 'r2', { name: 'Ops' }),
+      ],
+      [organizations[1]],
+    );
+    expect(document.summary.removed).toBe(2);
+    expect(document.skipped).toEqual([]);
+  });
+
+  it('takes the only organization of each side for twins, and says that the name differs', () => {
+    const other = record('organizations', {}, 'ob', { id: 'ob', name: 'Harbor staging' });
+    const document = diff(
+      [organizations[0], record('domains', a, 'd', { domain: 'x.example' })],
+      [other, record('domains', b, 'e', { domain: 'x.example' })],
+    );
+    expect(document.changes.map(({ kind, fields }) => [kind, fields])).toEqual([
+      ['organizations', [{ path: '/name', from: 'Harbor', to: 'Harbor staging' }]],
+    ]);
+  });
+
+  it('matches what the user says are twins', () => {
+    const options = { twins: [{ kind: 'domains' as const, from: 'd', to: 'e' }] };
+    const document = diff(
+      [organizations[0], record('domains', a, 'd', { domain: 'x.example' })],
+      [organizations[1], record('domains', b, 'e', { domain: 'y.example' })],
+      options,
+    );
+    expect(document.changes.map(({ change }) => change)).toEqual(['changed']);
+  });
+
+  it('skips records whose parents were not read instead of calling them removed', () => {
+    const document = diff(
+      [organizations[0], record('session_recordings', { project_id: '5' }, 's', {})],
+      [organizations[1]],
+    );
+    expect(document.changes).toEqual([]);
+    expect(document.skipped).toEqual([
+      {
+        kind: 'session_recordings',
+        scope: { project_id: '5' },
+        reason: 'the record that project_id names was not read',
+      },
+    ]);
+  });
+
+  it('reports only the kinds asked for and matches with the others', () => {
+    const document = diff(
+      [
+        organizations[0],
+        record('domains', a, 'd', { domain: 'x.example' }),
+        record('roles', a, 'r', { name: 'A' }),
+      ],
+      [organizations[1], record('domains', b, 'e', { domain: 'x.example' })],
+      { kinds: new Set<Kind>(['domains']) },
+    );
+    expect(document.changes).toEqual([]);
+    expect(document.compared).toEqual({ collections: 1, records: 1 });
+  });
+
+  it('shows what the service gives only with every field', () => {
+    const from = [
+      organizations[0],
+      record('members', a, 'u', { id: 'm', user: { uuid: 'u', email: 'jo@example.com' }, level: 1 }),
+    ];
+    const to = [
+      organizations[1],
+      record('members', b, 'v', { id: 'n', user: { uuid: 'v', email: 'jo@example.com' }, level: 1 }),
+    ];
+    expect(diff(from, to).changes).toEqual([]);
+    expect(
+      diff(from, to, { mode: 'all' })
+        .changes.find(({ kind }) => kind === 'members')!
+        .fields.map(({ path }) => path),
+    ).toEqual(['/id', '/user/uuid']);
+  });
+});

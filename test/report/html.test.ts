@@ -1,0 +1,98 @@
+import { hash } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { definitionOf } from '../../src/catalog/catalog.ts';
+import { renderHtml } from '../../src/report/html.ts';
+import { barChart } from '../../src/report/bar-chart.ts';
+import { renderTimeline } from '../../src/report/timeline.ts';
+import { INVITE_ID, sampleDiff, sampleOptions } from './sample.ts';
+
+const page = renderHtml(sampleDiff(), sampleOptions);
+const event = {
+  at: '2026-03-01T07:00:00.000Z',
+  run: 4,
+  kind: 'domains' as const,
+  id: 'd-1',
+  name: '<b onclick=1>\u202e',
+  change: 'changed' as const,
+  paths: ['/domain'],
+};
+const period = {
+  firstDay: '2026-02-27',
+  lastDay: '2026-03-02',
+  events: [event, { ...event, kind: 'invites' as const, id: INVITE_ID, name: INVITE_ID }],
+};
+const timeline = renderTimeline(period, { definitions: definitionOf });
+
+describe.each([
+  ['diff', page],
+  ['timeline', timeline],
+])('%s page', (_name, html) => {
+  it('loads nothing: no address of any kind', () => {
+    expect(html).not.toMatch(/\b(?:src|href|srcset|action|data|poster)\s*=/);
+    expect(html).not.toMatch(/url\(|@import|https?:/);
+  });
+
+  it('allows its own style and script by hash and nothing else', () => {
+    const policy = /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(html)![1]!;
+    const digest = (tag: string): string =>
+      `'sha256-${hash('sha256', new RegExp(`<${tag}>([^]*?)</${tag}>`).exec(html)![1]!, 'base64')}'`;
+    expect(policy).toBe(
+      `default-src 'none'; style-src ${digest('style')}; script-src ${digest('script')}; base-uri 'none'; form-action 'none'`,
+    );
+    expect(html.match(/<script/g)).toHaveLength(1);
+    expect(html).not.toMatch(/<[^>]+\s(?:style|on[a-z]+)=/);
+  });
+
+  it('closes what it opens', () => {
+    const open: string[] = [];
+    const markup = html.replace(/<(style|script)>[^]*?<\/\1>/g, '').replace('<!DOCTYPE html>', '');
+    for (const [, slash, tag, rest] of markup.matchAll(/<(\/?)([a-z][a-z0-9]*)([^>]*)>/gi)) {
+      if (['meta', 'input'].includes(tag!) || rest!.endsWith('/')) continue;
+      if (slash === '') open.push(tag!);
+      else expect(open.pop()).toBe(tag);
+    }
+    expect(open).toEqual([]);
+    expect(markup.replace(/<[^>]*>/g, '')).not.toMatch(/[<>]/);
+  });
+
+  it('can be used without the script, by keyboard and by a screen reader', () => {
+    expect(html).toContain('<html lang="en">');
+    expect(html).toContain('<div class="tools" role="search" hidden>');
+    expect(html).toContain('aria-label="Filter"');
+    expect(html).not.toMatch(/<article[^>]* hidden/);
+  });
+});
+
+describe('timeline', () => {
+  it('has a bar for every day, and masks ids that are secrets', () => {
+    expect(timeline.match(/<title>2026-0/g)).toHaveLength(4);
+    expect(timeline).toContain('<title>2026-03-01: 0 added, 2 changed, 0 removed</title>');
+    expect(timeline).not.toContain(INVITE_ID);
+  });
+
+  it('leaves out what is not in the period', () => {
+    const html = renderTimeline({ ...period, firstDay: '2026-03-02' }, { definitions: definitionOf });
+    expect(html).toContain('Nothing changed.');
+    expect(html).not.toContain('d-1');
+  });
+
+  it('refuses a period that is none', () => {
+    expect(() => renderTimeline({ ...period, lastDay: '2026-01-01' }, { definitions: definitionOf })).toThrow(
+      RangeError,
+    );
+    expect(() => renderTimeline({ ...period, lastDay: 'x' }, { definitions: definitionOf })).toThrow(
+      RangeError,
+    );
+  });
+
+  it('draws no bar beyond its frame', () => {
+    const svg = barChart([
+      { label: '2026-01-01', added: 3, changed: 0, removed: 4 },
+      { label: '2026-01-02', added: 0, changed: 0, removed: 0 },
+    ]);
+    for (const [, y, height] of svg.matchAll(/y="([\d.]+)" width="[\d.]+" height="([\d.]+)"/g)) {
+      expect(Number(y)).toBeGreaterThanOrEqual(10);
+      expect(Number(y) + Number(height)).toBeLessThanOrEqual(194.2);
+    }
+  });
+});

@@ -1,0 +1,54 @@
+import { describe, expect, it } from 'vitest';
+import { definitionOf } from '../../src/catalog/catalog.ts';
+import { diffStates } from '../../src/diff/states.ts';
+import { renderMarkdown } from '../../src/report/markdown.ts';
+import { diffOfValue, sampleDiff, sampleOptions, state } from './sample.ts';
+
+const options = { definitions: definitionOf };
+
+describe('markdown', () => {
+  it('stays within its length and counts what it leaves out', () => {
+    const records = Array.from({ length: 3_000 }, (_unused, index) =>
+      state('domains', {}, String(index).padStart(5, '0'), {
+        domain: `${index}.example`,
+        x: 'y'.repeat(200),
+      }),
+    );
+    const document = diffStates(
+      { reference: { ref: 'a' }, records: [] },
+      { reference: { ref: 'b' }, records },
+      { mode: 'default' },
+    );
+    for (const maxLength of [4_000, 60_000]) {
+      const out = renderMarkdown(document, { ...options, maxLength });
+      expect(out.length).toBeLessThanOrEqual(maxLength);
+      const shown = out.match(/^- `\+` /gm)!.length;
+      const [, left] = /\*\*([\d,]+) more changed records are not shown here/.exec(out)!;
+      expect(shown + Number(left!.replace(',', ''))).toBe(3_000);
+      expect(out.match(/<details>/g)).toHaveLength(out.match(/<\/details>/g)!.length);
+    }
+  });
+
+  it('puts the summary first and folds the details', () => {
+    const out = renderMarkdown(sampleDiff(), sampleOptions);
+    expect(out.indexOf('**1 added, 1 removed, 6 changed**')).toBeLessThan(out.indexOf('<details>'));
+    expect(out).toContain('| batch exports |  | 1 | 1 |');
+  });
+
+  it.each([
+    '`',
+    '``x',
+    '` `` ```',
+    '<img src=x onerror=1>',
+    '@everyone #1 http://x.example',
+    '|',
+    '</details>',
+    '\n- item',
+  ])('keeps %j inside one code span', (hostile) => {
+    const out = renderMarkdown(diffOfValue('a', hostile), options);
+    const line = out.split('\n').find((candidate) => candidate.includes('/name'))!;
+    expect(out.split('\n').filter((candidate) => candidate === '</details>')).toHaveLength(1);
+    // Taking the code spans away (equal runs of backticks) leaves nothing of what the record held.
+    expect(line.replace(/(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)/g, '')).toBe('  - :  → ');
+  });
+});
