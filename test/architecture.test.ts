@@ -1,0 +1,134 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+
+const sourceRoot = resolve(dirname(fileURLToPath(import.meta.url)), '../src');
+
+interface SourceFile {
+  readonly path: string;
+  readonly imports: readonly string[];
+  readonly text: string;
+}
+
+const files: SourceFile[] = readdirSync(sourceRoot, { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.ts'))
+  .map((path) => {
+    const text = readFileSync(join(sourceRoot, path), 'utf8');
+    const imports = [
+      ...text.matchAll(/^(?:import|export)[^'";]*?from '([^']+)'/gm),
+      ...text.matchAll(/^import '([^']+)'/gm),
+      ...text.matchAll(/import\('([^']+)'\)/g),
+    ].map((match) => match[1]!);
+    return { path, text, imports };
+  });
+
+/** What each folder may import beside itself (ARCHITECTURE.md, Import rules). */
+const MAY_IMPORT: Record<string, readonly string[]> = {
+  core: [],
+  catalog: ['core'],
+  config: ['core', 'catalog'],
+  api: ['core', 'config', 'catalog'],
+  mirror: ['core', 'config', 'catalog'],
+  diff: ['core', 'config', 'catalog'],
+  sync: ['core', 'config', 'catalog', 'api', 'mirror', 'diff'],
+  restore: ['core', 'config', 'catalog', 'api', 'mirror', 'diff', 'sync'],
+  server: ['core', 'config', 'catalog', 'mirror', 'diff'],
+  report: ['core', 'config', 'catalog', 'diff'],
+  daemon: ['core', 'config', 'catalog', 'api', 'mirror', 'diff', 'sync', 'restore', 'server', 'report'],
+  cli: [
+    'core',
+    'config',
+    'catalog',
+    'api',
+    'mirror',
+    'diff',
+    'sync',
+    'restore',
+    'server',
+    'report',
+    'daemon',
+  ],
+};
+
+/** One door per dependency: the folders or files that may import it. */
+const DOORS: Record<string, readonly string[]> = {
+  undici: ['api/transport.ts'],
+  'p-queue': ['api/limiter.ts'],
+  'better-sqlite3': ['mirror/database.ts'],
+  pino: ['core/logger.ts'],
+  zod: ['config/'],
+  yaml: ['config/', 'core/yaml.ts'],
+  commander: ['cli/'],
+  hono: ['server/', 'daemon/'],
+  '@hono/node-server': ['server/', 'daemon/'],
+  'cli-table3': ['cli/table.ts'],
+  'cli-progress': ['cli/progress.ts'],
+  picocolors: ['cli/', 'report/'],
+  'node-cron': ['daemon/'],
+  'drizzle-orm': ['mirror/'],
+};
+
+function folderOf(path: string): string {
+  return path.includes('/') ? path.slice(0, path.indexOf('/')) : '';
+}
+
+describe('the layout', () => {
+  it('has files to look at', () => {
+    expect(files.length).toBeGreaterThan(40);
+  });
+
+  it('imports point down the list only', () => {
+    const wrong: string[] = [];
+    for (const file of files) {
+      const from = folderOf(file.path);
+      if (from === '') continue; // main.ts and wire.ts stand above all
+      for (const target of file.imports.filter((each) => each.startsWith('.'))) {
+        const to = folderOf(relative(sourceRoot, resolve(sourceRoot, dirname(file.path), target)));
+        if (to === from) continue;
+        if (to === '' && target.endsWith('/wire.ts') && (from === 'cli' || from === 'daemon')) continue;
+        if (!(MAY_IMPORT[from] ?? []).includes(to)) wrong.push(`${file.path} imports ${target}`);
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  it('has one door per dependency', () => {
+    const wrong: string[] = [];
+    for (const file of files) {
+      for (const name of file.imports.filter((each) => !each.startsWith('.') && !each.startsWith('node:'))) {
+        const dependency = name.startsWith('@') ? name.split('/').slice(0, 2).join('/') : name.split('/')[0]!;
+        const doors = DOORS[dependency];
+        if (doors === undefined) wrong.push(`${file.path} imports ${dependency}, which has no door`);
+        else if (
+          !doors.some((door) => (door.endsWith('/') ? file.path.startsWith(door) : file.path === door))
+        ) {
+          wrong.push(`${file.path} imports ${dependency}`);
+        }
+      }
+    }
+    expect(wrong).toEqual([]);
+  });
+
+  it.each([
+    ['process.env', /\bprocess\.env\b/, 'main.ts'],
+    ['process.exit', /\bprocess\.(exit|exitCode)\b/, 'main.ts'],
+    ['the clock', /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(/, 'core/clock.ts'],
+    ['timers', /\bset(Timeout|Interval)\(/, 'core/clock.ts'],
+  ])('has one door to %s', (_name, pattern, door) => {
+    const code = (text: string): string => text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '');
+    const users = files
+      .filter((file) => file.path !== door && pattern.test(code(file.text)))
+      .map((file) => file.path);
+    expect(users).toEqual([]);
+  });
+
+  it('reading code cannot reach a client that writes', () => {
+    const readers = ['sync', 'diff', 'report', 'mirror', 'server'];
+    const wrong = files.filter(
+      (file) =>
+        readers.includes(folderOf(file.path)) && file.imports.some((each) => each.includes('write-client')),
+    );
+    expect(wrong.map((file) => file.path)).toEqual([]);
+  });
+});

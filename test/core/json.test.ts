@@ -1,0 +1,41 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { getOwn, isJsonObject, isRawNumber, parseLossless } from '../../src/core/json.ts';
+
+describe('parseLossless', () => {
+  it.each([
+    '12345678901234567890',
+    '-9007199254740993',
+    '1.10',
+    '1e2',
+    '1e400',
+    '-0',
+    '0.1000000000000000055511151231257827',
+    '"\\ud800"',
+    '{"__proto__":{"polluted":true}}',
+    '{"constructor":1,"toString":null}',
+    '[1.0,{"a":1.50}]',
+  ])('returns %s exactly', (text) => {
+    expect(JSON.stringify(parseLossless(text))).toBe(text);
+  });
+
+  it('returns any JSON as JSON.stringify wrote it', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        const text = JSON.stringify(value);
+        expect(JSON.stringify(parseLossless(text))).toBe(text);
+      }),
+    );
+  });
+
+  it('keeps ordinary numbers as numbers', () => {
+    expect(parseLossless('[1,2.5,-3,9007199254740991]')).toEqual([1, 2.5, -3, 9007199254740991]);
+    expect(isRawNumber(parseLossless('1.10'))).toBe(true);
+  });
+
+  it('gives own keys only', () => {
+    const value = parseLossless('{"__proto__":1}');
+    expect(isJsonObject(value) && getOwn(value, '__proto__')).toBe(1);
+    expect(isJsonObject(value) && getOwn(value, 'toString')).toBe(undefined);
+  });
+});
