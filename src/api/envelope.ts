@@ -1,0 +1,118 @@
+/** A list answer of any shape that wire-notes.md, Lists, names, as one page. */
+import type { ResourceDefinition } from '../catalog/definition.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
+import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
+import { scanList } from '../core/json-scan.ts';
+import type { RecordShape, ScannedRecord } from '../core/json-scan.ts';
+import type { NeutralText } from './neutral-text.ts';
+import type { Answer } from './transport.ts';
+
+export interface ListPage {
+  /** As received, those without an id included. */
+  readonly records: readonly ScannedRecord[];
+  /** Ids in the order of the page. */
+  readonly keys: readonly string[];
+  /** Records that carry no id. */
+  readonly withoutId: number;
+  /** What the list says it holds in all; null when it does not say. */
+  readonly count: number | null;
+  /** What the list says of its end: true = more follows, false = this is the end, null = nothing. */
+  readonly more: boolean | null;
+  /** `next` as sent, when it is one. */
+  readonly link: string | null;
+  /** For the parameter `after`. */
+  readonly cursor: string | null;
+}
+
+/**
+ * Reads a 2xx answer as a page.
+ * @throws TidemarkError `malformed`, retryable: HTML, cut or broken JSON, a 200 that is no list
+ */
+export function readPage(
+  answer: Answer,
+  definition: ResourceDefinition,
+  shape: RecordShape,
+  neutral: NeutralText,
+): ListPage {
+  refuseHtml(answer);
+  try {
+    const { envelope, records: scanned } = scanList(answer.text, definition.listing.listKeys, shape);
+    const keys: string[] = [];
+    for (const { id } of scanned) if (id !== undefined && id !== '') keys.push(id);
+    // An empty id names nothing.
+    const records = keys.length === scanned.length ? scanned : scanned.map(withoutEmptyId);
+    return { records, keys, withoutId: records.length - keys.length, ...readEnvelope(envelope) };
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw malformed(answer, `no list of ${definition.title.many}: ${neutral(error.message)}`, error);
+  }
+}
+
+/** One answer that holds the whole list and says so: as many distinct keys as its count, and no further page. */
+export function isWholeList(page: ListPage): boolean {
+  return (
+    page.more !== true &&
+    page.withoutId === 0 &&
+    page.count === page.records.length &&
+    new Set(page.keys).size === page.records.length
+  );
+}
+
+/** @throws TidemarkError `malformed` when a web page was sent where JSON was promised */
+export function refuseHtml(answer: Answer): void {
+  if (!/^\s*</.test(answer.text) && !/^\s*(text\/html|application\/xhtml)/i.test(answer.contentType)) return;
+  throw malformed(answer, 'an HTML page instead of JSON');
+}
+
+/** A success that is not what the interface promises: worth another try, it may be a proxy's passing trouble. */
+export function malformed(answer: Answer, what: string, cause?: unknown): TidemarkError {
+  return new TidemarkError('malformed', `the service answered ${answer.status} with ${what}`, {
+    hint: 'check that baseUrl of the source points at the API and not at a web page or a login',
+    isRetryable: true,
+    status: answer.status,
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+function withoutEmptyId(record: ScannedRecord): ScannedRecord {
+  return record.id === '' ? { ...record, id: undefined } : record;
+}
+
+type Envelope = Pick<ListPage, 'count' | 'more' | 'link' | 'cursor'>;
+
+function readEnvelope(text: string | null): Envelope {
+  const body = text === null ? undefined : parseLossless(text);
+  if (!isJsonObject(body)) return { count: null, more: null, link: null, cursor: null };
+  const next = getOwn(body, 'next');
+  const hasNext = getOwn(body, 'has_next');
+  const cursor = firstText(body, ['next_cursor']);
+  const link = typeof next === 'string' && next.trim() !== '' ? next.trim() : null;
+  const isEnd = next === null || next === '' || next === false;
+  const more =
+    typeof hasNext === 'boolean' ? hasNext : link !== null || cursor !== null ? true : isEnd ? false : null;
+  return { count: countOf(body), more, link, cursor: more === false ? null : cursor };
+}
+
+function firstText(body: JsonObject, names: readonly string[]): string | null {
+  for (const name of names) {
+    const value = getOwn(body, name);
+    if (typeof value === 'string' && value !== '') return value;
+    if (typeof value === 'number') return String(value);
+  }
+  return null;
+}
+
+function countOf(body: JsonObject): number | null {
+  for (const name of ['count', 'total_count', 'total']) {
+    const count = wholeNumber(getOwn(body, name));
+    if (count !== null) return count;
+  }
+  return null;
+}
+
+/** A count sent as text is still a count; what is no whole number says nothing. */
+function wholeNumber(value: JsonValue | undefined): number | null {
+  const number = typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value;
+  return typeof number === 'number' && Number.isSafeInteger(number) && number >= 0 ? number : null;
+}

@@ -1,0 +1,136 @@
+/** Answers that are not a success, as errors to decide on (wire-notes.md, Errors). */
+import { TidemarkError } from '../core/errors.ts';
+import type { ErrorCode } from '../core/errors.ts';
+import type { NeutralText } from './neutral-text.ts';
+import { parseRetryAfter, retryAfterFromDetail } from './retry-after.ts';
+import type { Answer } from './transport.ts';
+
+interface Complaint {
+  /** One neutral line; empty when the body says nothing that can be read. */
+  readonly detail: string;
+  readonly field: string | undefined;
+}
+
+/** `{type, code, detail, attr}`, `{detail}`, `{error}`, a map of field to complaints; only text is taken over. */
+function complaintOf(text: string, neutral: NeutralText): Complaint {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    // Not JSON: an HTML page says nothing to a person in one line, plain text may.
+    return { detail: /^\s*</.test(text) ? '' : neutral(text), field: undefined };
+  }
+  if (typeof body === 'string') return { detail: neutral(body), field: undefined };
+  if (typeof body !== 'object' || body === null) return { detail: '', field: undefined };
+  const members = new Map<string, unknown>(Object.entries(body));
+  const field = members.get('attr');
+  const named = typeof field === 'string' && field !== '' ? neutral(field) : undefined;
+  for (const name of ['detail', 'error', 'message']) {
+    const value = members.get(name);
+    if (typeof value === 'string') return { detail: neutral(value), field: named };
+  }
+  const first = [...members].find(([, value]) => Array.isArray(value) && typeof value[0] === 'string');
+  if (first === undefined) return { detail: '', field: named };
+  const [name, complaints] = first as [string, readonly string[]];
+  return { detail: neutral(complaints[0] ?? ''), field: named ?? neutral(name) };
+}
+
+/** "API key missing required scope 'organization:read'" names the permission. */
+function permissionIn(detail: string): string | undefined {
+  return /scopes?:? ['"`]?([a-z_*]+:[a-z_*]+)/i.exec(detail)?.[1];
+}
+
+interface Meaning {
+  readonly code: ErrorCode;
+  readonly what: string;
+  readonly hint: string;
+  readonly isRetryable: boolean;
+}
+
+function meaningOf(status: number): Meaning {
+  const later = 'the service has trouble; run again later';
+  if (status === 401) {
+    return {
+      code: 'unauthorized',
+      what: 'the key was refused',
+      hint: 'check apiKey of the source, then run `tidemark doctor`',
+      isRetryable: false,
+    };
+  }
+  if (status === 403) {
+    return {
+      code: 'forbidden',
+      what: 'the key may not do this',
+      hint: 'run `tidemark doctor` to see which permissions the key lacks',
+      isRetryable: false,
+    };
+  }
+  if (status === 404 || status === 410) {
+    return {
+      code: 'not_found',
+      what: 'there is nothing at this path',
+      hint: 'not offered here? then exclude the kind in the configuration; else run `tidemark doctor` to see what the key can see',
+      isRetryable: false,
+    };
+  }
+  if (status === 429) {
+    return {
+      code: 'throttled',
+      what: 'too many requests',
+      hint: 'lower rate.perMinute or rate.perHour of the source',
+      isRetryable: true,
+    };
+  }
+  if (status === 408)
+    return { code: 'timeout', what: 'the service gave up waiting', hint: later, isRetryable: true };
+  if (status >= 500)
+    return { code: 'server_error', what: 'the service failed', hint: later, isRetryable: true };
+  return {
+    code: 'rejected',
+    what: 'the service refused the request',
+    hint: 'see what it says; run with --log-level debug for the request',
+    isRetryable: status === 425,
+  };
+}
+
+/**
+ * The error that an answer beyond 2xx stands for. The message holds the status and a short neutral form of what the
+ * body says, nothing else of it.
+ */
+export function answerError(answer: Answer, neutral: NeutralText, nowMs: number): TidemarkError {
+  const { status } = answer;
+  if (status >= 300 && status < 400) return redirectError(answer, neutral);
+  const meaning = meaningOf(status);
+  const { detail, field } = complaintOf(answer.text, neutral);
+  const permission = status === 403 ? permissionIn(detail) : undefined;
+  const retryAfterMs = parseRetryAfter(answer.retryAfter, answer.date, nowMs) ?? retryAfterFromDetail(detail);
+  const said = detail === '' ? '' : `: ${detail}`;
+  return new TidemarkError(meaning.code, `${meaning.what} (${status})${said}`, {
+    hint:
+      permission === undefined
+        ? meaning.hint
+        : `give the key the permission ${permission}, or exclude the kind in the configuration`,
+    isRetryable: meaning.isRetryable,
+    status,
+    ...(permission === undefined ? {} : { permission }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(field === undefined ? {} : { field }),
+  });
+}
+
+/** A redirect is never followed: the key would travel with it. */
+function redirectError(answer: Answer, neutral: NeutralText): TidemarkError {
+  let target = 'nowhere in particular';
+  if (answer.location !== undefined) {
+    const url = URL.parse(answer.location, answer.origin);
+    target = url === null || url.origin === 'null' ? 'a place that is no address' : neutral(url.origin);
+  }
+  return new TidemarkError(
+    'redirected',
+    `the service redirects (${answer.status}) to ${target}, and was not followed`,
+    {
+      hint: `if that is the service's own address, set baseUrl of the source to it`,
+      status: answer.status,
+    },
+  );
+}

@@ -1,0 +1,92 @@
+/** What goes wrong below HTTP, as one clear line that names host and port. */
+import { TidemarkError } from '../core/errors.ts';
+import type { ErrorCode } from '../core/errors.ts';
+
+interface Fault {
+  readonly code: ErrorCode;
+  readonly what: string;
+  readonly hint: string;
+  readonly isRetryable: boolean;
+}
+
+const HINT_HOST = 'check baseUrl of the source, DNS and the network, then run `tidemark doctor`';
+const HINT_LATER = 'the service or something before it broke off; run again later';
+const HINT_SLOW = 'the service is slow: a smaller pageSize makes its answers lighter';
+const HINT_TLS =
+  'check the certificate and baseUrl; for a private authority set NODE_EXTRA_CA_CERTS to its certificate file';
+
+function fault(code: ErrorCode, what: string, hint: string, isRetryable = true): Fault {
+  return { code, what, hint, isRetryable };
+}
+
+const FAULTS: Readonly<Record<string, Fault>> = {
+  ENOTFOUND: fault('unreachable', 'the host name is not known', HINT_HOST),
+  EAI_AGAIN: fault('unreachable', 'the host name could not be looked up', HINT_HOST),
+  ECONNREFUSED: fault('unreachable', 'the connection was refused', HINT_HOST),
+  EHOSTUNREACH: fault('unreachable', 'there is no route to the host', HINT_HOST),
+  ENETUNREACH: fault('unreachable', 'there is no route to the network', HINT_HOST),
+  ETIMEDOUT: fault('timeout', 'the connection timed out', HINT_HOST),
+  UND_ERR_CONNECT_TIMEOUT: fault('timeout', 'no connection within the limit', HINT_HOST),
+  UND_ERR_HEADERS_TIMEOUT: fault('timeout', 'no answer within the limit', HINT_SLOW),
+  UND_ERR_BODY_TIMEOUT: fault('timeout', 'the answer stopped arriving', HINT_SLOW),
+  UND_ERR_SOCKET: fault('unreachable', 'the connection was cut before the answer was whole', HINT_LATER),
+  ECONNRESET: fault('unreachable', 'the connection was cut before the answer was whole', HINT_LATER),
+  EPIPE: fault('unreachable', 'the connection was cut before the answer was whole', HINT_LATER),
+  UND_ERR_ABORTED: fault('unreachable', 'the connection was cut before the answer was whole', HINT_LATER),
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: fault(
+    'malformed',
+    'the answer is shorter or longer than its Content-Length',
+    HINT_LATER,
+  ),
+  UND_ERR_HEADERS_OVERFLOW: fault('malformed', 'the answer has too many headers', HINT_LATER, false),
+};
+
+const TLS = /^(ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|EPROTO$|HOSTNAME_MISMATCH$)/;
+
+function faultOf(code: string): Fault | undefined {
+  const known = FAULTS[code];
+  if (known !== undefined) return known;
+  if (TLS.test(code)) return fault('unreachable', `the secure connection failed (${code})`, HINT_TLS, false);
+  if (code.startsWith('HPE_')) return fault('malformed', 'the answer is not valid HTTP', HINT_LATER);
+  return undefined;
+}
+
+/** The first system code in an error, its cause or the errors that it bundles (one per address tried). */
+function codesOf(thrown: unknown, depth = 0): string[] {
+  if (typeof thrown !== 'object' || thrown === null || depth > 3) return [];
+  const own = 'code' in thrown && typeof thrown.code === 'string' ? [thrown.code] : [];
+  // Its code is missing where the very first bytes are no HTTP.
+  if (own.length === 0 && thrown instanceof Error && thrown.name === 'HTTPParserError')
+    own.push('HPE_UNKNOWN');
+  const bundled: unknown[] = thrown instanceof AggregateError ? thrown.errors : [];
+  const cause = thrown instanceof Error ? [thrown.cause] : [];
+  return [...own, ...[...bundled, ...cause].flatMap((each) => codesOf(each, depth + 1))];
+}
+
+/** Any failure of the dispatcher as `unreachable`, `timeout` or `malformed`. `host` is host and port, for the message. */
+export function networkError(thrown: unknown, host: string): TidemarkError {
+  const codes = codesOf(thrown);
+  for (const code of codes) {
+    const found = faultOf(code);
+    if (found === undefined) continue;
+    return new TidemarkError(found.code, `${host}: ${found.what}`, {
+      hint: found.hint,
+      isRetryable: found.isRetryable,
+      cause: thrown,
+    });
+  }
+  return new TidemarkError('unreachable', `${host}: the request failed (${codes[0] ?? 'no reason given'})`, {
+    hint: HINT_LATER,
+    isRetryable: true,
+    cause: thrown,
+  });
+}
+
+/** The request as a whole took longer than its limit. */
+export function totalTimeout(host: string, limitMs: number, cause: unknown): TidemarkError {
+  return new TidemarkError('timeout', `${host}: no whole answer within ${Math.round(limitMs / 1000)} s`, {
+    hint: HINT_SLOW,
+    isRetryable: true,
+    cause,
+  });
+}

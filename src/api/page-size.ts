@@ -1,0 +1,80 @@
+/** How many records to ask for: as configured, less after trouble, a little more where that spares requests. */
+import type { TidemarkError } from '../core/errors.ts';
+import { overlapFor } from './anchor.ts';
+
+/** Pages without trouble before a lowered size is doubled again. */
+const CALM_PAGES = 3;
+/** A list read again may be asked for in one page of at most this many times the configured size. */
+const MOST_PAGES_IN_ONE = 4;
+
+export interface PageSize {
+  /** The `limit` of the next request. */
+  limit(): number;
+  /** A page arrived by offset. `more` is what the list says of its end. */
+  arrived(page: { readonly received: number; readonly limit: number; readonly more: boolean | null }): void;
+  /** Asks for a whole list of about `rows` in one page, where that is not far beyond the configured size. */
+  wholeList(rows: number): void;
+  /** A request failed. True when the next attempt asks for less on account of it. */
+  failed(error: TidemarkError): boolean;
+}
+
+/**
+ * A page size that starts at `configured`. A server that shows no cap is asked for the overlap on top, so that the
+ * overlap costs no further requests; a 400 takes that back. Timeouts and answers too large halve the size at once, a
+ * 5xx when it comes twice in a row for one page (a single one says nothing about size).
+ */
+export function createPageSize(configured: number): PageSize {
+  const full = Math.max(1, configured);
+  let size = full;
+  let extra = 0;
+  let mayWiden = true;
+  let failures = 0;
+  let calm = 0;
+
+  const lower = (): boolean => {
+    calm = 0;
+    extra = 0;
+    if (size <= 1) return false;
+    size = Math.floor(size / 2);
+    return true;
+  };
+
+  return {
+    limit: () => size + extra,
+    arrived: ({ received, limit, more }) => {
+      failures = 0;
+      calm += 1;
+      if (more === true && received < limit && extra > 0) {
+        // The cap of this server: asking for more than it gives is idle.
+        mayWiden = false;
+        extra = 0;
+      }
+      if (more === true && received === limit && extra === 0 && size === full && mayWiden)
+        extra = wideningFor(size);
+      if (size >= full || calm < CALM_PAGES) return;
+      size = Math.min(full, size * 2);
+      calm = 0;
+    },
+    wholeList: (rows) => {
+      const wanted = rows + overlapFor(rows);
+      if (mayWiden && size === full && wanted > size && wanted <= MOST_PAGES_IN_ONE * full)
+        extra = wanted - size;
+    },
+    failed: (error) => {
+      failures += 1;
+      if (error.code === 'timeout' || error.status === 413) return lower();
+      if (error.code === 'server_error') return failures >= 2 && lower();
+      if (error.code !== 'rejected' || extra === 0) return false;
+      mayWiden = false;
+      extra = 0;
+      return true;
+    },
+  };
+}
+
+/** Rows beside `size` that make up for the overlap of the page asked for. */
+function wideningFor(size: number): number {
+  let extra = overlapFor(size);
+  while (size + extra - overlapFor(size + extra) < size) extra += 1;
+  return extra;
+}

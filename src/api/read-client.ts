@@ -1,0 +1,196 @@
+/**
+ * The client of reading commands. It is given a function that sends GET and nothing else, so nothing built on it can
+ * change the far side (design.md, Never broken 3).
+ */
+import { fillPath } from '../catalog/catalog.ts';
+import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
+import { operationOf } from '../catalog/definition.ts';
+import type { Clock } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { ScannedRecord } from '../core/json-scan.ts';
+import type { Logger } from '../core/logger.ts';
+import type { Secret } from '../core/secret.ts';
+import { createCounters } from './figures.ts';
+import type { RequestFigures } from './figures.ts';
+import { createLimiter } from './limiter.ts';
+import type { RateLimits, RateLog } from './limiter.ts';
+import { neutralText } from './neutral-text.ts';
+import { createRequester } from './requester.ts';
+import { readRecord } from './retrieved.ts';
+import type { Retrieved } from './retrieved.ts';
+import { createRetryBudget } from './retry.ts';
+import type { CollectionTarget } from './target.ts';
+import { DEFAULT_TIMEOUTS, getOnly, openTransport } from './transport.ts';
+import type { Timeouts } from './transport.ts';
+import { walkList } from './walk.ts';
+
+export type { RequestFigures } from './figures.ts';
+export type { RateLog } from './limiter.ts';
+export type { Retrieved } from './retrieved.ts';
+
+/** What reading commands hold: nothing but GET. One client serves one source in one run; its retries are the run's. */
+export interface ReadClient {
+  /**
+   * Lists the whole collection into the sink. What the far side does ends up in the verdict.
+   * @throws the abort reason when aborted; what the sink throws, unless it is a `SyntaxError` or `malformed`
+   */
+  walk(target: CollectionTarget, sink: WalkSink, signal?: AbortSignal): Promise<WalkVerdict>;
+  /**
+   * Lists a feed from its head until a whole page is known and unchanged (`mode: 'head'`, which testifies nothing about
+   * absence). Goes on to the end (`mode: 'full'`) when the feed is not newest first or no page is wholly known.
+   */
+  walkHead(target: CollectionTarget, sink: WalkSink, signal?: AbortSignal): Promise<WalkVerdict>;
+  /**
+   * One record, as text. 404 and 410 are answers.
+   * @throws TidemarkError for everything else
+   */
+  retrieve(
+    definition: ResourceDefinition,
+    scope: Scope,
+    id: string,
+    signal?: AbortSignal,
+  ): Promise<Retrieved>;
+  /** Live: for progress bars. */
+  figures(): RequestFigures;
+  close(): Promise<void>;
+}
+
+export interface WalkSink {
+  /**
+   * Synchronous; called once per page, in received order, records without an id included. Returns how many keys were
+   * not seen before in this pass (`fresh`), how many records the mirror holds unchanged (`known`), and the keys seen so
+   * far in this pass (`distinct`). A `SyntaxError` means that a record cannot be read: the page is fetched again, so
+   * nothing of it may have been kept.
+   */
+  accept(page: { readonly records: readonly ScannedRecord[]; readonly receivedAt: number }): {
+    fresh: number;
+    known: number;
+    distinct: number;
+  };
+  /** After each page. `received` counts rows, repeated ones included. */
+  progress?(state: { pages: number; received: number; count: number | null }): void;
+  /**
+   * The list is read again from its head because keys and count disagreed: `fresh` and `distinct` start from zero. A
+   * sink without it is counted over all passes, and then a list that lost rows meanwhile stays unproven.
+   */
+  startPass?(): void;
+}
+
+export interface WalkVerdict {
+  /**
+   * `incomplete`: read, but not proven whole. `denied`: 401 or 403. `missing`: 404 or 410 to the first request.
+   * `failed`: the requests did, or the list leads in circles.
+   */
+  readonly outcome: 'complete' | 'incomplete' | 'denied' | 'missing' | 'failed';
+  readonly mode: 'full' | 'head';
+  /** Pages received, repeated ones included. */
+  readonly pages: number;
+  /** What the list last said that it holds. */
+  readonly count: number | null;
+  readonly distinct: number;
+  /** True when one answer held the whole list. */
+  readonly isOnePage: boolean;
+  /** Rows of the largest page that the server gave. */
+  readonly pageCap: number | null;
+  /** Null exactly when the outcome is `complete`. */
+  readonly error: TidemarkError | null;
+}
+
+export interface ReadClientOptions {
+  /** A path in it is put before every request's. */
+  readonly baseUrl: URL;
+  readonly apiKey: Secret;
+  readonly rate: RateLimits;
+  readonly retry: { readonly attempts: number; readonly maxWaitSeconds: number };
+  readonly timeouts?: Partial<Timeouts>;
+  readonly userAgent: string;
+  readonly clock: Clock;
+  /** Uniform in [0, 1), for jitter. */
+  readonly random: () => number;
+  readonly log: Logger;
+  readonly rateLog?: RateLog;
+}
+
+/**
+ * A client for one source. Nothing is sent yet.
+ * @throws TidemarkError `config_invalid` when the key cannot stand in a header
+ */
+export function createReadClient(options: ReadClientOptions): ReadClient {
+  const { baseUrl, apiKey, rate, retry, clock, random, log, rateLog } = options;
+  const transport = openTransport({
+    baseUrl,
+    apiKey,
+    userAgent: options.userAgent,
+    concurrency: rate.concurrency,
+    timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },
+  });
+  const maxWaitMs = retry.maxWaitSeconds * 1000;
+  const counters = createCounters();
+  const neutral = neutralText(apiKey);
+  const limiter = createLimiter({
+    rate,
+    maxWaitMs,
+    clock,
+    log,
+    ...(rateLog === undefined ? {} : { rateLog }),
+  });
+  const requester = createRequester({
+    get: getOnly(transport),
+    limiter,
+    policy: { attempts: retry.attempts, maxWaitMs },
+    budget: createRetryBudget(counters),
+    counters,
+    neutral,
+    clock,
+    random,
+    log,
+  });
+  const prefix = baseUrl.pathname.replace(/\/+$/, '');
+  const walk = (target: CollectionTarget, sink: WalkSink, headOnly: boolean, signal?: AbortSignal) =>
+    walkList({ requester, target, sink, headOnly, prefix, attempts: retry.attempts, neutral, clock, signal });
+
+  return {
+    walk: (target, sink, signal) => walk(target, sink, false, signal),
+    walkHead: (target, sink, signal) => walk(target, sink, true, signal),
+    retrieve: async (definition, scope, id, signal) => {
+      const path = retrievePath(definition, scope, id);
+      try {
+        return await requester.request({
+          path: () => path,
+          read: (answer) => ({ found: true, text: readRecord(answer, definition, id, neutral) }) as const,
+          signal,
+        });
+      } catch (error) {
+        if (error instanceof TidemarkError && error.code === 'not_found') return { found: false };
+        throw error;
+      }
+    },
+    figures: () => {
+      const waitingUntil = limiter.waitingUntil();
+      return {
+        ...counters,
+        perMinute: limiter.perMinute(),
+        perHour: limiter.perHour(),
+        ...(waitingUntil === undefined ? {} : { waitingUntil }),
+      };
+    },
+    close: async () => {
+      try {
+        limiter.flush();
+      } finally {
+        await transport.close();
+      }
+    },
+  };
+}
+
+/** Path of one record. The id is percent-encoded: it can address one record and nothing else. */
+function retrievePath(definition: ResourceDefinition, scope: Scope, id: string): string {
+  const operation = operationOf(definition, 'retrieve');
+  if (operation === undefined) {
+    throw new TidemarkError('internal', `${definition.title.many} cannot be retrieved one by one`, {
+      hint: 'this is a defect of Tidemark: report it with the command that you ran',
+    });
+  }
+  return fillPath(operation.path, { ...scope, [definition.idParameter]: id });
+}

@@ -1,0 +1,86 @@
+/** A GET through everything that stands before the network: limiter, retries, counters, and the reading of the answer. */
+import type { Clock } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { Logger } from '../core/logger.ts';
+import { answerError } from './error-body.ts';
+import type { RequestCounters } from './figures.ts';
+import type { Limiter } from './limiter.ts';
+import type { NeutralText } from './neutral-text.ts';
+import { backoffMs, retrying } from './retry.ts';
+import type { RetryBudget, RetryPolicy } from './retry.ts';
+import type { Answer, Get } from './transport.ts';
+
+export interface Request<T> {
+  /** Path and query of the next attempt; a page may be asked for smaller than before. */
+  readonly path: () => string;
+  /** Takes a 2xx answer apart; what it throws as retryable is tried again like any failure. */
+  readonly read: (answer: Answer) => T;
+  /** Called after every failed attempt, the last one too. */
+  readonly onFailure?: (error: TidemarkError) => void;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface Requester {
+  /** @throws TidemarkError once nothing more is to be tried; the abort reason when aborted */
+  request<T>(request: Request<T>): Promise<T>;
+  /** Makes a failure found after the fact (a record that cannot be stored) count as a retry. */
+  takeRetry(cause: TidemarkError): void;
+}
+
+export interface RequesterOptions {
+  readonly get: Get;
+  readonly limiter: Limiter;
+  readonly policy: RetryPolicy;
+  readonly budget: RetryBudget;
+  readonly counters: RequestCounters;
+  readonly neutral: NeutralText;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Logger;
+}
+
+export function createRequester(options: RequesterOptions): Requester {
+  const { get, limiter, counters, clock, random, log } = options;
+
+  const send = (path: string, signal: AbortSignal | undefined, attempt: number): Promise<Answer> =>
+    limiter.run(async (startedAt) => {
+      counters.requests += 1;
+      const answer = await get(path, signal);
+      counters.bytes += answer.bytes;
+      if (answer.status >= 200 && answer.status < 300) return answer;
+      const error = answerError(answer, options.neutral, clock.now());
+      if (answer.status === 429) {
+        counters.throttled += 1;
+        // The header is missing when the wait is unknown (wire-notes.md, Rates): then the usual backoff is for all.
+        limiter.throttled(startedAt, error.retryAfterMs ?? backoffMs(attempt + 1, random()));
+      }
+      throw error;
+    }, signal);
+
+  return {
+    takeRetry: (cause) => options.budget.take(cause),
+    request: ({ path, read, onFailure, signal }) =>
+      retrying(
+        {
+          policy: options.policy,
+          budget: options.budget,
+          clock,
+          random,
+          signal,
+          onRetry: (error, attempt) =>
+            log.debug(
+              { path: path(), attempt, code: error.code, status: error.status },
+              'request failed, trying again',
+            ),
+        },
+        async (attempt) => {
+          try {
+            return read(await send(path(), signal, attempt));
+          } catch (error) {
+            if (error instanceof TidemarkError) onFailure?.(error);
+            throw error;
+          }
+        },
+      ),
+  };
+}

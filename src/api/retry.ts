@@ -1,0 +1,102 @@
+/** The one retry layer (design.md, The sync): full jitter, few attempts, and an end to a whole run's retries. */
+import type { Clock } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+
+export interface RetryPolicy {
+  /** Attempts per request, the first included. */
+  readonly attempts: number;
+  /** The longest single wait, milliseconds. */
+  readonly maxWaitMs: number;
+}
+
+/** A run's retries: 50 for small runs, a quarter of the requests for large ones. */
+const FREE_RETRIES = 50;
+const RETRY_SHARE = 0.25;
+/** However few its attempts, one request ends within this. */
+const MAX_REQUEST_MS = 10 * 60_000;
+const FIRST_BACKOFF_MS = 500;
+const MAX_BACKOFF_MS = 30_000;
+
+export interface RetryBudget {
+  /**
+   * Takes one retry.
+   * @throws TidemarkError `retry_budget` when the run has spent them
+   */
+  take(cause: TidemarkError): void;
+}
+
+/** The budget of one run over its counters. */
+export function createRetryBudget(counters: { requests: number; retries: number }): RetryBudget {
+  return {
+    take: (cause) => {
+      const most = Math.max(FREE_RETRIES, Math.floor(counters.requests * RETRY_SHARE));
+      if (counters.retries >= most) {
+        throw new TidemarkError(
+          'retry_budget',
+          `too much fails: ${counters.retries} retries in ${counters.requests} requests; last: ${cause.message}`,
+          {
+            hint: 'what is left was not read; run again when the service has recovered',
+            cause,
+            ...(cause.status === undefined ? {} : { status: cause.status }),
+          },
+        );
+      }
+      counters.retries += 1;
+    },
+  };
+}
+
+/** Wait before attempt number `attempt` + 1, milliseconds: anywhere between nothing and a doubling bound. */
+export function backoffMs(attempt: number, random: number): number {
+  return random * Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (attempt - 1));
+}
+
+export interface RetryOptions {
+  readonly policy: RetryPolicy;
+  readonly budget: RetryBudget;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly signal?: AbortSignal | undefined;
+  /** Called before each retry with what made it necessary. */
+  readonly onRetry?: (error: TidemarkError, attempt: number) => void;
+}
+
+/**
+ * Calls `attempt` until it succeeds. Thrown is the last error: one that is not retryable, one after the last attempt,
+ * `throttled` when the far side asks for a longer wait than allowed, or `retry_budget`.
+ */
+export async function retrying<T>(
+  options: RetryOptions,
+  attempt: (number: number) => Promise<T>,
+): Promise<T> {
+  const { policy, budget, clock, random, signal } = options;
+  const startedAt = clock.monotonicMs();
+  for (let number = 1; ; number += 1) {
+    try {
+      return await attempt(number);
+    } catch (error) {
+      if (!(error instanceof TidemarkError) || !error.isRetryable || number >= policy.attempts) throw error;
+      const asked = error.retryAfterMs;
+      if (asked !== undefined && asked > policy.maxWaitMs) throw patienceEnds(error, asked, policy.maxWaitMs);
+      const wait = asked ?? Math.min(backoffMs(number, random()), policy.maxWaitMs);
+      if (clock.monotonicMs() + wait - startedAt > MAX_REQUEST_MS) throw error;
+      budget.take(error);
+      options.onRetry?.(error, number);
+      await clock.sleep(Math.ceil(wait), signal);
+    }
+  }
+}
+
+function patienceEnds(error: TidemarkError, askedMs: number, maxWaitMs: number): TidemarkError {
+  const asked = Math.ceil(askedMs / 1000);
+  return new TidemarkError(
+    error.code,
+    `${error.message}; it asks to wait ${asked} s, and the most allowed is ${Math.round(maxWaitMs / 1000)} s`,
+    {
+      hint: 'run again later, or raise retry.maxWaitSeconds of the source',
+      retryAfterMs: askedMs,
+      cause: error,
+      ...(error.status === undefined ? {} : { status: error.status }),
+    },
+  );
+}

@@ -1,0 +1,27 @@
+/** What a walk is about: one list endpoint in one scope, and how its records are taken apart. */
+import { fillPath } from '../catalog/catalog.ts';
+import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { RecordShape } from '../core/json-scan.ts';
+
+export interface CollectionTarget {
+  readonly definition: ResourceDefinition;
+  readonly scope: Scope;
+  /** Where the id stands and which members are volatile. */
+  readonly shape: RecordShape;
+  /** Records to ask for per page; what arrives decides. */
+  readonly pageSize: number;
+  /** The timestamp by which a feed is newest first; by default the first that the definition does not call volatile. */
+  readonly orderedBy?: string;
+}
+
+/** Path of the collection below the base URL, with the scope's values percent-encoded. */
+export function collectionPath(target: CollectionTarget): string {
+  return fillPath(target.definition.path, target.scope);
+}
+
+/** The member that a feed's order is checked by; null where the kind has no timestamp (its order is unknown). */
+export function orderMember(target: CollectionTarget): string | null {
+  if (target.orderedBy !== undefined) return target.orderedBy;
+  const field = target.definition.fields.find(({ type, isVolatile }) => type === 'timestamp' && !isVolatile);
+  return field?.name ?? null;
+}

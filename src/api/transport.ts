@@ -1,0 +1,228 @@
+/**
+ * The one door to undici: sends one request to the configured origin and nowhere else, within limits of time and size.
+ * Redirects are not followed, and paths go out byte for byte as given: a URL parser would resolve `%2E%2E`.
+ */
+import { Pool } from 'undici';
+import type { Dispatcher } from 'undici';
+import type { Method } from '../catalog/definition.ts';
+import { abortReason } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { Secret } from '../core/secret.ts';
+import { networkError, totalTimeout } from './network-error.ts';
+
+/** Limits of one request, milliseconds. */
+export interface Timeouts {
+  /** Until the connection stands, TLS included. */
+  readonly connectMs: number;
+  /** From the request to the last header of its answer. */
+  readonly headersMs: number;
+  /** Between two pieces of the body. */
+  readonly bodyMs: number;
+  /** From start to end, whatever trickles in. */
+  readonly totalMs: number;
+}
+
+export const DEFAULT_TIMEOUTS: Timeouts = {
+  connectMs: 10_000,
+  headersMs: 60_000,
+  bodyMs: 30_000,
+  totalMs: 180_000,
+};
+
+/** A page of 1,000 records of 100 kB each; what is larger must be asked for in smaller pages. */
+const MAX_BODY_BYTES = 100 * 1024 * 1024;
+/** Of an answer that is no success only the beginning is of use. */
+const MAX_ERROR_BYTES = 64 * 1024;
+/** undici needs a number where the configuration says "no limit". */
+const UNLIMITED_CONNECTIONS = 32;
+
+export interface TransportOptions {
+  readonly baseUrl: URL;
+  readonly apiKey: Secret;
+  readonly userAgent: string;
+  /** Connections at most; 0 = no limit. */
+  readonly concurrency: number;
+  readonly timeouts: Timeouts;
+  readonly maxBodyBytes?: number;
+}
+
+/** One request below the base URL. */
+export interface Ask {
+  readonly method: Method;
+  /** Path and query as sent, beginning with a slash; the base URL's own path is put before it. */
+  readonly path: string;
+  /** JSON text. */
+  readonly body?: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** A whole answer. */
+export interface Answer {
+  readonly status: number;
+  readonly text: string;
+  /** Bytes of the body. */
+  readonly bytes: number;
+  readonly contentType: string;
+  readonly retryAfter: string | undefined;
+  readonly date: string | undefined;
+  readonly location: string | undefined;
+  /** The configured origin. */
+  readonly origin: string;
+}
+
+export interface Transport {
+  /**
+   * Sends one request and reads the whole answer, whatever its status.
+   * @throws TidemarkError `unreachable`, `timeout` or `malformed`; the abort reason when the signal is aborted
+   */
+  send(ask: Ask): Promise<Answer>;
+  close(): Promise<void>;
+}
+
+/** All that reading code is given of a transport. */
+export type Get = (path: string, signal?: AbortSignal) => Promise<Answer>;
+
+/** Narrows a transport to GET: what holds the result cannot send anything else (design.md, Never broken 3). */
+export function getOnly(transport: Transport): Get {
+  return (path, signal) => transport.send({ method: 'GET', path, signal });
+}
+
+/**
+ * Opens a pool of connections to one origin. Nothing is sent yet.
+ * @throws TidemarkError `config_invalid` when the key cannot stand in a header
+ */
+export function openTransport(options: TransportOptions): Transport {
+  const { baseUrl, timeouts, apiKey } = options;
+  // Checked here because undici would quote the whole header in its own complaint.
+  if (!/^[\x21-\x7e]+$/.test(apiKey.reveal())) {
+    throw new TidemarkError(
+      'config_invalid',
+      'the API key is empty or holds a character that no header may carry',
+      {
+        hint: 'check apiKey or apiKeyFile of the source: one line of visible ASCII characters',
+      },
+    );
+  }
+  const host = hostAndPort(baseUrl);
+  const prefix = baseUrl.pathname.replace(/\/+$/, '');
+  const pool = new Pool(baseUrl.origin, {
+    connections: options.concurrency === 0 ? UNLIMITED_CONNECTIONS : options.concurrency,
+    connect: { timeout: timeouts.connectMs },
+    headersTimeout: timeouts.headersMs,
+    bodyTimeout: timeouts.bodyMs,
+    // One answer a connection at a time is easier to limit and to cut off; streams gain nothing on this few.
+    allowH2: false,
+    pipelining: 1,
+  });
+
+  const exchange = async (ask: Ask, signal: AbortSignal): Promise<Answer> => {
+    const { statusCode, headers, body } = await pool.request({
+      method: ask.method,
+      path: prefix + ask.path,
+      headers: {
+        accept: 'application/json',
+        // Bodies are bounded by what arrives; a compressed one would have to be bounded twice.
+        'accept-encoding': 'identity',
+        authorization: `Bearer ${apiKey.reveal()}`,
+        'user-agent': options.userAgent,
+        ...(ask.body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(ask.body === undefined ? {} : { body: ask.body }),
+      signal,
+    });
+    const isSuccess = statusCode >= 200 && statusCode < 300;
+    const encoding = headerText(headers, 'content-encoding') ?? 'identity';
+    const chunks = await readBody(
+      body,
+      isSuccess ? (options.maxBodyBytes ?? MAX_BODY_BYTES) : MAX_ERROR_BYTES,
+      isSuccess,
+    );
+    if (isSuccess && encoding !== '' && encoding !== 'identity')
+      throw unreadable(`the answer is compressed, unasked`);
+    return {
+      status: statusCode,
+      text: isSuccess ? decodeStrictly(chunks) : chunks.toString('utf8'),
+      bytes: chunks.length,
+      contentType: headerText(headers, 'content-type') ?? '',
+      retryAfter: headerText(headers, 'retry-after'),
+      date: headerText(headers, 'date'),
+      location: headerText(headers, 'location'),
+      origin: baseUrl.origin,
+    };
+  };
+
+  return {
+    send: async (ask) => {
+      ask.signal?.throwIfAborted();
+      // Not the Clock's: like undici's own limits it guards real sockets, and a moved clock must not end them.
+      const limit = AbortSignal.timeout(timeouts.totalMs);
+      const signal = ask.signal === undefined ? limit : AbortSignal.any([ask.signal, limit]);
+      try {
+        return await exchange(ask, signal);
+      } catch (error) {
+        if (ask.signal?.aborted === true) throw abortReason(ask.signal);
+        if (error instanceof TidemarkError) throw error;
+        if (limit.aborted) throw totalTimeout(host, timeouts.totalMs, error);
+        throw networkError(error, host);
+      }
+    },
+    close: () => pool.destroy(),
+  };
+}
+
+function hostAndPort(url: URL): string {
+  return url.port === '' ? `${url.hostname}:${url.protocol === 'https:' ? '443' : '80'}` : url.host;
+}
+
+function headerText(
+  headers: Record<string, string | string[] | undefined>,
+  name: string,
+): string | undefined {
+  const value = headers[name];
+  return Array.isArray(value) ? value[0] : value;
+}
+
+/** The body's bytes. One that is too large is refused, or cut where only its beginning matters. */
+async function readBody(
+  body: Dispatcher.ResponseData['body'],
+  maxBytes: number,
+  isWhole: boolean,
+): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    chunks.push(chunk);
+    length += chunk.length;
+    if (length <= maxBytes) continue;
+    if (!isWhole) break;
+    throw new TidemarkError(
+      'malformed',
+      `the answer is larger than ${Math.round(maxBytes / 1024 / 1024)} MiB`,
+      {
+        hint: 'set a smaller pageSize',
+        isRetryable: true,
+        status: 413,
+      },
+    );
+  }
+  return Buffer.concat(chunks).subarray(0, isWhole ? length : maxBytes);
+}
+
+// Fatal: a record whose letters were replaced would look changed, and would be written back wrong.
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true });
+
+function decodeStrictly(bytes: Buffer): string {
+  try {
+    return strictUtf8.decode(bytes);
+  } catch (error) {
+    throw unreadable('the answer is not valid UTF-8', error);
+  }
+}
+
+function unreadable(what: string, cause?: unknown): TidemarkError {
+  return new TidemarkError('malformed', what, {
+    hint: 'check that baseUrl of the source points at the API; run again later',
+    isRetryable: true,
+    ...(cause === undefined ? {} : { cause }),
+  });
+}

@@ -1,0 +1,292 @@
+/**
+ * Walks one list into a sink: fetches what the course asks for, one page ahead where the next address is certain, and
+ * turns what happens into a verdict (design.md, The sync: the walk).
+ */
+import { setImmediate } from 'node:timers/promises';
+import { abortReason } from '../core/clock.ts';
+import type { Clock } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { pathOf, readLink } from './address.ts';
+import type { PageAddress } from './address.ts';
+import { Course } from './course.ts';
+import { readPage } from './envelope.ts';
+import { createHeadOrder } from './head-order.ts';
+import type { NeutralText } from './neutral-text.ts';
+import { createPageSize } from './page-size.ts';
+import type { PageSize } from './page-size.ts';
+import type { Accepted, FetchedPage } from './pass-tally.ts';
+import type { WalkSink, WalkVerdict } from './read-client.ts';
+import type { Requester } from './requester.ts';
+import { orderMember } from './target.ts';
+import type { CollectionTarget } from './target.ts';
+import { ofList } from './walk-errors.ts';
+
+export interface WalkOptions {
+  readonly requester: Requester;
+  readonly target: CollectionTarget;
+  readonly sink: WalkSink;
+  /** Ends at the first page that is known and unchanged, while the list is newest first. */
+  readonly headOnly: boolean;
+  /** The base URL's own path, without a slash at its end. */
+  readonly prefix: string;
+  /** Attempts per page, those included after a page that the sink refused. */
+  readonly attempts: number;
+  readonly neutral: NeutralText;
+  readonly clock: Clock;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Walks the list. Failures of the far side are the verdict.
+ * @throws the abort reason when the signal is aborted, and whatever the sink throws that is not about the page
+ */
+export async function walkList(options: WalkOptions): Promise<WalkVerdict> {
+  return new Walk(options).run();
+}
+
+/** A page asked for before the sink was done with the one before it. */
+interface Ahead {
+  readonly address: PageAddress;
+  readonly page: Promise<FetchedPage>;
+  readonly abort: AbortController;
+}
+
+class Walk {
+  readonly #options: WalkOptions;
+  readonly #course: Course;
+  readonly #size: PageSize;
+  #pages = 0;
+  #received = 0;
+  #count: number | null = null;
+  #distinct = 0;
+  #ahead: Ahead | null = null;
+
+  constructor(options: WalkOptions) {
+    const { definition, shape, pageSize } = options.target;
+    this.#options = options;
+    this.#size = createPageSize(pageSize);
+    this.#course = new Course({
+      acceptsQuery: definition.listing.acceptsQuery,
+      isCountTrusted: definition.listing.isCountTrusted,
+      stopsWhenKnown: options.headOnly,
+      canRestart: options.sink.startPass !== undefined,
+      idPath: shape.idPath,
+    });
+  }
+
+  async run(): Promise<WalkVerdict> {
+    const { signal, target } = this.#options;
+    try {
+      return await this.#walk();
+    } catch (error) {
+      if (signal?.aborted === true) throw abortReason(signal);
+      if (!(error instanceof FarSideFailure)) throw error;
+      const isFirst = this.#pages === 0;
+      return this.#verdict(
+        outcomeOf(error.error, isFirst),
+        ofFailure(error.error, target, isFirst),
+        false,
+        'full',
+      );
+    } finally {
+      this.#dropAhead();
+    }
+  }
+
+  async #walk(): Promise<WalkVerdict> {
+    const { target, headOnly, sink } = this.#options;
+    const order = createHeadOrder(headOnly ? orderMember(target) : null);
+    let address = this.#course.start();
+    for (;;) {
+      const { page, accepted } = await this.#read(address);
+      this.#note(page, accepted);
+      const step = this.#course.take(page, accepted, headOnly && order.look(page.records));
+      if ('end' in step) {
+        const { error, isOnePage, mode } = step.end;
+        if (error === null) return this.#verdict('complete', null, isOnePage, mode);
+        // A list in circles broke the walk off; one that ended unproven was at least read to its end.
+        const outcome = error.code === 'walk_loop' ? 'failed' : 'incomplete';
+        return this.#verdict(outcome, ofList(error, target.definition), isOnePage, mode);
+      }
+      if (step.pass !== undefined) {
+        if (step.pass.isFresh) sink.startPass?.();
+        this.#size.wholeList(step.pass.count);
+      }
+      address = step.ask;
+    }
+  }
+
+  /** One page into the sink. A page that the sink cannot read is fetched again, as one that could not be parsed is. */
+  async #read(address: PageAddress): Promise<{ page: FetchedPage; accepted: Accepted }> {
+    for (let attempt = 1; ; attempt += 1) {
+      const page = await this.#page(address);
+      await this.#lookAhead(page);
+      try {
+        const { records } = page;
+        return {
+          page,
+          accepted: this.#options.sink.accept({ records, receivedAt: this.#options.clock.now() }),
+        };
+      } catch (error) {
+        const refusal = refusalOf(error, this.#options.neutral);
+        if (refusal === null) throw error;
+        this.#dropAhead();
+        if (attempt >= this.#options.attempts) throw new FarSideFailure(refusal);
+        this.#takeRetry(refusal);
+      }
+    }
+  }
+
+  #takeRetry(cause: TidemarkError): void {
+    try {
+      this.#options.requester.takeRetry(cause);
+    } catch (error) {
+      throw farSide(error);
+    }
+  }
+
+  async #page(address: PageAddress): Promise<FetchedPage> {
+    const ahead = this.#ahead;
+    if (ahead !== null && isSame(ahead.address, address)) {
+      this.#ahead = null;
+      return ahead.page;
+    }
+    this.#dropAhead();
+    return this.#fetch(address, this.#options.signal);
+  }
+
+  /** Starts the next request, and lets it reach the wire before the sink keeps the thread busy. */
+  async #lookAhead(page: FetchedPage): Promise<void> {
+    const next = this.#course.foresee(page);
+    if (next === null) return;
+    const abort = new AbortController();
+    const { signal } = this.#options;
+    const fetched = this.#fetch(
+      next,
+      signal === undefined ? abort.signal : AbortSignal.any([signal, abort.signal]),
+    );
+    // Awaited later, or dropped: either way a failure before that is not an unhandled one.
+    fetched.catch(() => undefined);
+    this.#ahead = { address: next, page: fetched, abort };
+    await setImmediate();
+  }
+
+  #dropAhead(): void {
+    this.#ahead?.abort.abort();
+    this.#ahead = null;
+  }
+
+  async #fetch(address: PageAddress, signal: AbortSignal | undefined): Promise<FetchedPage> {
+    const { requester, target, prefix, neutral } = this.#options;
+    const sent = { limit: 0, path: '', isLowered: false };
+    for (;;) {
+      try {
+        return await requester.request<FetchedPage>({
+          path: () => {
+            sent.limit = this.#size.limit();
+            sent.path = pathOf(address, target, sent.limit);
+            return sent.path;
+          },
+          read: (answer) => {
+            const list = readPage(answer, target.definition, target.shape, neutral);
+            const { limit, path } = sent;
+            const next = list.link === null ? null : readLink(list.link, target, path, prefix);
+            const page = { ...list, limit, path, next };
+            if (address.by === 'offset') {
+              this.#size.arrived({ received: page.records.length, limit, more: page.more });
+            }
+            return page;
+          },
+          onFailure: (error) => {
+            sent.isLowered = this.#size.failed(error);
+          },
+          signal,
+        });
+      } catch (error) {
+        // A refusal of the widened page is not the list's: the configured size is asked for instead.
+        const isWidthRefused = error instanceof TidemarkError && error.code === 'rejected' && sent.isLowered;
+        if (!isWidthRefused) throw farSide(error);
+        sent.isLowered = false;
+      }
+    }
+  }
+
+  #note(page: FetchedPage, accepted: Accepted): void {
+    this.#pages += 1;
+    this.#received += page.records.length;
+    this.#count = page.count;
+    this.#distinct = accepted.distinct;
+    this.#options.sink.progress?.({ pages: this.#pages, received: this.#received, count: page.count });
+  }
+
+  #verdict(
+    outcome: WalkVerdict['outcome'],
+    error: TidemarkError | null,
+    isOnePage: boolean,
+    mode: WalkVerdict['mode'],
+  ): WalkVerdict {
+    return {
+      outcome,
+      mode,
+      pages: this.#pages,
+      count: this.#count,
+      distinct: this.#distinct,
+      isOnePage,
+      pageCap: this.#pages === 0 ? null : this.#course.pageCap,
+      error,
+    };
+  }
+}
+
+/** Marks what the requests threw, so that the sink's own failures are never taken for the far side's. */
+class FarSideFailure extends Error {
+  readonly error: TidemarkError;
+
+  constructor(error: TidemarkError) {
+    super(error.message);
+    this.error = error;
+  }
+}
+
+function farSide(error: unknown): unknown {
+  return error instanceof TidemarkError ? new FarSideFailure(error) : error;
+}
+
+/** What the sink says of a page whose records cannot be read; null when it failed for a reason of its own. */
+function refusalOf(error: unknown, neutral: NeutralText): TidemarkError | null {
+  if (error instanceof SyntaxError) {
+    return new TidemarkError(
+      'malformed',
+      `a record in the answer is not valid JSON: ${neutral(error.message)}`,
+      {
+        hint: 'run again later; if it stays, the service sends broken records',
+        isRetryable: true,
+        cause: error,
+      },
+    );
+  }
+  return error instanceof TidemarkError && error.code === 'malformed' ? error : null;
+}
+
+function outcomeOf(error: TidemarkError, isFirst: boolean): WalkVerdict['outcome'] {
+  if (error.code === 'unauthorized' || error.code === 'forbidden') return 'denied';
+  // In the middle of a walk the collection was there a moment ago: that is trouble, not absence.
+  return error.code === 'not_found' && isFirst ? 'missing' : 'failed';
+}
+
+function ofFailure(error: TidemarkError, target: CollectionTarget, isFirst: boolean): TidemarkError {
+  if (isFirst) return error;
+  const { many } = target.definition.title;
+  return new TidemarkError(error.code, `the list of ${many} broke off: ${error.message}`, {
+    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    ...(error.status === undefined ? {} : { status: error.status }),
+    ...(error.permission === undefined ? {} : { permission: error.permission }),
+    ...(error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }),
+    isRetryable: error.isRetryable,
+    cause: error,
+  });
+}
+
+function isSame(a: PageAddress, b: PageAddress): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
+}

@@ -1,0 +1,55 @@
+/** What a command may touch: the streams, the environment, the stop signal, and the global options. */
+import type { ReadStream } from 'node:tty';
+import type { Writable } from 'node:stream';
+import type { ExitCode } from '../core/errors.ts';
+import type { LogLevel } from '../core/logger-levels.ts';
+
+/** The process as `main.ts` hands it in. */
+export interface ProcessContext {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  readonly stdin: Pick<ReadStream, 'isTTY'>;
+  readonly stdout: Writable & { readonly isTTY?: boolean; readonly columns?: number };
+  readonly stderr: Writable & { readonly isTTY?: boolean; readonly columns?: number };
+  /** Aborted by the first SIGINT or SIGTERM. */
+  readonly signal: AbortSignal;
+  readonly pid: number;
+  /** The Node executable and the program's file: for the demo, which starts a sandbox in a process of its own. */
+  readonly execPath: string;
+  readonly entry: string;
+}
+
+/** Options that every command takes (design.md, Commands). */
+export interface GlobalOptions {
+  readonly config?: string;
+  readonly source?: readonly string[];
+  readonly json?: boolean;
+  readonly quiet?: boolean;
+  readonly logLevel?: LogLevel;
+  readonly color?: boolean;
+}
+
+export interface CommandContext extends ProcessContext {
+  readonly options: GlobalOptions;
+}
+
+/** What a command does when it is called: its own options in, the exit code out. */
+export type CommandAction<Options> = (context: CommandContext, options: Options) => Promise<ExitCode>;
+
+/** Writes to stdout and waits for room, so that a slow reader slows the command instead of filling memory. */
+export async function print(context: Pick<ProcessContext, 'stdout'>, text: string): Promise<void> {
+  if (context.stdout.write(text)) return;
+  await new Promise<void>((resolve) => context.stdout.once('drain', resolve));
+}
+
+/** True where progress bars and prompts make sense. */
+export function isInteractive(context: CommandContext): boolean {
+  return context.stderr.isTTY === true && context.options.quiet !== true && context.env['CI'] === undefined;
+}
+
+/** True where the results may be coloured: `--no-color`, NO_COLOR and pipes say no. */
+export function isColoured(context: CommandContext): boolean {
+  return (
+    context.options.color !== false && (context.env['NO_COLOR'] ?? '') === '' && context.stdout.isTTY === true
+  );
+}

@@ -1,0 +1,187 @@
+/** `tidemark demo`: the whole story against an embedded sandbox in a process of its own; no key, no network. */
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { mkdir, rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { createColors } from 'picocolors';
+import { definitionOf } from '../catalog/catalog.ts';
+import { EXIT, TidemarkError } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import { diffStates } from '../diff/states.ts';
+import { renderText } from '../report/text.ts';
+import { carelessAdmin } from '../server/seed/careless-admin.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { isColoured, print } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { sync } from './sync.ts';
+import { renderTable } from './table.ts';
+
+interface DemoOptions {
+  readonly output?: string;
+}
+
+const KEY = 'demo-key';
+
+/** Three questions that the mirror answers with plain SQL. */
+const QUERIES: readonly { readonly question: string; readonly sql: string }[] = [
+  {
+    question: 'Which batch exports are paused, and where would they write?',
+    sql: "SELECT name, destination ->> '$.type' AS type, interval FROM batch_exports WHERE paused ORDER BY name LIMIT 5",
+  },
+  {
+    question: 'Who are the owners and administrators?',
+    sql: "SELECT user ->> '$.email' AS email, level, is_2fa_enabled FROM members WHERE level >= 8 ORDER BY level DESC, email LIMIT 5",
+  },
+  {
+    question: 'What is gone, and since which run?',
+    sql: 'SELECT kind, id, removed_run FROM removed_records ORDER BY kind, id LIMIT 8',
+  },
+];
+
+export async function demo(context: CommandContext, options: DemoOptions): Promise<ExitCode> {
+  const directory = resolve(context.cwd, options.output ?? join('data', 'demo'));
+  const mirrorPath = join(directory, 'mirror.db');
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  for (const suffix of ['', '-wal', '-shm', '-lock', '-stage'])
+    await rm(`${mirrorPath}${suffix}`, { force: true });
+
+  const sandbox = await startSandbox(context);
+  try {
+    // The demo's own configuration, whatever the directory or the environment configures.
+    const env = {
+      PATH: context.env['PATH'],
+      TIDEMARK_BASE_URL: sandbox.url,
+      TIDEMARK_API_KEY: KEY,
+      TIDEMARK_MIRROR: mirrorPath,
+      // The far side is ours: no reason to hold back.
+      TIDEMARK_RATE_PER_MINUTE: '0',
+      TIDEMARK_RATE_PER_HOUR: '0',
+      TIDEMARK_RECORDINGS_SHARING_PER_RUN: 'all',
+    };
+    const inner: CommandContext = {
+      ...context,
+      cwd: directory,
+      env: { ...env, CI: context.env['CI'], NO_COLOR: context.env['NO_COLOR'] },
+      options: {},
+    };
+    const say = (text: string): Promise<void> => print(context, `${text}\n`);
+    const act = (title: string): Promise<void> =>
+      print(context, `\n${createColors(isColoured(context)).bold(`— ${title} —`)}\n`);
+
+    await act('1. A sandbox of the service, in a process of its own');
+    await say(
+      `it listens on ${sandbox.url}: an organization with projects, members, exports and thousands of recordings`,
+    );
+
+    await act('2. The first sync: everything the interface offers');
+    requireDone(await sync(inner, {}));
+
+    await act('3. A careless admin');
+    for (const { method, path, body, says } of carelessAdmin()) {
+      await send(sandbox.url, method, path, body);
+      await say(`${method.padEnd(6)} ${says}`);
+    }
+
+    await act('4. The next sync: only what changed is written');
+    requireDone(await sync(inner, {}));
+
+    await act('5. What changed');
+    await say(await changes(inner));
+
+    await act('6. The mirror is SQLite: ask it');
+    const mirror = openConfiguredMirror(readConfig(inner, {}), 'read', 'demo', context.pid);
+    try {
+      for (const { question, sql } of QUERIES) {
+        const { columns, rows } = mirror.query(sql);
+        await say(`${question}\n  sqlite3 ${mirrorPath} "${sql}"\n`);
+        await say(
+          `${indent(
+            renderTable(
+              columns,
+              rows.map((row) => row.map(cell)),
+            ),
+          )}\n`,
+        );
+      }
+    } finally {
+      mirror.close();
+    }
+    await act('The mirror stays');
+    await say(
+      `${mirrorPath}\ntry: TIDEMARK_MIRROR=${mirrorPath} TIDEMARK_BASE_URL=${sandbox.url} TIDEMARK_API_KEY=${KEY} npm run -s tidemark -- status`,
+    );
+    return EXIT.done;
+  } finally {
+    sandbox.process.kill('SIGTERM');
+  }
+}
+
+async function startSandbox(context: CommandContext): Promise<{ url: string; process: ChildProcess }> {
+  const child = spawn(
+    context.execPath,
+    [context.entry, 'sandbox', '--port', '0', '--key', KEY, '--seed', 'demo', '--json'],
+    { stdio: ['ignore', 'pipe', 'inherit'], env: { PATH: context.env['PATH'] } },
+  );
+  for await (const line of createInterface({ input: child.stdout })) {
+    return { url: (JSON.parse(line) as { url: string }).url, process: child };
+  }
+  throw new TidemarkError('internal', 'the sandbox did not start');
+}
+
+/** What the admin does: plain requests to the service, by nobody's leave. */
+async function send(base: string, method: string, path: string, body: unknown): Promise<void> {
+  const response = await fetch(new URL(path, base), {
+    method,
+    headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  if (!response.ok)
+    throw new TidemarkError('internal', `the sandbox answered ${response.status} to ${method} ${path}`);
+}
+
+/** The second run against the first, by the one comparison. */
+async function changes(context: CommandContext): Promise<string> {
+  const config = readConfig(context, {});
+  const mirror = openConfiguredMirror(config, 'read', 'demo', context.pid);
+  try {
+    const [after, before] = mirror.runs({ limit: 2 });
+    if (after === undefined || before === undefined)
+      throw new TidemarkError('internal', 'the demo needs two runs');
+    const definitions = new Map(
+      config.sources[0]?.definitions.map((definition) => [definition.kind, definition]),
+    );
+    const document = diffStates(
+      {
+        reference: { ref: `run:${before.run}`, run: before.run, at: before.startedAt },
+        records: mirror.readRecordsAt(before.run),
+      },
+      {
+        reference: { ref: `run:${after.run}`, run: after.run, at: after.startedAt },
+        records: mirror.readRecordsAt(after.run),
+      },
+      { mode: 'default' },
+    );
+    return renderText(document, {
+      definitions: (kind) => definitions.get(kind) ?? definitionOf(kind),
+      colors: createColors(isColoured(context)),
+      width: context.stdout.columns ?? 100,
+    });
+  } finally {
+    mirror.close();
+  }
+}
+
+/** The sandbox gives the demo everything; anything but a whole run is a defect worth stopping at. */
+function requireDone(code: ExitCode): void {
+  if (code !== EXIT.done) throw new TidemarkError('internal', `the demo's sync ended with ${code}`);
+}
+
+function cell(value: unknown): string {
+  if (value === null || value === undefined) return '·';
+  return typeof value === 'string' ? value : String(value as number);
+}
+
+function indent(text: string): string {
+  return text.replaceAll(/^/gm, '  ');
+}

@@ -1,0 +1,99 @@
+/** `tidemark runs` and `tidemark runs show N`. */
+import { EXIT, TidemarkError } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import type { SweepRow } from '../mirror/run-rows.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { print } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { runDocument } from './status.ts';
+import { renderTable } from './table.ts';
+import { count, duration, scopeText } from './wording.ts';
+
+export async function runs(context: CommandContext, options: { readonly limit?: number }): Promise<ExitCode> {
+  const config = readConfig(context, context.options, 'unused');
+  const mirror = openConfiguredMirror(config, 'read', 'runs', context.pid);
+  try {
+    const names = new Set(config.sources.map(({ name }) => name));
+    const rows = mirror
+      .runs()
+      .filter(({ source }) => names.has(source))
+      .slice(0, options.limit ?? 20);
+    if (context.options.json === true) {
+      await print(context, `${JSON.stringify({ schema: 'tidemark.runs/1', runs: rows.map(runDocument) })}\n`);
+      return EXIT.done;
+    }
+    const table = renderTable(
+      ['run', 'source', 'started', 'took', 'outcome', 'added', 'changed', 'removed', 'requests', 'by'],
+      rows.map((row) => [
+        String(row.run),
+        row.source,
+        row.startedAt,
+        row.finishedAt === null ? '' : duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)),
+        row.outcome + (row.error === null ? '' : ` (${row.errorCode ?? ''})`),
+        count(row.added),
+        count(row.changed),
+        count(row.removed),
+        count(row.requests),
+        row.trigger,
+      ]),
+      ['right', 'left', 'left', 'right', 'left', 'right', 'right', 'right', 'right', 'left'],
+    );
+    await print(context, rows.length === 0 ? 'no runs yet: run `tidemark sync`\n' : `${table}\n`);
+    return EXIT.done;
+  } finally {
+    mirror.close();
+  }
+}
+
+export async function showRun(context: CommandContext, options: { readonly run: string }): Promise<ExitCode> {
+  if (!/^\d{1,15}$/.test(options.run))
+    throw new TidemarkError('usage', `a run is a number, not ${options.run}`, {
+      hint: '`tidemark runs` lists them',
+    });
+  const config = readConfig(context, context.options, 'unused');
+  const mirror = openConfiguredMirror(config, 'read', 'runs show', context.pid);
+  try {
+    const run = mirror.run(Number(options.run));
+    if (run === undefined) {
+      throw new TidemarkError('reference_unknown', `there is no run ${options.run}`, {
+        hint: '`tidemark runs` lists them',
+      });
+    }
+    const sweeps = mirror.sweepsOf(run.run);
+    if (context.options.json === true) {
+      await print(
+        context,
+        `${JSON.stringify({ schema: 'tidemark.run/1', ...runDocument(run), sweeps: sweeps.map(sweepDocument) })}\n`,
+      );
+      return EXIT.done;
+    }
+    const lines = [
+      `run ${run.run} of ${run.source}: ${run.outcome}, ${run.startedAt} to ${run.finishedAt ?? '…'}, by ${run.trigger}`,
+      ...(run.error === null ? [] : [run.error]),
+      ...(run.root === null ? [] : [`sealed: ${run.root}`]),
+      '',
+      renderTable(
+        ['kind', 'scope', 'outcome', 'pages', 'records', 'added', 'changed', 'removed', 'held'],
+        sweeps.map((sweep) => [
+          sweep.kind,
+          scopeText(sweep.scope),
+          sweep.outcome,
+          ...[sweep.pages, sweep.records, sweep.added, sweep.changed, sweep.removed, sweep.held].map(count),
+        ]),
+        ['left', 'left', 'left', 'right', 'right', 'right', 'right', 'right', 'right'],
+      ),
+      ...sweeps
+        .filter(({ error }) => error !== null)
+        .map(({ kind, scope, error }) => `${kind} (${scopeText(scope)}): ${error ?? ''}`),
+    ];
+    await print(context, `${lines.join('\n')}\n`);
+    return EXIT.done;
+  } finally {
+    mirror.close();
+  }
+}
+
+function sweepDocument(sweep: SweepRow): object {
+  const { run: _run, errorCode, error, ...rest } = sweep;
+  return { ...rest, error: errorCode === null ? null : { code: errorCode, message: error } };
+}

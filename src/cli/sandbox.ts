@@ -1,0 +1,57 @@
+/** `tidemark sandbox`: the embedded server of the whole interface. Runs until it is stopped. */
+import { systemClock } from '../core/clock.ts';
+import { EXIT } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import { createSandbox } from '../server/sandbox.ts';
+import { commandLogger } from '../wire.ts';
+import { print } from './context.ts';
+import type { CommandContext } from './context.ts';
+
+interface SandboxCommandOptions {
+  readonly host?: string;
+  readonly port?: number;
+  readonly data?: string;
+  readonly seed?: 'demo' | 'empty';
+  readonly key?: string;
+  readonly permission?: readonly string[];
+}
+
+export async function sandbox(context: CommandContext, options: SandboxCommandOptions): Promise<ExitCode> {
+  const key = options.key ?? 'sandbox-key';
+  const server = await createSandbox({
+    clock: systemClock,
+    log: commandLogger(context.options.logLevel, undefined),
+    keys: [{ key, permissions: options.permission ?? 'all' }],
+    seed: options.seed ?? 'demo',
+    ...(options.data === undefined ? {} : { file: options.data }),
+  });
+  try {
+    const { url } = await server.listen({ host: options.host ?? '127.0.0.1', port: options.port ?? 8600 });
+    if (context.options.json === true) {
+      await print(context, `${JSON.stringify({ schema: 'tidemark.sandbox/1', url, key })}\n`);
+    } else {
+      await print(
+        context,
+        [
+          `sandbox listens on ${url}`,
+          'try it in another terminal:',
+          `  export TIDEMARK_BASE_URL=${url} TIDEMARK_API_KEY=${key}`,
+          '  npm run -s tidemark -- sync',
+          'stop it with Ctrl-C',
+          '',
+        ].join('\n'),
+      );
+    }
+    await stopped(context.signal);
+  } finally {
+    await server.close();
+  }
+  return EXIT.done;
+}
+
+function stopped(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

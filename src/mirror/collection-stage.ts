@@ -1,0 +1,57 @@
+/** The stage of one collection in a run, as the sync sees it. */
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { ScannedRecord } from '../core/json-scan.ts';
+import type { AbsentRecord } from './absence.ts';
+
+export interface PageCounts {
+  /** Keys not seen before in this walk. */
+  readonly fresh: number;
+  /** Records that the mirror holds as they came. */
+  readonly known: number;
+  /** Distinct keys of this walk so far. */
+  readonly distinct: number;
+  /** The collection's totals in this run so far. */
+  readonly added: number;
+  readonly changed: number;
+  readonly unchanged: number;
+  /** Records of this page that the mirror does not hold; one that a later page repeats comes again. */
+  readonly addedIds: readonly string[];
+}
+
+export interface StageCounts {
+  readonly added: number;
+  readonly changed: number;
+  /** Read and as it was: records of which only volatile members or the layout moved included. */
+  readonly unchanged: number;
+  /** Distinct keys of the latest walk. */
+  readonly distinct: number;
+}
+
+export interface CollectionStage {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  /** Current records of this collection in the mirror, before this run. */
+  readonly known: number;
+  /** Begins another walk over the same collection: it counts its own distinct keys; marks of earlier walks stay. */
+  startWalk(): void;
+  /**
+   * Takes a page. A record with the hash that the mirror holds is marked as seen; anything else is parsed, compared
+   * and staged. Of a record that comes twice in a run the later text wins.
+   * @throws SyntaxError when a new or altered record is not JSON; then nothing of the page was staged
+   */
+  accept(records: readonly ScannedRecord[]): PageCounts;
+  counts(): StageCounts;
+  /**
+   * Current records that no walk of this run saw, ordered by id. Iterating it with `for await` gives the event loop air
+   * between slices; verdicts may be given meanwhile.
+   */
+  absent(): Iterable<AbsentRecord> & AsyncIterable<AbsentRecord>;
+  /** It is there after all; a removal that was held is forgotten. Without any verdict a record stays as it is. */
+  keep(id: string): void;
+  /** It is gone: publishing makes its tombstone. */
+  remove(id: string): void;
+  /** Absent, but too many are: kept until confirmed. */
+  hold(id: string): void;
+  /** For kinds that are read one by one: the parent record `id` was asked for and answered. */
+  markChecked(id: string): void;
+}

@@ -1,0 +1,127 @@
+/** The one door to better-sqlite3: opening SQLite files, and their errors in Tidemark's words. */
+import { chmodSync, closeSync, existsSync, openSync, statSync } from 'node:fs';
+import Database from 'better-sqlite3';
+import { TidemarkError, asTidemarkError } from '../core/errors.ts';
+
+export type Connection = Database.Database;
+export type Statement = Database.Statement;
+
+/** How long a statement waits for another process before it fails as `mirror_locked`. It blocks the event loop. */
+const BUSY_TIMEOUT_MS = 2000;
+
+/** Opens a SQLite file; throws what SQLite throws (`asMirrorError` translates it). */
+export function connect(path: string, options: { isReadonly: boolean }): Connection {
+  return new Database(path, {
+    readonly: options.isReadonly,
+    fileMustExist: path !== ':memory:',
+    timeout: BUSY_TIMEOUT_MS,
+  });
+}
+
+/**
+ * Makes an empty file of mode 0600, whatever the umask is, unless one is there. SQLite gives its -wal, -shm and
+ * -journal the mode of the file beside which they stand.
+ */
+export function createPrivateFile(path: string): void {
+  if (!existsSync(path)) closeSync(openSync(path, 'wx', 0o600));
+  // Never open and close a file that SQLite has open: that would drop this process's locks on it.
+  if ((statSync(path).mode & 0o777) !== 0o600) chmodSync(path, 0o600);
+}
+
+/** SQLite's code of an error, e.g. `SQLITE_FULL`; undefined for anything else. */
+export function sqliteCode(thrown: unknown): string | undefined {
+  // By the code and not by the class: an error of a worker thread arrives without its class.
+  if (thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string') {
+    if (thrown.code.startsWith('SQLITE_')) return thrown.code;
+  }
+  // Drizzle wraps what a query threw; a TidemarkError is an answer already.
+  return thrown instanceof Error && !(thrown instanceof TidemarkError) ? sqliteCode(thrown.cause) : undefined;
+}
+
+/** An error of SQLite or the file system as a `TidemarkError` about `path`; anything else comes back as it is. */
+export function asMirrorError(thrown: unknown, path: string): unknown {
+  const code = sqliteCode(thrown);
+  if (code === undefined) return isSystemError(thrown) ? asTidemarkError(thrown) : thrown;
+  const cause = thrown;
+  switch (primaryCode(code)) {
+    case 'SQLITE_FULL':
+      return new TidemarkError('disk_full', `the disk is full: ${path} could not be written`, {
+        hint: 'free some space and run the command again; what was published before is intact',
+        cause,
+      });
+    case 'SQLITE_BUSY':
+    case 'SQLITE_LOCKED':
+      return new TidemarkError('mirror_locked', `${path} is in use by another process`, {
+        hint: 'wait for it to end, then run the command again',
+        isRetryable: true,
+        cause,
+      });
+    case 'SQLITE_READONLY':
+    case 'SQLITE_PERM':
+      return new TidemarkError('read_only', `${path} cannot be written`, {
+        hint: 'check the owner and mode of the mirror and its directory, or set `mirror` to another path',
+        cause,
+      });
+    case 'SQLITE_CANTOPEN':
+      return new TidemarkError('file_system', `${path} cannot be opened`, {
+        hint: 'check that the directory exists and that you may read and write it, or set `mirror` to another path',
+        cause,
+      });
+    case 'SQLITE_NOTADB':
+      return foreignFile(path, cause);
+    case 'SQLITE_CORRUPT':
+      return new TidemarkError('mirror_corrupt', `${path} is damaged`, {
+        hint: 'run `tidemark verify`; put a copy of the file back, or move it away and run `tidemark sync`',
+        cause,
+      });
+    case 'SQLITE_IOERR':
+      // A full disk is SQLITE_FULL; quotas and size limits come as failed writes.
+      if (/_(WRITE|SHMSIZE|TRUNCATE)$/.test(code)) {
+        return new TidemarkError(
+          'disk_full',
+          `${path} could not be written: the disk is full or a limit reached`,
+          { hint: 'free some space and run the command again; what was published before is intact', cause },
+        );
+      }
+      return new TidemarkError('file_system', `${path} could not be read or written (${code})`, {
+        hint: 'check the disk and that the path is a regular file',
+        cause,
+      });
+    default:
+      return new TidemarkError('internal', `${path}: ${code}: ${(thrown as Error).message}`, {
+        hint: 'this is a defect of Tidemark: run again with --log-level debug and report what it prints',
+        cause,
+      });
+  }
+}
+
+/** An error of the operating system, e.g. `EACCES`. */
+function isSystemError(thrown: unknown): boolean {
+  return (
+    thrown instanceof Error &&
+    'code' in thrown &&
+    typeof thrown.code === 'string' &&
+    /^E[A-Z0-9]+$/.test(thrown.code)
+  );
+}
+
+/** The error for a file that Tidemark did not make. */
+export function foreignFile(path: string, cause?: unknown): TidemarkError {
+  return new TidemarkError('mirror_foreign', `${path} is not a mirror of Tidemark; it was left as it is`, {
+    hint: 'set `mirror` (or TIDEMARK_MIRROR) to another path',
+    cause,
+  });
+}
+
+function primaryCode(code: string): string {
+  return /^SQLITE_[A-Z]+/.exec(code)?.[0] ?? code;
+}
+
+/** Runs `work`, translating SQLite's errors. */
+export function translated<T>(path: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw asMirrorError(error, path);
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * One writer per mirror. The lock is a write transaction held open on a small SQLite file beside the mirror: the
+ * operating system releases it when the process dies, however it dies. Readers never need it.
+ */
+import { TidemarkError } from '../core/errors.ts';
+import type { Connection } from './database.ts';
+import { connect, createPrivateFile, foreignFile, sqliteCode, translated } from './database.ts';
+
+export interface LockHolder {
+  readonly command: string;
+  readonly pid: number;
+  readonly host: string;
+  /** When it took the lock, ISO 8601. */
+  readonly since: string;
+}
+
+export interface WriterLock {
+  release(): void;
+}
+
+/** Written into the file's header, so that a file of somebody else is not taken for a lock. "TDLK". */
+const LOCK_APPLICATION_ID = 0x54444c4b;
+
+/**
+ * Takes the writer lock of the mirror at `mirrorPath`.
+ * @throws TidemarkError `mirror_locked`, naming who holds it and since when
+ */
+export function acquireWriterLock(mirrorPath: string, holder: LockHolder): WriterLock {
+  const path = `${mirrorPath}-lock`;
+  return translated(path, () => {
+    createPrivateFile(path);
+    const connection = connect(path, { isReadonly: false });
+    try {
+      hold(connection, path, mirrorPath, holder);
+    } catch (error) {
+      connection.close();
+      throw error;
+    }
+    return {
+      release: () => {
+        if (!connection.open) return;
+        if (connection.inTransaction) connection.exec('ROLLBACK');
+        connection.close();
+      },
+    };
+  });
+}
+
+/**
+ * The holder's name has to be committed to be readable by others, and a commit gives the lock up for an instant. So:
+ * write the name, commit, take the lock again, and look whose name stands there; only with one's own is it held.
+ */
+function hold(connection: Connection, path: string, mirrorPath: string, holder: LockHolder): void {
+  connection.pragma('busy_timeout = 0');
+  // The name of the holder need not survive a power cut: the lock does not either.
+  connection.pragma('synchronous = OFF');
+  const id = connection.pragma('application_id', { simple: true });
+  const isEmpty = connection.prepare('SELECT count(*) FROM sqlite_master').pluck().get() === 0;
+  if (id !== LOCK_APPLICATION_ID && !isEmpty) throw foreignFile(path);
+  const text = JSON.stringify(holder);
+  for (;;) {
+    try {
+      connection.exec('BEGIN IMMEDIATE');
+    } catch (error) {
+      if (sqliteCode(error)?.startsWith('SQLITE_BUSY') === true) throw heldBy(connection, mirrorPath);
+      throw error;
+    }
+    if (holderText(connection) === text) return;
+    connection.pragma(`application_id = ${LOCK_APPLICATION_ID}`);
+    connection.exec('CREATE TABLE IF NOT EXISTS holder (one INTEGER PRIMARY KEY, text TEXT NOT NULL)');
+    connection.prepare('INSERT OR REPLACE INTO holder VALUES (1, ?)').run(text);
+    connection.exec('COMMIT');
+  }
+}
+
+function holderText(connection: Connection): string | undefined {
+  const hasTable =
+    connection.prepare(`SELECT count(*) FROM sqlite_master WHERE name = 'holder'`).pluck().get() === 1;
+  if (!hasTable) return undefined;
+  return connection.prepare<[], string>('SELECT text FROM holder WHERE one = 1').pluck().get();
+}
+
+function heldBy(connection: Connection, mirrorPath: string): TidemarkError {
+  // The other one may be committing its name at this instant.
+  connection.pragma('busy_timeout = 200');
+  const text = holderText(connection);
+  const by = text === undefined ? undefined : (JSON.parse(text) as LockHolder);
+  const who =
+    by === undefined
+      ? 'another process'
+      : `\`${by.command}\` (pid ${by.pid} on ${by.host}) since ${by.since}`;
+  return new TidemarkError('mirror_locked', `${mirrorPath} is held by ${who}`, {
+    hint: 'wait until it has ended, then run the command again',
+    isRetryable: true,
+  });
+}

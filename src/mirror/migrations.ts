@@ -1,0 +1,145 @@
+/**
+ * The mirror's schema version: how many of the migrations in `drizzle/` it has. Drizzle reads the files; applying them is
+ * done here, because its own migrator skips a migration older than the newest applied one without a word, and switches
+ * foreign keys off where that has no effect.
+ */
+import { existsSync, renameSync, rmSync } from 'node:fs';
+import { readMigrationFiles } from 'drizzle-orm/migrator';
+import { TidemarkError } from '../core/errors.ts';
+import { packageFile } from '../core/package-root.ts';
+import type { Connection } from './database.ts';
+import { connect, createPrivateFile, foreignFile } from './database.ts';
+
+/** In the file's header (`PRAGMA application_id`): "TDMK". What lacks it is never touched. */
+export const APPLICATION_ID = 0x54444d4b;
+
+/** 8 KiB: records of about 900 bytes leave less of a page empty than with SQLite's usual 4 KiB. */
+export const PAGE_SIZE = 8192;
+
+/** One step from a version to the next, as statements. */
+export interface Migration {
+  readonly sql: readonly string[];
+}
+
+/** The migrations that this version of Tidemark comes with, oldest first. */
+export function shippedMigrations(): readonly Migration[] {
+  return readMigrationFiles({ migrationsFolder: packageFile('drizzle') });
+}
+
+/**
+ * The schema version of an open file; 0 for an empty one.
+ * @throws TidemarkError `mirror_foreign` for a database of somebody else, `mirror_newer` for a mirror made by a later
+ * version of Tidemark
+ */
+export function schemaVersion(
+  connection: Connection,
+  path: string,
+  all: readonly Migration[] = shippedMigrations(),
+): { version: number; latest: number } {
+  const latest = all.length;
+  const id = connection.pragma('application_id', { simple: true });
+  const version = connection.pragma('user_version', { simple: true }) as number;
+  if (id !== APPLICATION_ID) {
+    const objects = connection.prepare('SELECT count(*) FROM sqlite_master').pluck().get();
+    if (id !== 0 || version !== 0 || objects !== 0) throw foreignFile(path);
+    return { version: 0, latest };
+  }
+  if (version > latest) {
+    throw new TidemarkError(
+      'mirror_newer',
+      `${path} was written by a newer Tidemark (schema ${version}, this one knows ${latest})`,
+      { hint: 'update Tidemark, or set `mirror` to another path' },
+    );
+  }
+  return { version, latest };
+}
+
+/**
+ * Brings the schema up to date. An older mirror is copied to `<path>.before-N` first, N being its version; one
+ * transaction applies everything, and is kept only when the schema then equals what the migrations make of an empty file.
+ */
+export function migrate(
+  connection: Connection,
+  path: string,
+  all: readonly Migration[] = shippedMigrations(),
+): void {
+  const { version, latest } = schemaVersion(connection, path, all);
+  if (version === latest) return;
+  if (version > 0) keepCopy(connection, `${path}.before-${version}`);
+  // Has effect outside a transaction only: rebuilding a table must not delete the rows that refer to it.
+  connection.pragma('foreign_keys = OFF');
+  connection.exec('BEGIN IMMEDIATE');
+  try {
+    apply(connection, all, version);
+    const broken = connection.pragma('foreign_key_check') as unknown[];
+    const differences = schemaDifferences(connection, all);
+    if (broken.length > 0 || differences.length > 0) {
+      throw new TidemarkError(
+        'mirror_corrupt',
+        `${path} could not be upgraded: ${differences[0] ?? 'broken references'}`,
+        {
+          hint: 'run `tidemark verify`; the mirror is as it was',
+        },
+      );
+    }
+    connection.exec('COMMIT');
+  } catch (error) {
+    if (connection.inTransaction) connection.exec('ROLLBACK');
+    throw error;
+  } finally {
+    connection.pragma('foreign_keys = ON');
+  }
+}
+
+function apply(connection: Connection, all: readonly Migration[], from: number): void {
+  for (const migration of all.slice(from)) {
+    for (const statement of migration.sql) connection.exec(statement);
+  }
+  connection.pragma(`application_id = ${APPLICATION_ID}`);
+  connection.pragma(`user_version = ${all.length}`);
+}
+
+/** A whole copy beside the mirror, complete or not there at all. */
+function keepCopy(connection: Connection, copy: string): void {
+  const unfinished = `${copy}-unfinished`;
+  if (existsSync(unfinished)) rmSync(unfinished);
+  createPrivateFile(unfinished);
+  connection.prepare('VACUUM INTO ?').run(unfinished);
+  renameSync(unfinished, copy);
+}
+
+/** How the schema differs from the one that all migrations make of an empty file, one line each. */
+export function schemaDifferences(
+  connection: Connection,
+  all: readonly Migration[] = shippedMigrations(),
+): string[] {
+  const expected = expectedSchema(all);
+  const found = readSchema(connection);
+  const differences: string[] = [];
+  for (const [name, text] of expected) {
+    const other = found.get(name);
+    if (other === undefined) differences.push(`${name} is missing`);
+    else if (other !== text) differences.push(`${name} is not as it should be`);
+  }
+  for (const name of found.keys()) if (!expected.has(name)) differences.push(`${name} does not belong there`);
+  return differences;
+}
+
+function expectedSchema(all: readonly Migration[]): Map<string, string> {
+  const scratch = connect(':memory:', { isReadonly: false });
+  try {
+    apply(scratch, all, 0);
+    return readSchema(scratch);
+  } finally {
+    scratch.close();
+  }
+}
+
+function readSchema(connection: Connection): Map<string, string> {
+  const rows = connection
+    .prepare<[], { type: string; name: string; sql: string | null }>(
+      `SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%'`,
+    )
+    .all();
+  return new Map(rows.map((row) => [`${row.type} ${row.name}`, (row.sql ?? '').replaceAll(/\s+/g, ' ')]));
+}

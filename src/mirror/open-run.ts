@@ -1,0 +1,313 @@
+/** A run that is under way: its stages, its publication, its end. */
+import { rm } from 'node:fs/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Clock } from '../core/clock.ts';
+import { isoTime } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { scopeKey } from '../catalog/catalog.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import { checkpoint } from './checkpoint.ts';
+import type { CollectionStage } from './collection-stage.ts';
+import type { Connection } from './database.ts';
+import { asMirrorError, translated } from './database.ts';
+import type { PublishFacts, PublishedTotals, TouchedCollection } from './publish.ts';
+import { publishSteps } from './publish.ts';
+import type { PublishInput, PublishedRun, RunOptions, RunWriter } from './run-writer.ts';
+import type { SealingRule } from './sealing.ts';
+import { readRules, ruleText } from './sealing.ts';
+import type { StageStatements } from './stage-statements.ts';
+import { prepareStageStatements } from './stage-statements.ts';
+import { attachStage, detachStage, isStageAttached, removeStage, stagePath } from './stage.ts';
+import { openCollectionStage } from './staged-collection.ts';
+import type { StoredError, SweepResult } from './sweep-result.ts';
+
+/** What the mirror lends to a run. */
+export interface RunContext {
+  readonly writer: Connection;
+  readonly path: string;
+  readonly clock: Clock;
+  /** Called when the run has begun and ended its publishing transaction. */
+  readonly onPublishing: (isPublishing: boolean) => void;
+  /** Called once, when the run is over. */
+  readonly onEnd: () => void;
+}
+
+interface OpenCollection {
+  readonly id: number;
+  readonly kind: Kind;
+  readonly scope: string;
+  readonly isNew: boolean;
+  stage: CollectionStage | null;
+  isRetired: boolean;
+}
+
+/** Begins a run: its row says `running` until it is published or abandoned. */
+export function openRun(context: RunContext, options: RunOptions): RunWriter {
+  const { writer, path } = context;
+  return translated(path, () => {
+    try {
+      attachStage(writer, path);
+      return new OpenRun(context, options);
+    } catch (error) {
+      if (isStageAttached(writer)) detachStage(writer);
+      removeStage(path);
+      throw error;
+    }
+  });
+}
+
+class OpenRun implements RunWriter {
+  readonly run: number;
+  readonly startedAt: string;
+  readonly #context: RunContext;
+  readonly #options: RunOptions;
+  readonly #source: number;
+  readonly #statements: StageStatements;
+  readonly #collections = new Map<string, OpenCollection>();
+  readonly #rules = new Map<Kind, readonly SealingRule[]>();
+  readonly #newRules = new Map<Kind, ReadonlySet<string>>();
+  #nextCollection: number;
+  #walks = 0;
+  #fresh = 0;
+  #state: 'open' | 'publishing' | 'over' = 'open';
+  #broken: unknown = null;
+
+  constructor(context: RunContext, options: RunOptions) {
+    this.#context = context;
+    this.#options = options;
+    const { writer, clock } = context;
+    this.startedAt = isoTime(clock.now());
+    [this.#source, this.run] = this.#begin(writer);
+    this.#statements = prepareStageStatements(writer);
+    this.#nextCollection =
+      (writer.prepare<[], number | null>(`SELECT max(id) FROM collections`).pluck().get() ?? 0) + 1;
+    for (const { kind } of options.definitions) this.#readRules(kind);
+  }
+
+  #begin(writer: Connection): [source: number, run: number] {
+    const { source, trigger } = this.#options;
+    return writer
+      .transaction((): [number, number] => {
+        const id = writer
+          .prepare<[string, string], number>(
+            `INSERT INTO sources (name, base_url) VALUES (?, ?)
+             ON CONFLICT (name) DO UPDATE SET base_url = excluded.base_url RETURNING id`,
+          )
+          .pluck()
+          .get(source.name, source.baseUrl);
+        if (id === undefined) throw new Error('no row was returned');
+        const { lastInsertRowid } = writer
+          .prepare<[number, string, string]>(
+            `INSERT INTO runs (source, trigger, started_at, outcome, requests, retries, added, changed, removed, unchanged)
+             VALUES (?, ?, ?, 'running', 0, 0, 0, 0, 0, 0)`,
+          )
+          .run(id, trigger, this.startedAt);
+        return [id, Number(lastInsertRowid)];
+      })
+      .immediate();
+  }
+
+  #readRules(kind: Kind): void {
+    const fields = this.#options.volatileFields.get(kind) ?? new Set<string>();
+    const rules = readRules(this.#context.writer, this.#source, kind);
+    const latest = rules.at(-1);
+    if (latest === undefined || ruleText(latest.volatileFields) !== ruleText(fields)) {
+      rules.push({ run: this.run, volatileFields: fields });
+      this.#newRules.set(kind, fields);
+    }
+    this.#rules.set(kind, rules);
+  }
+
+  stage(kind: Kind, scope: Scope): CollectionStage {
+    this.#check();
+    const collection = this.#collection(kind, scope);
+    collection.stage ??= translated(this.#context.path, () => this.#openStage(collection, scope));
+    return collection.stage;
+  }
+
+  #openStage(collection: OpenCollection, scope: Scope): CollectionStage {
+    const { writer, path } = this.#context;
+    const { id, kind } = collection;
+    const known = writer
+      .prepare<[number], number>(`SELECT records FROM collections WHERE id = ?`)
+      .pluck()
+      .get(id);
+    const removed = writer.prepare(`SELECT 1 FROM removed WHERE collection = ? LIMIT 1`).get(id);
+    const rules = this.#rules.get(kind);
+    if (rules === undefined) throw new TidemarkError('internal', `the run has no definition of ${kind}`);
+    return openCollectionStage(
+      {
+        writer,
+        path,
+        statements: this.#statements,
+        isEqual: this.#options.isEqual,
+        nextWalk: () => (this.#walks += 1),
+        nextFresh: () => (this.#fresh += 1),
+        check: () => this.#check(),
+        breakStage: (cause) => this.#breakStage(cause),
+      },
+      { id, kind, scope, known: known ?? 0, hasRemoved: removed !== undefined, rules },
+    );
+  }
+
+  #collection(kind: Kind, scope: Scope): OpenCollection {
+    const key = scopeKey(scope);
+    const name = `${kind} ${key}`;
+    const known = this.#collections.get(name);
+    if (known !== undefined) return known;
+    const stored = this.#storedCollection(kind, key);
+    const collection: OpenCollection = {
+      id: stored ?? this.#nextCollection,
+      kind,
+      scope: key,
+      isNew: stored === undefined,
+      stage: null,
+      isRetired: false,
+    };
+    if (stored === undefined) this.#nextCollection += 1;
+    this.#collections.set(name, collection);
+    return collection;
+  }
+
+  #storedCollection(kind: Kind, scope: string): number | undefined {
+    return translated(this.#context.path, () =>
+      this.#context.writer
+        .prepare<[number, string, string], number>(
+          `SELECT id FROM collections WHERE source = ? AND kind = ? AND scope = ?`,
+        )
+        .pluck()
+        .get(this.#source, kind, scope),
+    );
+  }
+
+  retire(kind: Kind, scope: Scope): void {
+    const stage = this.stage(kind, scope);
+    for (const { id } of stage.absent()) stage.remove(id);
+    this.#collection(kind, scope).isRetired = true;
+  }
+
+  async publish(input: PublishInput): Promise<PublishedRun> {
+    this.#check(input.outcome !== 'failed');
+    const finishedAt = isoTime(this.#context.clock.now());
+    const { root, ...totals } = await this.#commit(this.#facts(input, finishedAt));
+    const untidy = await this.#tidy();
+    const { run, startedAt } = this;
+    const { outcome } = input;
+    return { run, outcome, startedAt, finishedAt, ...totals, root: root?.toString('hex') ?? null, untidy };
+  }
+
+  async #commit(facts: PublishFacts): Promise<PublishedTotals> {
+    const { writer, path, onPublishing } = this.#context;
+    this.#state = 'publishing';
+    onPublishing(true);
+    try {
+      writer.exec('BEGIN IMMEDIATE');
+      const steps = publishSteps(writer, facts);
+      let step = steps.next();
+      while (step.done !== true) {
+        await nextTurn();
+        step = steps.next();
+      }
+      writer.exec('COMMIT');
+      this.#state = 'over';
+      return step.value;
+    } catch (error) {
+      if (writer.inTransaction) writer.exec('ROLLBACK');
+      this.#state = 'open';
+      onPublishing(false);
+      throw asMirrorError(error, path);
+    }
+  }
+
+  /** After the commit the run stands, whatever happens to the log and the stage: what does is returned, not thrown. */
+  async #tidy(): Promise<TidemarkError | null> {
+    const { writer, path, onPublishing, onEnd } = this.#context;
+    try {
+      onPublishing(false);
+      await nextTurn();
+      detachStage(writer);
+      await checkpoint(writer, path);
+      // Deleting a large file takes long: on another thread.
+      await rm(stagePath(path), { force: true });
+      return null;
+    } catch (error) {
+      const known = asMirrorError(error, path);
+      if (known instanceof TidemarkError) return known;
+      throw known;
+    } finally {
+      onEnd();
+    }
+  }
+
+  #facts(input: PublishInput, finishedAt: string): PublishFacts {
+    const sweeps = new Map<OpenCollection, SweepResult>();
+    for (const sweep of input.sweeps) sweeps.set(this.#collection(sweep.kind, sweep.scope), sweep);
+    const collections = [...this.#collections.values()].map((collection): TouchedCollection => {
+      const { id, kind, scope, isNew, isRetired, stage } = collection;
+      const counts = stage?.counts() ?? null;
+      const parent = this.#parentOf(collection);
+      return { id, kind, scope, isNew, isRetired, parent, counts, sweep: sweeps.get(collection) ?? null };
+    });
+    const kinds = new Map(collections.map(({ id, kind }) => [id, kind]));
+    return {
+      run: this.run,
+      source: { id: this.#source, name: this.#options.source.name },
+      startedAt: this.startedAt,
+      finishedAt,
+      outcome: input.outcome,
+      requests: input.requests,
+      retries: input.retries,
+      error: input.error ?? null,
+      collections: collections.sort((a, b) => a.id - b.id),
+      newRules: this.#newRules,
+      kindOf: (collection) => kinds.get(collection),
+    };
+  }
+
+  /** The collection of the parent records, for a kind that is read one by one (recordings of a sharing). */
+  #parentOf({ kind, scope }: OpenCollection): TouchedCollection['parent'] {
+    const definition = this.#options.definitions.find((row) => row.kind === kind);
+    if (definition?.reading !== 'each' || definition.discovery.from === 'root') return null;
+    const parent = definition.discovery.from;
+    const id = this.#collections.get(`${parent} ${scope}`)?.id ?? this.#storedCollection(parent, scope);
+    return id === undefined ? null : { kind: parent, id };
+  }
+
+  abandon(error: StoredError): void {
+    if (this.#state === 'over') return;
+    const { writer, path, clock, onEnd } = this.#context;
+    this.#state = 'over';
+    // First the stage: on a full disk that makes room for the row.
+    translated(path, () => detachStage(writer));
+    removeStage(path);
+    onEnd();
+    try {
+      writer
+        .prepare<[string, string, string, number]>(
+          `UPDATE runs SET outcome = 'failed', finished_at = ?, error_code = ?, error = ? WHERE run = ?`,
+        )
+        .run(isoTime(clock.now()), error.code, error.message, this.run);
+    } catch (failure) {
+      const known = asMirrorError(failure, path);
+      // Left as `running`, which the next opening for writing ends: the caller's error is the one that matters.
+      if (known instanceof TidemarkError && known.code !== 'internal') return;
+      throw known;
+    }
+  }
+
+  #breakStage(cause: unknown): void {
+    this.#broken = cause;
+    const { writer } = this.#context;
+    if (writer.inTransaction) writer.exec('ROLLBACK');
+  }
+
+  #check(needsStage = true): void {
+    if (this.#state !== 'open') {
+      throw new TidemarkError(
+        'internal',
+        `run ${this.run} is ${this.#state === 'over' ? 'over' : 'being published'}`,
+      );
+    }
+    if (needsStage && this.#broken !== null) throw asMirrorError(this.#broken, this.#context.path);
+  }
+}

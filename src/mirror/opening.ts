@@ -1,0 +1,161 @@
+/** Opening the mirror's file: for writing (made, upgraded and tidied), and for reading (never changed). */
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import { TidemarkError } from '../core/errors.ts';
+import type { Connection } from './database.ts';
+import { connect, createPrivateFile, foreignFile, sqliteCode } from './database.ts';
+import type { LockHolder } from './lock.ts';
+import { acquireWriterLock } from './lock.ts';
+import { PAGE_SIZE, migrate, schemaVersion } from './migrations.ts';
+import { removeStage } from './stage.ts';
+
+/** Bytes of the write-ahead log that stay on disk after a checkpoint that could not empty it. */
+const JOURNAL_LIMIT_BYTES = 16 * 1024 * 1024;
+/** Page caches: 16 MiB while writing, 8 MiB while reading. Memory stays bounded whatever the mirror's size. */
+const WRITER_CACHE_KIB = 16_000;
+const READER_CACHE_KIB = 8_000;
+
+/** Makes the mirror's directory, where it is missing. Only the lock may come before this file's other work. */
+export function createDirectory(path: string): void {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+}
+
+/** The writer's connection. The caller holds the writer lock. */
+export function openWriter(path: string): Connection {
+  // What is not ours must not be touched, and opening for writing may already do that: so look first.
+  if (existsSync(path) && fileSize(path) > 0) lookAt(path);
+  createPrivateFile(path);
+  const connection = connect(path, { isReadonly: false });
+  try {
+    // Counts for an empty file only.
+    connection.pragma(`page_size = ${PAGE_SIZE}`);
+    // Keeping track of pages for giving them back singly would make a large commit read its whole log again (0.3 s for
+    // a million records): space returns by VACUUM instead.
+    connection.pragma('auto_vacuum = NONE');
+    connection.pragma('journal_mode = WAL');
+    connection.pragma('synchronous = NORMAL');
+    // Publishing empties the log itself, off the event loop.
+    connection.pragma('wal_autocheckpoint = 0');
+    connection.pragma(`journal_size_limit = ${JOURNAL_LIMIT_BYTES}`);
+    configure(connection, WRITER_CACHE_KIB);
+    migrate(connection, path);
+    removeStage(path);
+    endDeadRuns(connection);
+    return connection;
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
+/** Runs whose process died before they were published. */
+function endDeadRuns(connection: Connection): void {
+  connection
+    .prepare(
+      `UPDATE runs SET outcome = 'failed', error_code = 'interrupted',
+         error = 'the process ended before the run was published' WHERE outcome = 'running'`,
+    )
+    .run();
+}
+
+function fileSize(path: string): number {
+  const stats = statSync(path);
+  if (!stats.isFile()) throw foreignFile(path);
+  return stats.size;
+}
+
+/** Refuses foreign and newer files without changing a byte. */
+function lookAt(path: string): void {
+  const connection = connect(path, { isReadonly: true });
+  try {
+    schemaVersion(connection, path);
+  } finally {
+    connection.close();
+  }
+}
+
+/** A reader's connection, and what else has to go when it closes. */
+export interface Reader {
+  readonly connection: Connection;
+  close(): void;
+}
+
+/**
+ * Opens a mirror for reading. An older one is upgraded first, under the writer lock. Where neither the directory nor the
+ * file can be written (a read-only disk), SQLite cannot share the file's log with writers: then a private copy in the
+ * temporary directory is read instead, and deleted on closing.
+ * @throws TidemarkError `mirror_missing`, `mirror_foreign`, `mirror_newer`, or `mirror_locked` when it needs an upgrade
+ * while somebody writes
+ */
+export function openReader(path: string, holder: LockHolder): Reader {
+  if (!existsSync(path) || fileSize(path) === 0) throw missing(path);
+  const reader = connectReader(path);
+  try {
+    const { version, latest } = schemaVersion(reader.connection, path);
+    if (version === latest) return reader;
+    if (version === 0) throw missing(path);
+  } catch (error) {
+    reader.close();
+    throw error;
+  }
+  reader.close();
+  const lock = acquireWriterLock(path, holder);
+  try {
+    openWriter(path).close();
+  } finally {
+    lock.release();
+  }
+  return connectReader(path);
+}
+
+function connectReader(path: string): Reader {
+  let connection: Connection | undefined;
+  try {
+    connection = connect(path, { isReadonly: true });
+    configure(connection, READER_CACHE_KIB);
+    // The first read opens the log.
+    connection.prepare('SELECT count(*) FROM sqlite_master').get();
+    const opened = connection;
+    return { connection: opened, close: () => void opened.close() };
+  } catch (error) {
+    connection?.close();
+    if (!/^SQLITE_(CANTOPEN|READONLY)/.test(sqliteCode(error) ?? '')) throw error;
+    return connectCopy(path);
+  }
+}
+
+function connectCopy(path: string): Reader {
+  const directory = mkdtempSync(join(tmpdir(), 'tidemark-copy-'));
+  const discard = (): void => rmSync(directory, { recursive: true, force: true });
+  try {
+    const copy = join(directory, basename(path));
+    copyFileSync(path, copy);
+    if (existsSync(`${path}-wal`)) copyFileSync(`${path}-wal`, `${copy}-wal`);
+    const connection = connect(copy, { isReadonly: false });
+    configure(connection, READER_CACHE_KIB);
+    return {
+      connection,
+      close: () => {
+        connection.close();
+        discard();
+      },
+    };
+  } catch (error) {
+    discard();
+    throw error;
+  }
+}
+
+function configure(connection: Connection, cacheKib: number): void {
+  connection.pragma('foreign_keys = ON');
+  connection.pragma('mmap_size = 0');
+  connection.pragma('cell_size_check = ON');
+  connection.pragma(`cache_size = -${cacheKib}`);
+}
+
+function missing(path: string): TidemarkError {
+  return new TidemarkError('mirror_missing', `there is no mirror at ${path} yet`, {
+    hint: 'run `tidemark sync` first, or set `mirror` (or TIDEMARK_MIRROR) to where it is',
+  });
+}

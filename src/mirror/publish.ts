@@ -1,0 +1,232 @@
+/**
+ * Publishing: everything a run found becomes visible in one transaction, or nothing does. The work is a generator that
+ * hands control back after each slice, so that the event loop is never blocked for long; the transaction stays open
+ * meanwhile on a connection that nobody else uses.
+ */
+import type { Kind } from '../catalog/definition.ts';
+import type { Connection } from './database.ts';
+import type { MovedRow, RecordPublisher } from './publish-records.ts';
+import { prepareRecordPublisher } from './publish-records.ts';
+import { digestRun, rootOf, ruleText } from './sealing.ts';
+import type { StageCounts } from './collection-stage.ts';
+import { settleHeld } from './held-records.ts';
+import { prepareSweepRecorder } from './sweep-recorder.ts';
+import { VERDICT } from './stage.ts';
+import type { RunOutcome, StoredError, SweepResult } from './sweep-result.ts';
+
+/** A collection that the run touched. */
+export interface TouchedCollection {
+  readonly id: number;
+  readonly kind: Kind;
+  /** As in `collections.scope`. */
+  readonly scope: string;
+  /** Not in the mirror yet. */
+  readonly isNew: boolean;
+  /** Goes away with its parent record. */
+  readonly isRetired: boolean;
+  /** Collection of the parent records, for kinds that are read one by one. */
+  readonly parent: { readonly kind: Kind; readonly id: number } | null;
+  readonly counts: StageCounts | null;
+  readonly sweep: SweepResult | null;
+}
+
+export interface PublishFacts {
+  readonly run: number;
+  readonly source: { readonly id: number; readonly name: string };
+  readonly startedAt: string;
+  readonly finishedAt: string;
+  readonly outcome: Exclude<RunOutcome, 'running'>;
+  readonly requests: number;
+  readonly retries: number;
+  readonly error: StoredError | null;
+  readonly collections: readonly TouchedCollection[];
+  /** Rules that begin with this run. */
+  readonly newRules: ReadonlyMap<Kind, ReadonlySet<string>>;
+  readonly kindOf: (collection: number) => Kind | undefined;
+}
+
+/** Rows per slice: at most some 20 ms each. */
+const SLICE = { fresh: 2000, moved: 500, removed: 250, collections: 500 } as const;
+
+export interface PublishedTotals {
+  added: number;
+  changed: number;
+  removed: number;
+  unchanged: number;
+  root: Buffer | null;
+}
+
+/** One slice of work per step; the caller has begun the transaction and commits it. */
+export function* publishSteps(
+  writer: Connection,
+  facts: PublishFacts,
+): Generator<undefined, PublishedTotals> {
+  const changesRecords = facts.outcome !== 'failed';
+  const removedIn = new Map<number, number>();
+  const heldIn = new Map<number, number>();
+  if (changesRecords) {
+    const publisher = prepareRecordPublisher(writer, facts.run);
+    addRules(writer, facts);
+    yield* publishFresh(writer, publisher, facts);
+    yield* publishMoved(writer, publisher, facts);
+    yield* publishRemovals(writer, publisher, facts, removedIn);
+    yield* settleHeld(writer, facts.run, heldIn);
+    addChecks(writer, facts);
+  }
+  // Not earlier: a page that went to the log at the beginning and changes at the end makes SQLite read the whole log
+  // again to seal it, half a second for a million records.
+  addCollections(writer, facts);
+  const totals: PublishedTotals = { added: 0, changed: 0, removed: 0, unchanged: 0, root: null };
+  const record = prepareSweepRecorder(writer, facts.run, changesRecords);
+  for (const [index, collection] of facts.collections.entries()) {
+    const counts = changesRecords ? collection.counts : null;
+    const figures = {
+      added: counts?.added ?? 0,
+      changed: counts?.changed ?? 0,
+      unchanged: counts?.unchanged ?? 0,
+      removed: removedIn.get(collection.id) ?? 0,
+      held: heldIn.get(collection.id) ?? 0,
+    };
+    totals.added += figures.added;
+    totals.changed += figures.changed;
+    totals.unchanged += figures.unchanged;
+    totals.removed += figures.removed;
+    record(collection, figures);
+    if (index % SLICE.collections === SLICE.collections - 1) yield undefined;
+  }
+  const digest = changesRecords ? yield* digestRun(writer, facts.run) : null;
+  totals.root = finishRun(writer, facts, totals, digest);
+  return totals;
+}
+
+function addCollections(writer: Connection, facts: PublishFacts): void {
+  const insert = writer.prepare<[number, number, string, string]>(
+    `INSERT INTO collections (id, source, kind, scope, records) VALUES (?, ?, ?, ?, 0)`,
+  );
+  for (const { id, kind, scope, isNew } of facts.collections) {
+    if (isNew) insert.run(id, facts.source.id, kind, scope);
+  }
+}
+
+function addRules(writer: Connection, facts: PublishFacts): void {
+  const insert = writer.prepare<[number, string, number, string]>(
+    `INSERT INTO sealing_rules VALUES (?, ?, ?, ?)`,
+  );
+  for (const [kind, fields] of facts.newRules) insert.run(facts.source.id, kind, facts.run, ruleText(fields));
+}
+
+function* publishFresh(
+  writer: Connection,
+  publisher: RecordPublisher,
+  facts: PublishFacts,
+): Generator<undefined> {
+  let last =
+    writer.prepare<[], number>(`SELECT value FROM counters WHERE name = 'record'`).pluck().get() ?? 0;
+  for (const { id, kind } of facts.collections) {
+    let from = '';
+    for (;;) {
+      const batch = publisher.addBatch(kind, id, from, last + 1, SLICE.fresh);
+      if (batch === undefined) break;
+      last = batch.last;
+      from = batch.nextId;
+      yield undefined;
+    }
+  }
+  writer.prepare<[number]>(`INSERT OR REPLACE INTO counters VALUES ('record', ?)`).run(last);
+}
+
+function* publishMoved(
+  writer: Connection,
+  publisher: RecordPublisher,
+  facts: PublishFacts,
+): Generator<undefined> {
+  const read = writer.prepare<[number, number], MovedRow>(
+    `SELECT record, collection, remote_id AS remoteId, action, hash, volatile, body FROM stage.moved
+     WHERE record > ? ORDER BY record LIMIT ?`,
+  );
+  let after = 0;
+  for (;;) {
+    const rows = read.all(after, SLICE.moved);
+    for (const row of rows) {
+      publisher.move(kindIn(facts, row.collection), row);
+      after = row.record;
+    }
+    if (rows.length < SLICE.moved) return;
+    yield undefined;
+  }
+}
+
+function* publishRemovals(
+  writer: Connection,
+  publisher: RecordPublisher,
+  facts: PublishFacts,
+  removedIn: Map<number, number>,
+): Generator<undefined> {
+  // A walk after the verdict may have seen it after all.
+  const read = writer.prepare<[number, number], { record: number; collection: number }>(
+    `SELECT record, collection FROM stage.verdicts v WHERE record > ? AND verdict = ${VERDICT.remove}
+       AND NOT EXISTS (SELECT 1 FROM stage.seen s WHERE s.record = v.record) ORDER BY record LIMIT ?`,
+  );
+  let after = 0;
+  for (;;) {
+    const rows = read.all(after, SLICE.removed);
+    for (const { record, collection } of rows) {
+      publisher.remove(kindIn(facts, collection), collection, record);
+      removedIn.set(collection, (removedIn.get(collection) ?? 0) + 1);
+      after = record;
+    }
+    if (rows.length < SLICE.removed) return;
+    yield undefined;
+  }
+}
+
+function addChecks(writer: Connection, facts: PublishFacts): void {
+  for (const { id, parent } of facts.collections) {
+    if (parent === null) continue;
+    writer
+      .prepare<[number, number, number]>(
+        `INSERT INTO checks (collection, record, run)
+         SELECT c.collection, p.record, ? FROM stage.checked c
+         JOIN record_keys p ON p.collection = ? AND p.remote_id = c.remote_id WHERE c.collection = ?
+         ON CONFLICT (collection, record) DO UPDATE SET run = excluded.run`,
+      )
+      .run(facts.run, parent.id, id);
+  }
+}
+
+function finishRun(
+  writer: Connection,
+  facts: PublishFacts,
+  totals: PublishedTotals,
+  changeDigest: Buffer | null,
+): Buffer | null {
+  const previousRoot =
+    writer
+      .prepare<[number], Buffer>(
+        `SELECT root FROM runs WHERE root IS NOT NULL AND run < ? ORDER BY run DESC LIMIT 1`,
+      )
+      .pluck()
+      .get(facts.run) ?? null;
+  const root =
+    changeDigest === null
+      ? null
+      : rootOf({ ...facts, source: facts.source.name, previousRoot, changeDigest });
+  writer
+    .prepare(
+      `UPDATE runs SET finished_at = ?, outcome = ?, requests = ?, retries = ?, added = ?, changed = ?, removed = ?,
+         unchanged = ?, error_code = ?, error = ?, change_digest = ?, previous_root = ?, root = ? WHERE run = ?`,
+    )
+    .run(
+      ...[facts.finishedAt, facts.outcome, facts.requests, facts.retries],
+      ...[totals.added, totals.changed, totals.removed, totals.unchanged],
+      ...[facts.error?.code ?? null, facts.error?.message ?? null],
+      ...[changeDigest, changeDigest === null ? null : previousRoot, root, facts.run],
+    );
+  return root;
+}
+
+function kindIn(facts: PublishFacts, collection: number): Kind {
+  const kind = facts.kindOf(collection);
+  if (kind === undefined) throw new Error(`collection ${collection} has no kind`);
+  return kind;
+}

@@ -1,0 +1,198 @@
+/** Records, current and as of a run, in a stable order: catalog order of kinds, source, scope, remote id. */
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Connection } from './database.ts';
+import type { HistoryReader, RevisionChange } from './history.ts';
+import { headOf, prepareHistory } from './history.ts';
+import type { RecordFilter, SelectedCollection } from './record-filter.ts';
+import { compareUtf8, selectCollections } from './record-filter.ts';
+
+export interface MirrorRecord {
+  readonly source: string;
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+  /** Exactly as received. */
+  readonly body: string;
+}
+
+/** A record with what the mirror knows of it. */
+export interface RecordRow {
+  readonly source: string;
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+  /** The record's number. */
+  readonly record: number;
+  /** Null for a removed record. */
+  readonly body: string | null;
+  /** The run of the newest revision: of the current content, or of the tombstone. */
+  readonly run: number;
+  readonly at: string;
+  readonly isRemoved: boolean;
+}
+
+export interface Revision {
+  readonly run: number;
+  /** When that run ended. */
+  readonly at: string;
+  /** `rewritten`: the same by comparison, other text; log and diff leave it out. */
+  readonly change: RevisionChange;
+  /** Null for a removal. */
+  readonly body: string | null;
+}
+
+export interface RemovedRecord {
+  readonly source: string;
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+  readonly run: number;
+  readonly at: string;
+}
+
+interface CurrentRow {
+  record: number;
+  collection: number;
+  run: number;
+  id: string;
+  body: string;
+}
+
+function* currentRows(connection: Connection, collection: SelectedCollection): Generator<CurrentRow> {
+  const { ids } = collection;
+  const select = `SELECT k.record AS record, k.collection AS collection, t._run AS run, k.remote_id AS id, t.body AS body
+    FROM record_keys k CROSS JOIN "${collection.kind}" t ON t._record = k.record WHERE k.collection = ?`;
+  if (ids === null) {
+    yield* connection.prepare<[number], CurrentRow>(`${select} ORDER BY k.remote_id`).iterate(collection.id);
+    return;
+  }
+  const one = connection.prepare<[number, string], CurrentRow>(`${select} AND k.remote_id = ?`);
+  for (const id of ids) yield* one.all(collection.id, id);
+}
+
+/** Current records. The connection must not be used otherwise until the iteration ends. */
+export function* readCurrent(connection: Connection, filter: RecordFilter): Generator<MirrorRecord> {
+  for (const collection of selectCollections(connection, filter)) {
+    const { source, kind, scope } = collection;
+    for (const { id, body } of currentRows(connection, collection)) yield { source, kind, scope, id, body };
+  }
+}
+
+/** Records as they were after a run was published. Costs a look at the history for what changed since, no more. */
+export function* readAsOf(
+  connection: Connection,
+  run: number,
+  filter: RecordFilter,
+): Generator<MirrorRecord> {
+  const history = prepareHistory(connection);
+  for (const collection of selectCollections(connection, filter)) {
+    const { source, kind, scope } = collection;
+    const present = textsAsOf(history, currentRows(connection, collection), run);
+    const gone = textsAsOf(history, removedRows(connection, collection, run), run);
+    for (const { id, body } of mergedById(present, gone)) yield { source, kind, scope, id, body };
+  }
+}
+
+interface TextAsOf {
+  id: string;
+  body: string;
+}
+
+function* textsAsOf(
+  history: HistoryReader,
+  rows: Iterable<Omit<CurrentRow, 'body'> & { body: string | null }>,
+  run: number,
+): Generator<TextAsOf> {
+  for (const row of rows) {
+    const body = row.run <= run ? row.body : (history.textAt(row, run)?.text ?? null);
+    if (body !== null) yield { id: row.id, body };
+  }
+}
+
+/** Records removed after the run: those that may have been there then. */
+function* removedRows(
+  connection: Connection,
+  collection: SelectedCollection,
+  run: number,
+): Generator<Omit<CurrentRow, 'body'> & { body: null }> {
+  const rows = connection.prepare<[number, number], Omit<CurrentRow, 'body'> & { body: null }>(
+    `SELECT record, collection, run, remote_id AS id, NULL AS body FROM removed
+     WHERE collection = ? AND run > ? ORDER BY remote_id`,
+  );
+  const ids = collection.ids === null ? null : new Set(collection.ids);
+  for (const row of rows.iterate(collection.id, run)) if (ids === null || ids.has(row.id)) yield row;
+}
+
+function* mergedById(one: Generator<TextAsOf>, other: Generator<TextAsOf>): Generator<TextAsOf> {
+  try {
+    let a = one.next();
+    let b = other.next();
+    while (a.done !== true || b.done !== true) {
+      const takesFirst = b.done === true || (a.done !== true && compareUtf8(a.value.id, b.value.id) < 0);
+      if (takesFirst && a.done !== true) {
+        yield a.value;
+        a = one.next();
+      } else if (b.done !== true) {
+        yield b.value;
+        b = other.next();
+      }
+    }
+  } finally {
+    // An iteration that is left early must not leave statements open.
+    one.return(undefined);
+    other.return(undefined);
+  }
+}
+
+/** Records of that kind and id, current or removed, in all scopes that the filter leaves. */
+export function findRecords(
+  connection: Connection,
+  kind: Kind,
+  id: string,
+  filter: RecordFilter,
+): RecordRow[] {
+  return selectCollections(connection, { ...filter, kinds: [kind], ids: [id] }).flatMap((collection) => {
+    if (collection.ids?.includes(id) !== true) return [];
+    const head = headOf(connection, kind, collection.id, id);
+    if (head === undefined) return [];
+    const { source, scope } = collection;
+    const { record, run, body } = head;
+    return [
+      { source, kind, scope, id, record, body, run, at: timeOf(connection, run), isRemoved: body === null },
+    ];
+  });
+}
+
+/** All revisions of a record with their texts, newest first. */
+export function readRevisions(connection: Connection, row: RecordRow): Revision[] {
+  const collection = selectCollections(connection, {
+    sources: [row.source],
+    kinds: [row.kind],
+    scope: row.scope,
+  })[0];
+  const head = collection === undefined ? undefined : headOf(connection, row.kind, collection.id, row.id);
+  if (head === undefined) return [];
+  return [...prepareHistory(connection).texts(head)].map(({ revision, text }) => ({
+    run: revision.run,
+    at: timeOf(connection, revision.run),
+    change: revision.change,
+    body: text,
+  }));
+}
+
+export function* readRemoved(connection: Connection, filter: RecordFilter): Generator<RemovedRecord> {
+  for (const collection of selectCollections(connection, filter)) {
+    const { source, kind, scope } = collection;
+    for (const { id, run } of removedRows(connection, collection, 0)) {
+      yield { source, kind, scope, id, run, at: timeOf(connection, run) };
+    }
+  }
+}
+
+function timeOf(connection: Connection, run: number): string {
+  const at = connection
+    .prepare<[number], string>(`SELECT ifnull(finished_at, started_at) FROM runs WHERE run = ?`)
+    .pluck()
+    .get(run);
+  return at ?? '';
+}

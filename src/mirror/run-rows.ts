@@ -1,0 +1,192 @@
+/** Runs, sweeps and collections as rows: what `status` and `runs` read. None of these queries touches a record. */
+import { alias } from 'drizzle-orm/sqlite-core';
+import { and, desc, eq, inArray } from 'drizzle-orm';
+import type { ErrorCode } from '../core/errors.ts';
+import { isKind } from '../catalog/catalog.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import { KINDS } from '../catalog/definition.ts';
+import type { Connection } from './database.ts';
+import { queryBuilder } from './query-builder.ts';
+import { collections, runs, sources, sweeps } from './schema.ts';
+import type { RunOutcome, SweepOutcome } from './sweep-result.ts';
+
+export interface RunRow {
+  readonly run: number;
+  readonly source: string;
+  readonly trigger: string;
+  readonly startedAt: string;
+  /** Null while it runs, and for a run that died. */
+  readonly finishedAt: string | null;
+  readonly outcome: RunOutcome;
+  readonly requests: number;
+  readonly retries: number;
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
+  readonly unchanged: number;
+  readonly errorCode: ErrorCode | null;
+  readonly error: string | null;
+  /** Hex; null unless published. */
+  readonly root: string | null;
+}
+
+export interface SweepRow {
+  readonly run: number;
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly outcome: SweepOutcome;
+  readonly mode: 'full' | 'head' | null;
+  readonly pages: number;
+  readonly count: number | null;
+  readonly records: number;
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
+  readonly unchanged: number;
+  readonly held: number;
+  readonly errorCode: ErrorCode | null;
+  readonly error: string | null;
+}
+
+export interface CollectionRow {
+  readonly id: number;
+  readonly source: string;
+  readonly kind: Kind;
+  readonly scope: Scope;
+  /** Current records. */
+  readonly records: number;
+  readonly lastRun: number | null;
+  /** When the latest sweep's run ended. */
+  readonly lastAt: string | null;
+  readonly lastCompleteRun: number | null;
+  readonly lastCompleteAt: string | null;
+  /** The latest complete sweep of the whole list, not only from its head. */
+  readonly lastFullRun: number | null;
+  readonly lastFullAt: string | null;
+  readonly lastOutcome: SweepOutcome | null;
+  readonly lastErrorCode: ErrorCode | null;
+  readonly lastError: string | null;
+  readonly pageCap: number | null;
+  /** The run in which it went away with its parent record. */
+  readonly retiredRun: number | null;
+}
+
+/** Newest first. */
+export function readRuns(
+  connection: Connection,
+  filter: { source?: string; run?: number; isPublished?: boolean; limit?: number },
+): RunRow[] {
+  const query = queryBuilder(connection)
+    .select({ row: runs, source: sources.name })
+    .from(runs)
+    .innerJoin(sources, eq(sources.id, runs.source))
+    .where(
+      and(
+        filter.source === undefined ? undefined : eq(sources.name, filter.source),
+        filter.run === undefined ? undefined : eq(runs.run, filter.run),
+        filter.isPublished === true ? inArray(runs.outcome, ['complete', 'partial']) : undefined,
+      ),
+    )
+    .orderBy(desc(runs.run))
+    .limit(filter.limit ?? -1);
+  return query.all().map(({ row, source }) => ({
+    run: row.run,
+    source,
+    trigger: row.trigger,
+    startedAt: row.startedAt,
+    finishedAt: row.finishedAt,
+    outcome: row.outcome as RunOutcome,
+    requests: row.requests,
+    retries: row.retries,
+    added: row.added,
+    changed: row.changed,
+    removed: row.removed,
+    unchanged: row.unchanged,
+    errorCode: row.errorCode as ErrorCode | null,
+    error: row.error,
+    root: row.root?.toString('hex') ?? null,
+  }));
+}
+
+/** In catalog order, then by scope. */
+export function readSweeps(connection: Connection, run: number): SweepRow[] {
+  const rows = queryBuilder(connection)
+    .select({ sweep: sweeps, kind: collections.kind, scope: collections.scope })
+    .from(sweeps)
+    .innerJoin(collections, eq(collections.id, sweeps.collection))
+    .where(eq(sweeps.run, run))
+    .all();
+  return inCatalogOrder(rows).map(({ sweep, kind, scope }) => ({
+    run: sweep.run,
+    kind: knownKind(kind),
+    scope: JSON.parse(scope) as Scope,
+    outcome: sweep.outcome as SweepOutcome,
+    mode: sweep.mode as 'full' | 'head' | null,
+    pages: sweep.pages,
+    count: sweep.count,
+    records: sweep.records,
+    added: sweep.added,
+    changed: sweep.changed,
+    removed: sweep.removed,
+    unchanged: sweep.unchanged,
+    held: sweep.held,
+    errorCode: sweep.errorCode as ErrorCode | null,
+    error: sweep.error,
+  }));
+}
+
+/** In catalog order, then by source and scope. */
+export function readCollections(connection: Connection, source?: string): CollectionRow[] {
+  const last = alias(runs, 'last');
+  const complete = alias(runs, 'complete');
+  const full = alias(runs, 'full');
+  const rows = queryBuilder(connection)
+    .select({
+      row: collections,
+      kind: collections.kind,
+      scope: collections.scope,
+      source: sources.name,
+      lastAt: last.finishedAt,
+      lastCompleteAt: complete.finishedAt,
+      lastFullAt: full.finishedAt,
+    })
+    .from(collections)
+    .innerJoin(sources, eq(sources.id, collections.source))
+    .leftJoin(last, eq(last.run, collections.lastRun))
+    .leftJoin(complete, eq(complete.run, collections.lastCompleteRun))
+    .leftJoin(full, eq(full.run, collections.lastFullRun))
+    .where(source === undefined ? undefined : eq(sources.name, source))
+    .all();
+  return inCatalogOrder(rows).map(({ row, ...facts }) => ({
+    id: row.id,
+    source: facts.source,
+    kind: knownKind(row.kind),
+    scope: JSON.parse(row.scope) as Scope,
+    records: row.records,
+    lastRun: row.lastRun,
+    lastAt: facts.lastAt,
+    lastCompleteRun: row.lastCompleteRun,
+    lastCompleteAt: facts.lastCompleteAt,
+    lastFullRun: row.lastFullRun,
+    lastFullAt: facts.lastFullAt,
+    lastOutcome: row.lastOutcome as SweepOutcome | null,
+    lastErrorCode: row.lastErrorCode as ErrorCode | null,
+    lastError: row.lastError,
+    pageCap: row.pageCap,
+    retiredRun: row.retiredRun,
+  }));
+}
+
+function inCatalogOrder<T extends { kind: string; scope: string; source?: string }>(rows: T[]): T[] {
+  const order = KINDS as readonly string[];
+  const byText = (a = '', b = ''): number => (a < b ? -1 : a > b ? 1 : 0);
+  return rows.sort(
+    (a, b) =>
+      order.indexOf(a.kind) - order.indexOf(b.kind) || byText(a.source, b.source) || byText(a.scope, b.scope),
+  );
+}
+
+function knownKind(kind: string): Kind {
+  if (!isKind(kind)) throw new Error(`the catalog has no row for ${kind}`);
+  return kind;
+}

@@ -1,0 +1,303 @@
+/** One collection of a run: what was read of it, compared with what the mirror holds, and the verdicts on what is absent. */
+import { TidemarkError } from '../core/errors.ts';
+import type { ScannedRecord } from '../core/json-scan.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import { absentRecords } from './absence.ts';
+import type { AbsentRecord } from './absence.ts';
+import type { CollectionStage, PageCounts, StageCounts } from './collection-stage.ts';
+import type { Connection } from './database.ts';
+import { translated } from './database.ts';
+import { hashStart, stableHash, volatileMark } from './fingerprint.ts';
+import type { CurrentRow, Judgement } from './judgement.ts';
+import { judge } from './judgement.ts';
+import type { SealingRule } from './sealing.ts';
+import type { StageStatements } from './stage-statements.ts';
+import { VERDICT } from './stage.ts';
+
+/** What a stage needs to know of its collection. */
+export interface CollectionFacts {
+  readonly id: number;
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly known: number;
+  /** Whether any record of it was removed earlier: only then can one return. */
+  readonly hasRemoved: boolean;
+  /** The kind's sealing rules, oldest first; the last one holds now. */
+  readonly rules: readonly SealingRule[];
+}
+
+export interface StageContext {
+  readonly writer: Connection;
+  readonly path: string;
+  readonly statements: StageStatements;
+  readonly isEqual: (kind: Kind, oldText: string, newText: string) => boolean;
+  /** A number that no other walk of the run has. */
+  readonly nextWalk: () => number;
+  /** Likewise for new records. */
+  readonly nextFresh: () => number;
+  /** Throws once the run is over, and when the stage broke. */
+  readonly check: () => void;
+  /** The stage could not be written: it has no journal, so nothing of it may be published. */
+  readonly breakStage: (cause: unknown) => void;
+}
+
+/** Counts of one collection, moved by each record. */
+interface Tally {
+  added: number;
+  changed: number;
+  unchanged: number;
+  distinct: number;
+}
+
+export function openCollectionStage(context: StageContext, facts: CollectionFacts): CollectionStage {
+  return new StagedCollection(context, facts);
+}
+
+class StagedCollection implements CollectionStage {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly known: number;
+  readonly #context: StageContext;
+  readonly #facts: CollectionFacts;
+  readonly #tally: Tally = { added: 0, changed: 0, unchanged: 0, distinct: 0 };
+  /** Rows of `stage.moved` that belong here: while there is none, a record seen again needs no second look. */
+  #moved = 0;
+  #firstWalk: number;
+  #walk: number;
+
+  constructor(context: StageContext, facts: CollectionFacts) {
+    this.kind = facts.kind;
+    this.scope = facts.scope;
+    this.known = facts.known;
+    this.#context = context;
+    this.#facts = facts;
+    this.#walk = context.nextWalk();
+    this.#firstWalk = this.#walk;
+  }
+
+  startWalk(): void {
+    const isUntouched = this.#tally.distinct === 0 && this.#walk === this.#firstWalk;
+    this.#walk = this.#context.nextWalk();
+    if (isUntouched) this.#firstWalk = this.#walk;
+    this.#tally.distinct = 0;
+  }
+
+  counts(): StageCounts {
+    return { ...this.#tally };
+  }
+
+  accept(records: readonly ScannedRecord[]): PageCounts {
+    this.#context.check();
+    return translated(this.#context.path, () => {
+      const { writer } = this.#context;
+      // One transaction around the look-ups too: each on its own would lock the file anew.
+      writer.exec('BEGIN');
+      const { matches, judgements } = this.#comparePage(records);
+      return this.#write(() => {
+        const { fresh, known } = this.#markPage(matches, judgements);
+        writer.exec('COMMIT');
+        const { distinct, added, changed, unchanged } = this.#tally;
+        const addedIds = matches.filter((_match, index) => isAddition(judgements[index])).map(({ id }) => id);
+        return { fresh, known, distinct, added, changed, unchanged, addedIds };
+      });
+    });
+  }
+
+  /** Reads only: whatever it throws, nothing of the page was staged. */
+  #comparePage(records: readonly ScannedRecord[]): {
+    matches: readonly Match[];
+    judgements: readonly (Judgement | null)[];
+  } {
+    try {
+      const matches = records.map((record) => this.#match(record));
+      return {
+        matches,
+        judgements: matches.map((match) => (match.record === 0 ? this.#judge(match) : null)),
+      };
+    } catch (error) {
+      this.#context.writer.exec('ROLLBACK');
+      throw error;
+    }
+  }
+
+  /** A write to the stage: it has no journal, so one that fails spoils all of it. */
+  #write<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      this.#context.breakStage(error);
+      throw error;
+    }
+  }
+
+  #markPage(
+    matches: readonly Match[],
+    judgements: readonly (Judgement | null)[],
+  ): { fresh: number; known: number } {
+    let fresh = 0;
+    let known = 0;
+    matches.forEach((match, index) => {
+      const judgement = judgements[index] ?? null;
+      const isFresh = judgement === null ? this.#markUnchanged(match.record) : this.#mark(match, judgement);
+      if (isFresh) fresh += 1;
+      if (judgement === null || judgement.action === 'unchanged') known += 1;
+    });
+    return { fresh, known };
+  }
+
+  /** `record` 0: unknown to the mirror, or not as the mirror holds it. */
+  #match(received: ScannedRecord): Match {
+    const id = received.id;
+    if (id === undefined)
+      throw new TidemarkError('internal', `a record of ${this.kind} without an id was staged`);
+    const hash = stableHash(received);
+    const volatile = volatileMark(received.volatileText);
+    const record = this.known === 0 ? undefined : this.#find(id, hash, volatile);
+    return { received, id, hash, volatile, record: record ?? 0 };
+  }
+
+  /** Hashes made under an earlier rule cannot be compared with today's. */
+  #find(id: string, hash: Buffer, volatile: number | null): number | undefined {
+    const { statements } = this.#context;
+    const start = hashStart(hash);
+    const { rules } = this.#facts;
+    const since = rules.at(-1)?.run;
+    return rules.length <= 1 || since === undefined
+      ? statements.matching.get(this.#facts.id, id, start, volatile)
+      : statements.matchingSince(this.kind).get(this.#facts.id, id, start, volatile, since);
+  }
+
+  #judge(match: Match): Judgement {
+    // Text whose hash is known was parsed when it came first; this one is new to us.
+    JSON.parse(match.received.text);
+    const { statements, isEqual } = this.#context;
+    const current: CurrentRow | undefined =
+      this.known === 0 ? undefined : statements.current(this.kind).get(this.#facts.id, match.id);
+    if (current === undefined) {
+      const removed = this.#facts.hasRemoved ? statements.removed.get(this.#facts.id, match.id) : undefined;
+      return removed === undefined ? { action: 'fresh', record: 0 } : { action: 'returned', record: removed };
+    }
+    return judge(this.kind, current, match.received, match.hash, this.#facts.rules, isEqual);
+  }
+
+  /** A record exactly as the mirror holds it. Returns whether this walk sees it for the first time. */
+  #markUnchanged(record: number): boolean {
+    const { statements } = this.#context;
+    if (this.#walk === this.#firstWalk && statements.see.run(record, this.#walk).changes === 1) {
+      this.#tally.unchanged += 1;
+      this.#tally.distinct += 1;
+      return true;
+    }
+    return this.#markMoved(record, 'unchanged', null);
+  }
+
+  #mark(match: Match, judgement: Judgement): boolean {
+    if (judgement.action === 'fresh') return this.#markFresh(match);
+    return this.#markMoved(judgement.record, judgement.action, match);
+  }
+
+  #markFresh({ id, hash, volatile, received }: Match): boolean {
+    const { statements, nextFresh } = this.#context;
+    const collection = this.#facts.id;
+    const n = nextFresh();
+    if (statements.addFreshKey.run(collection, id, n, this.#walk, hash, volatile).changes === 1) {
+      statements.addFreshBody.run(n, received.text);
+      this.#tally.added += 1;
+      this.#tally.distinct += 1;
+      return true;
+    }
+    const before = statements.fresh.get(collection, id);
+    statements.replaceFreshKey.run(this.#walk, hash, volatile, collection, id);
+    if (before !== undefined) statements.replaceFreshBody.run(received.text, before.n);
+    if (before?.walk === this.#walk) return false;
+    this.#tally.distinct += 1;
+    return true;
+  }
+
+  /** A record that the mirror has or had, whatever it was taken for earlier in this run. */
+  #markMoved(record: number, action: KnownAction, match: Match | null): boolean {
+    const { statements } = this.#context;
+    const walk = statements.seenWalk.get(record);
+    if (walk !== this.#walk) {
+      statements.seeAgain.run(record, this.#walk);
+      this.#tally.distinct += 1;
+    }
+    if (walk !== undefined) {
+      const before = this.#moved > 0 ? statements.movedAction.get(record) : undefined;
+      this.#tally[countOf(before === undefined ? 'unchanged' : statements.actionName(before))] -= 1;
+      if (before !== undefined) {
+        statements.dropMoved.run(record);
+        this.#moved -= 1;
+      }
+    }
+    this.#tally[countOf(action)] += 1;
+    if (action !== 'unchanged' && match !== null) {
+      statements.putMoved.run(
+        record,
+        this.#facts.id,
+        match.id,
+        statements.actionNumber(action),
+        match.hash,
+        match.volatile,
+        match.received.text,
+      );
+      this.#moved += 1;
+    }
+    return walk !== this.#walk;
+  }
+
+  absent(): Iterable<AbsentRecord> & AsyncIterable<AbsentRecord> {
+    this.#context.check();
+    return absentRecords(this.#context.writer, this.#context.path, this.#facts.id);
+  }
+
+  keep(id: string): void {
+    this.#verdict(id, VERDICT.keep);
+  }
+
+  remove(id: string): void {
+    this.#verdict(id, VERDICT.remove);
+  }
+
+  hold(id: string): void {
+    this.#verdict(id, VERDICT.hold);
+  }
+
+  #verdict(id: string, verdict: number): void {
+    this.#context.check();
+    translated(this.#context.path, () => {
+      const { statements } = this.#context;
+      const current = statements.current(this.kind).get(this.#facts.id, id);
+      // Nothing to decide: not there, or seen after all.
+      if (current === undefined || statements.seenWalk.get(current.record) !== undefined) return;
+      this.#write(() => statements.putVerdict.run(current.record, this.#facts.id, verdict));
+    });
+  }
+
+  markChecked(id: string): void {
+    this.#context.check();
+    translated(this.#context.path, () =>
+      this.#write(() => this.#context.statements.putChecked.run(this.#facts.id, id)),
+    );
+  }
+}
+
+interface Match {
+  readonly received: ScannedRecord;
+  readonly id: string;
+  readonly hash: Buffer;
+  readonly volatile: number | null;
+  readonly record: number;
+}
+
+export type KnownAction = Exclude<Judgement['action'], 'fresh'>;
+
+function isAddition(judgement: Judgement | null | undefined): boolean {
+  return judgement?.action === 'fresh' || judgement?.action === 'returned';
+}
+
+/** Under which count a record goes. */
+function countOf(action: KnownAction): 'added' | 'changed' | 'unchanged' {
+  if (action === 'returned') return 'added';
+  return action === 'changed' ? 'changed' : 'unchanged';
+}

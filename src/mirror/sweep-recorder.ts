@@ -1,0 +1,59 @@
+/** Writes a run's sweeps, and what they say of their collections. */
+import type { Connection } from './database.ts';
+import type { TouchedCollection } from './publish.ts';
+
+export interface SweepFigures {
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
+  readonly unchanged: number;
+  readonly held: number;
+}
+
+/** `changesRecords` is false for a failed run: then no sweep of it counts as complete. */
+export function prepareSweepRecorder(
+  writer: Connection,
+  run: number,
+  changesRecords: boolean,
+): (collection: TouchedCollection, figures: SweepFigures) => void {
+  const addRecords = writer.prepare<[number, number]>(
+    `UPDATE collections SET records = records + ? WHERE id = ?`,
+  );
+  const retire = writer.prepare<[number, number]>(`UPDATE collections SET retired_run = ? WHERE id = ?`);
+  const insert = writer.prepare(
+    `INSERT INTO sweeps (run, collection, outcome, mode, pages, count, records, added, changed, removed, unchanged, held,
+       error_code, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  );
+  const update = writer.prepare<Record<string, unknown>>(
+    `UPDATE collections SET last_run = :run, last_outcome = :outcome, last_error_code = :errorCode, last_error = :error,
+       last_complete_run = iif(:isComplete, :run, last_complete_run), last_full_run = iif(:isFull, :run, last_full_run),
+       page_cap = ifnull(:pageCap, page_cap), retired_run = iif(:isRetired, retired_run, NULL) WHERE id = :id`,
+  );
+  return (collection, figures) => {
+    const { id, sweep, isRetired } = collection;
+    if (figures.added !== figures.removed) addRecords.run(figures.added - figures.removed, id);
+    if (isRetired) retire.run(run, id);
+    if (sweep === null) return;
+    const errorCode = sweep.error?.code ?? null;
+    const error = sweep.error?.message ?? null;
+    const { added, changed, removed, unchanged, held } = figures;
+    insert.run(
+      ...[run, id, sweep.outcome, sweep.mode, sweep.pages, sweep.count, sweep.records],
+      ...[added, changed, removed, unchanged, held, errorCode, error],
+    );
+    // A skipped collection was not looked at: what is known of it stays as it was.
+    if (sweep.outcome === 'skipped') return;
+    const isComplete = changesRecords && (sweep.outcome === 'complete' || sweep.outcome === 'held');
+    update.run({
+      run,
+      outcome: sweep.outcome,
+      errorCode,
+      error,
+      isComplete: isComplete ? 1 : 0,
+      isFull: isComplete && sweep.mode !== 'head' ? 1 : 0,
+      pageCap: sweep.pageCap ?? null,
+      isRetired: isRetired ? 1 : 0,
+      id,
+    });
+  };
+}

@@ -1,0 +1,57 @@
+/** The chain of seals: every published run's digest and root, computed again from what the mirror holds. */
+import type { Connection } from './database.ts';
+import { digestRun, rootOf } from './sealing.ts';
+import type { Findings } from './verify.ts';
+
+interface SealedRun {
+  run: number;
+  source: string;
+  outcome: string;
+  startedAt: string;
+  finishedAt: string;
+  changeDigest: Buffer;
+  previousRoot: Buffer | null;
+  root: Buffer;
+}
+
+export function* verifyChain(connection: Connection, findings: Findings): Generator<undefined> {
+  let previous: Buffer | null = null;
+  for (const sealed of readSealed(connection)) {
+    findings.checked.runs += 1;
+    const { run } = sealed;
+    const digest = yield* digestRun(connection, run);
+    if (!digest.equals(sealed.changeDigest)) {
+      findings.add({ kind: 'chain', message: `the changes of run ${run} are not those it sealed`, run });
+    }
+    if (!isSame(previous, sealed.previousRoot)) {
+      findings.add({ kind: 'chain', message: `run ${run} does not follow the run before it`, run });
+    }
+    if (!rootOf({ ...sealed }).equals(sealed.root)) {
+      findings.add({ kind: 'chain', message: `the root of run ${run} does not match its facts`, run });
+    }
+    previous = sealed.root;
+    yield undefined;
+  }
+  const { checked } = findings;
+  const stored = connection.prepare<[], number>(`SELECT count(*) FROM revisions`).pluck().get() ?? 0;
+  if (stored !== checked.revisions) {
+    findings.add({
+      kind: 'revision',
+      message: `${stored} revisions are stored, ${checked.revisions} belong to a record`,
+    });
+  }
+}
+
+function readSealed(connection: Connection): SealedRun[] {
+  return connection
+    .prepare<[], SealedRun>(
+      `SELECT r.run AS run, s.name AS source, r.outcome AS outcome, r.started_at AS startedAt, r.finished_at AS finishedAt,
+         r.change_digest AS changeDigest, r.previous_root AS previousRoot, r.root AS root
+       FROM runs r JOIN sources s ON s.id = r.source WHERE r.root IS NOT NULL ORDER BY r.run`,
+    )
+    .all();
+}
+
+function isSame(one: Buffer | null, other: Buffer | null): boolean {
+  return one === null || other === null ? one === other : one.equals(other);
+}

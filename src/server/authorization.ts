@@ -1,0 +1,69 @@
+/** Bearer keys and what they may do (interface.md, Authentication; wire-notes.md, Errors). */
+import { createHash } from 'node:crypto';
+import type { Operation, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { ReadableStore, Viewer } from './store.ts';
+import { keyInvalid, keyMissing, notFound, permissionDenied, permissionMissing } from './wire-error.ts';
+
+/** A key that the server accepts. */
+export interface AccessKey {
+  readonly key: string;
+  /** E.g. `['organization:read', 'plugin:write']`. */
+  readonly permissions: readonly string[] | 'all';
+  /** The user that the key belongs to. */
+  readonly userUuid?: string;
+  /** Organizations that it is limited to; all when absent. */
+  readonly organizations?: readonly string[];
+}
+
+/** Tells who a request comes from. */
+export type Authenticate = (authorization: string | undefined) => AccessKey;
+
+/** Keys are looked up by digest, so that the time an answer takes says nothing of a key's characters. */
+export function createAuthenticator(keys: readonly AccessKey[]): Authenticate {
+  const digestOf = (key: string): string => createHash('sha256').update(key).digest('hex');
+  const byDigest = new Map(keys.map((each) => [digestOf(each.key), each]));
+  return (authorization) => {
+    const match = /^Bearer +(\S+)\s*$/i.exec(authorization ?? '');
+    if (match?.[1] === undefined) throw keyMissing();
+    const known = byDigest.get(digestOf(match[1]));
+    if (known === undefined) throw keyInvalid();
+    return known;
+  };
+}
+
+/** The permission an operation asks for; where interface.md lists none, the kind's own (wire-notes.md, Errors). */
+export function permissionFor(definition: ResourceDefinition, operation: Operation): string {
+  if (operation.permission !== null) return operation.permission;
+  return operation.method === 'GET' ? definition.permission.read : definition.permission.write;
+}
+
+/** @throws WireError 403 that names the permission. Write implies read. */
+export function checkPermission(key: AccessKey, permission: string): void {
+  if (key.permissions === 'all' || key.permissions.includes(permission)) return;
+  if (permission.endsWith(':read') && key.permissions.includes(permission.replace(/:read$/, ':write')))
+    return;
+  throw permissionMissing(permission);
+}
+
+/** @throws WireError 403 where the key is limited to other organizations than the one that the path leads to. */
+export function checkOrganization(
+  key: AccessKey,
+  target: { readonly scope: Scope; readonly organizationId: string | null },
+  store: ReadableStore,
+): void {
+  if (key.organizations === undefined) return;
+  let organizationId = target.organizationId ?? target.scope.organization_id;
+  if (organizationId === undefined && target.scope.project_id !== undefined) {
+    organizationId = store.organizationOf(target.scope.project_id);
+    if (organizationId === undefined) throw notFound();
+  }
+  if (organizationId !== undefined && !key.organizations.includes(organizationId)) {
+    throw permissionDenied(
+      `API key does not have access to the requested organization: ID ${organizationId}.`,
+    );
+  }
+}
+
+export function viewerOf(key: AccessKey): Viewer {
+  return { userUuid: key.userUuid ?? null, organizations: key.organizations ?? null };
+}

@@ -1,0 +1,157 @@
+/** The one place where the interface meets sockets: Hono on Node's HTTP server. */
+import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer } from 'node:http';
+import type { HttpBindings } from '@hono/node-server';
+import { getRequestListener } from '@hono/node-server';
+import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
+import { Hono } from 'hono';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import type { Logger } from '../core/logger.ts';
+import type { Interface, WireAnswer } from './interface.ts';
+import { refusalAnswer } from './interface.ts';
+import { bodyTooLarge, invalid, serverError, WireError } from './wire-error.ts';
+
+export interface ListenAddress {
+  /** E.g. `127.0.0.1`. */
+  readonly host: string;
+  /** 0 picks a free one. */
+  readonly port: number;
+}
+
+export interface Listener {
+  /** Starts to listen; resolves with the base URL. Throws `port_in_use`, or `usage` for an address not of this machine. */
+  listen(address: ListenAddress): Promise<{ url: string }>;
+  /** Stops: requests in hand are answered, uploads in progress are cut. */
+  close(): Promise<void>;
+}
+
+// A record with a source text is the largest thing sent; the interface itself names no limit.
+const MAX_BODY_BYTES = 4 * 1024 * 1024;
+
+/**
+ * The interface as a Hono application, to be mounted or listened on. It routes by the raw request line, since a router
+ * that decodes or resolves paths first would let `%2F` and `..` address other records.
+ */
+export function createApplication(serve: Interface, closing: AbortSignal): Hono<{ Bindings: HttpBindings }> {
+  const application = new Hono<{ Bindings: HttpBindings }>();
+  application.all('*', async (context) => {
+    const { incoming, outgoing } = context.env;
+    const answer = await serve({
+      method: incoming.method ?? 'GET',
+      target: incoming.url ?? '/',
+      origin: originOf(incoming),
+      authorization: incoming.headers.authorization,
+      contentType: incoming.headers['content-type'],
+      body: () => readBody(incoming, closing),
+    });
+    send(incoming, outgoing, answer);
+    return RESPONSE_ALREADY_SENT;
+  });
+  return application;
+}
+
+export function createListener(serve: Interface, log: Logger): Listener {
+  const closing = new AbortController();
+  const application = createApplication(serve, closing.signal);
+  const inHand = new Set<Promise<void>>();
+  const handle = getRequestListener(application.fetch, {
+    // Node's own Request and Response stay as they are: a client may run in this process.
+    overrideGlobalObjects: false,
+    errorHandler: (error) => {
+      log.debug({ err: error }, 'a request could not be read');
+      const refused = refusalAnswer(
+        invalid(null, 'invalid', 'The request line or its headers are not valid.'),
+      );
+      return new Response(refused.body, { status: refused.status, headers: { ...refused.headers } });
+    },
+  });
+  const server = createServer((incoming, outgoing) => {
+    const answered = handle(incoming, outgoing).catch((error: unknown) => {
+      log.error({ err: error }, 'an answer could not be sent');
+      if (outgoing.headersSent) outgoing.destroy();
+      else send(incoming, outgoing, refusalAnswer(serverError()));
+    });
+    inHand.add(answered);
+    void answered.finally(() => inHand.delete(answered));
+  });
+  return {
+    listen: async ({ host, port }) => {
+      server.listen({ host, port });
+      try {
+        await once(server, 'listening');
+      } catch (error) {
+        throw listenError(error, host, port);
+      }
+      const address = server.address();
+      if (address === null || typeof address === 'string') throw new Error('the server has no port');
+      return { url: `http://${host.includes(':') ? `[${host}]` : host}:${address.port}` };
+    },
+    close: async () => {
+      if (!server.listening) return;
+      const closed = once(server, 'close');
+      server.close();
+      closing.abort(new Error('the server is closing'));
+      await Promise.allSettled(inHand);
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+function listenError(error: unknown, host: string, port: number): TidemarkError {
+  const known = asTidemarkError(error);
+  if (known.code === 'port_in_use') {
+    return new TidemarkError('port_in_use', `port ${port} of ${host} is taken by another program`, {
+      hint: 'choose another port with --port, or 0 for any free one',
+      cause: error,
+    });
+  }
+  return new TidemarkError('usage', `cannot listen on ${host} port ${port}: ${known.message}`, {
+    hint: 'choose an address of this machine with --host (127.0.0.1 is this machine only) and a port above 1023',
+    cause: error,
+  });
+}
+
+/** Behind a proxy the address that the client used stands in the forwarded headers. */
+function originOf(incoming: IncomingMessage): string {
+  const first = (name: string): string | undefined => {
+    const value = incoming.headers[name];
+    return (Array.isArray(value) ? value[0] : value)?.split(',')[0]?.trim();
+  };
+  const scheme = first('x-forwarded-proto')?.toLowerCase() === 'https' ? 'https' : 'http';
+  const forwarded = first('x-forwarded-host');
+  const isHost = forwarded !== undefined && /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]+)?$/i.test(forwarded);
+  return `${scheme}://${isHost ? forwarded : (incoming.headers.host ?? 'localhost')}`;
+}
+
+async function readBody(incoming: IncomingMessage, closing: AbortSignal): Promise<Uint8Array> {
+  if (Number(incoming.headers['content-length'] ?? 0) > MAX_BODY_BYTES) throw bodyTooLarge(MAX_BODY_BYTES);
+  const cut = (): void => void incoming.destroy(new Error('the server is closing'));
+  closing.addEventListener('abort', cut, { once: true });
+  try {
+    const chunks: Uint8Array[] = [];
+    let received = 0;
+    // Not to be destroyed when the loop ends early: the refusal still has to be sent on the same socket.
+    for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>) {
+      received += chunk.byteLength;
+      if (received > MAX_BODY_BYTES) throw bodyTooLarge(MAX_BODY_BYTES);
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks);
+  } catch (error) {
+    // Anything else is a socket that went away in the middle: a refusal, not a defect.
+    throw error instanceof WireError ? error : invalid(null, 'invalid', 'The request body ended early.');
+  } finally {
+    closing.removeEventListener('abort', cut);
+  }
+}
+
+function send(incoming: IncomingMessage, outgoing: ServerResponse, answer: WireAnswer): void {
+  const headers: Record<string, string | number> = { ...answer.headers, 'Cache-Control': 'no-store' };
+  if (answer.status !== 204) {
+    headers['Content-Length'] = answer.body === null ? 0 : Buffer.byteLength(answer.body);
+  }
+  outgoing.writeHead(answer.status, headers);
+  outgoing.end(incoming.method === 'HEAD' || answer.body === null ? undefined : answer.body);
+}

@@ -1,0 +1,139 @@
+/**
+ * The state of a sandbox in a file: one JSON line for each request that changed something, so that a write costs what it
+ * changed and a cascade is there whole or not at all. Opening folds the lines and writes the result anew, beside the old
+ * file and then over it.
+ */
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  writeSync,
+} from 'node:fs';
+import type { Scope } from '../../catalog/definition.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import type { Row } from './table.ts';
+
+/** One row that was set (`row`) or taken away (null). */
+export interface RowChange {
+  readonly table: string;
+  readonly scope: Scope;
+  readonly id: string;
+  readonly row: Row | null;
+}
+
+/** Numbers that were given out, by what they count: never given twice, also after a restart. */
+export type Counters = Readonly<Record<string, number>>;
+
+export interface Commit {
+  readonly changes: readonly RowChange[];
+  readonly counters: Counters;
+}
+
+const HEADER = '{"schema":"tidemark.sandbox-data/1"}\n';
+const NEWLINE = 0x0a;
+
+export class DataFile {
+  readonly #path: string;
+  #descriptor: number | null = null;
+  #size = 0;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  get exists(): boolean {
+    return existsSync(this.#path);
+  }
+
+  /**
+   * Every commit of the file in order. A last line that was cut by a crash is left out: its request was never answered.
+   * @throws TidemarkError `file_system` for a file that is something else or damaged before its end
+   */
+  *read(): Iterable<Commit> {
+    const bytes = readFileSync(this.#path);
+    let start = 0;
+    let lineNumber = 0;
+    for (;;) {
+      const end = bytes.indexOf(NEWLINE, start);
+      if (end === -1) break;
+      lineNumber += 1;
+      const line = bytes.toString('utf8', start, end);
+      start = end + 1;
+      if (lineNumber === 1) {
+        if (`${line}\n` !== HEADER) throw this.#unusable('is not a sandbox data file');
+      } else {
+        yield this.#commit(line, lineNumber);
+      }
+    }
+    if (lineNumber === 0) throw this.#unusable('is not a sandbox data file');
+  }
+
+  /** Writes the whole state anew (mode 0600) and keeps the file open for `append`. */
+  rewrite(commits: Iterable<Commit>): void {
+    const temporary = `${this.#path}.new`;
+    const descriptor = openSync(temporary, 'w', 0o600);
+    try {
+      writeSync(descriptor, HEADER);
+      for (const commit of commits) writeSync(descriptor, `${JSON.stringify(commit)}\n`);
+      fsyncSync(descriptor);
+      renameSync(temporary, this.#path);
+    } catch (error) {
+      closeSync(descriptor);
+      throw error;
+    }
+    this.close();
+    this.#descriptor = descriptor;
+    this.#size = fstatSync(descriptor).size;
+  }
+
+  /** @throws TidemarkError `file_system` when another process wrote to the file; then nothing is written */
+  append(commit: Commit): void {
+    const descriptor = this.#descriptor;
+    if (descriptor === null) throw new Error('the data file is not open');
+    const status = fstatSync(descriptor);
+    if (status.size !== this.#size || status.nlink === 0) {
+      throw this.#unusable('was changed by another program while the sandbox was running');
+    }
+    const line = Buffer.from(`${JSON.stringify(commit)}\n`);
+    try {
+      writeWhole(descriptor, line, this.#size);
+    } catch (error) {
+      // A full disk leaves half a line: taken back, so that the next commit does not join it.
+      ftruncateSync(descriptor, this.#size);
+      throw error;
+    }
+    this.#size += line.byteLength;
+  }
+
+  close(): void {
+    if (this.#descriptor !== null) closeSync(this.#descriptor);
+    this.#descriptor = null;
+  }
+
+  #commit(line: string, lineNumber: number): Commit {
+    try {
+      return JSON.parse(line) as Commit;
+    } catch (error) {
+      throw this.#unusable(`is damaged in line ${lineNumber}`, error);
+    }
+  }
+
+  #unusable(why: string, cause?: unknown): TidemarkError {
+    return new TidemarkError('file_system', `${this.#path} ${why}`, {
+      hint: 'name another file with --data, or move this one away to start from the seed',
+      cause,
+    });
+  }
+}
+
+function writeWhole(descriptor: number, bytes: Uint8Array, position: number): void {
+  let written = 0;
+  while (written < bytes.byteLength) {
+    written += writeSync(descriptor, bytes, written, bytes.byteLength - written, position + written);
+  }
+}

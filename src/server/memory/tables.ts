@@ -1,0 +1,79 @@
+/** All collections in memory, by table and scope. Several kinds may be views of one table. */
+import { definitionOf, scopeKey } from '../../catalog/catalog.ts';
+import type { Kind, Scope } from '../../catalog/definition.ts';
+import type { JsonObject, JsonValue } from '../../core/json.ts';
+import { isJsonObject, isRawNumber, parseLossless } from '../../core/json.ts';
+import { RULES } from '../rules/rules.ts';
+import { valueText } from '../value-text.ts';
+import type { RowChange } from './data-file.ts';
+import type { Order, Row } from './table.ts';
+import { Table } from './table.ts';
+
+/** People that keys belong to and that records mention; a table beside the kinds. */
+export const USERS = 'users';
+
+export function tableOf(kind: Kind): string {
+  return RULES[kind].view?.table ?? kind;
+}
+
+const ORDER_BY_TABLE: ReadonlyMap<string, Order> = new Map([
+  [USERS, { by: 'creation' } as const],
+  ...Object.entries(RULES).map(([kind, rules]) => [rules.view?.table ?? kind, rules.order] as const),
+]);
+
+/** The record as it is kept: withheld secrets included. */
+export function keptBody(row: Row): JsonObject {
+  return objectOf(row.full ?? row.text);
+}
+
+export function objectOf(text: string): JsonObject {
+  const value = parseLossless(text);
+  if (!isJsonObject(value)) throw new Error('a kept record is not a JSON object');
+  return value;
+}
+
+/** The remote id in a body (`user.uuid` for members); undefined where it has none. */
+export function idOf(kind: Kind, body: JsonObject): string | undefined {
+  let value: JsonValue | undefined = body;
+  for (const name of definitionOf(kind).idPath) value = isJsonObject(value) ? value[name] : undefined;
+  const isId = typeof value === 'string' || typeof value === 'number' || isRawNumber(value);
+  return isId ? valueText(value) : undefined;
+}
+
+export class Tables {
+  readonly #byName = new Map<string, Map<string, Table>>();
+
+  /** The collection, if anything was ever kept in it. */
+  find(table: string, scope: Scope): Table | undefined {
+    return this.#byName.get(table)?.get(scopeKey(scope));
+  }
+
+  /** All collections of a table, in the order of their creation. */
+  all(table: string): readonly Table[] {
+    return [...(this.#byName.get(table)?.values() ?? [])];
+  }
+
+  names(): readonly string[] {
+    return [...this.#byName.keys()];
+  }
+
+  /** Sets or drops one row; returns the change that takes it back. */
+  apply(change: RowChange, body: JsonObject | null): RowChange {
+    const table = this.#obtain(change.table, change.scope);
+    const before = table.get(change.id) ?? null;
+    if (change.row === null) table.delete(change.id);
+    else table.put(change.row, body ?? objectOf(change.row.text));
+    return { ...change, row: before };
+  }
+
+  #obtain(name: string, scope: Scope): Table {
+    const order = ORDER_BY_TABLE.get(name);
+    if (order === undefined) throw new Error(`there is no table ${name}`);
+    const byScope = this.#byName.get(name) ?? new Map<string, Table>();
+    this.#byName.set(name, byScope);
+    const key = scopeKey(scope);
+    const table = byScope.get(key) ?? new Table(scope, order);
+    byScope.set(key, table);
+    return table;
+  }
+}

@@ -1,0 +1,56 @@
+/** The paginated envelope (interface.md, Paginated envelope; Limits. wire-notes.md, Lists). */
+import type { PageWindow, StorePage } from './store.ts';
+
+export interface PageSize {
+  readonly default: number;
+  /** Largest page given; null for no maximum. */
+  readonly max: number | null;
+}
+
+/** wire-notes.md, Lists: 100 by default, no maximum. */
+export const DEFAULT_PAGE_SIZE: PageSize = { default: 100, max: null };
+
+/** `limit` and `offset` of a query. Rubbish, zero and negative values silently mean the default. */
+export function pageWindow(query: URLSearchParams, size: PageSize): PageWindow {
+  const asked = wholeNumber(query.get('limit')) ?? 0;
+  const limit = asked > 0 ? asked : size.default;
+  return {
+    limit: size.max === null ? limit : Math.min(limit, size.max),
+    offset: wholeNumber(query.get('offset')) ?? 0,
+  };
+}
+
+function wholeNumber(text: string | null): number | undefined {
+  if (text === null || !/^[0-9]+$/.test(text)) return undefined;
+  const value = Number(text);
+  return Number.isSafeInteger(value) ? value : undefined;
+}
+
+/**
+ * The envelope as JSON text.
+ * @param address absolute URL of the list without its query, as the client addressed it
+ */
+export function envelope(
+  page: StorePage,
+  window: PageWindow,
+  address: string,
+  query: URLSearchParams,
+): string {
+  const end = window.offset + window.limit;
+  const next = end < page.count ? linkTo(address, query, window.limit, end) : null;
+  const previous =
+    window.offset > 0
+      ? linkTo(address, query, window.limit, Math.max(0, window.offset - window.limit))
+      : null;
+  const head = `{"count":${page.count},"next":${JSON.stringify(next)},"previous":${JSON.stringify(previous)}`;
+  return `${head},"results":[${page.records.join(',')}]}`;
+}
+
+/** Other query parameters are kept; an offset of 0 is left out. */
+function linkTo(address: string, query: URLSearchParams, limit: number, offset: number): string {
+  const linked = new URLSearchParams(query);
+  linked.set('limit', String(limit));
+  if (offset > 0) linked.set('offset', String(offset));
+  else linked.delete('offset');
+  return `${address}?${linked.toString()}`;
+}

@@ -1,0 +1,115 @@
+/** `tidemark sandbox`: the whole interface, read and write, over a store in memory (docs/sandbox.md). */
+import type { Clock } from '../core/clock.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import type { Logger } from '../core/logger.ts';
+import { silentLogger } from '../core/logger.ts';
+import type { AccessKey } from './authorization.ts';
+import { createAuthenticator } from './authorization.ts';
+import { createInterface } from './interface.ts';
+import { createListener } from './listener.ts';
+import { DataFile } from './memory/data-file.ts';
+import { secureRandom } from './memory/identity.ts';
+import type { StoredRecord } from './memory/memory-store.ts';
+import { MemoryStore } from './memory/memory-store.ts';
+import type { PageSize } from './page.ts';
+import { DEFAULT_PAGE_SIZE } from './page.ts';
+import type { Seed } from './seed/seed.ts';
+import { EMPTY_SEED } from './seed/seed.ts';
+import { createThrottle } from './throttle.ts';
+
+export const SEED_NAMES = ['demo', 'empty'] as const;
+export type SeedName = (typeof SEED_NAMES)[number];
+
+export type SandboxKey = AccessKey;
+
+export interface SandboxOptions {
+  readonly clock: Clock;
+  /** Numbers in [0, 1) for ids and tokens; cryptographic chance when absent. */
+  readonly random?: () => number;
+  readonly log?: Logger;
+  readonly keys: readonly SandboxKey[];
+  /** What a new sandbox holds; a data file that exists is taken as it is. */
+  readonly seed: SeedName;
+  /** Data file (`--data`); memory only when absent. */
+  readonly file?: string;
+  readonly pageSize?: PageSize;
+  /** Requests that each key may send; no limit when null or absent. */
+  readonly rate?: { readonly perMinute: number } | null;
+}
+
+export interface Sandbox {
+  /** Starts to listen; port 0 picks a free one. Throws `port_in_use`, or `usage` for an address not of this machine. */
+  listen(address: { readonly host: string; readonly port: number }): Promise<{ url: string }>;
+  /** Stops listening and closes the data file. */
+  close(): Promise<void>;
+  /** Reads and writes past the interface: `write` and `discard` know no rules. */
+  readonly store: MemoryStore;
+  /** Every record as the interface answers it to the first key's user, without regard to permissions. */
+  snapshot(): Iterable<StoredRecord>;
+}
+
+// The demo is loaded only where it is wanted.
+const SEEDS: Readonly<Record<SeedName, () => Promise<Seed>>> = {
+  demo: async () => (await import('./seed/demo.ts')).demoSeed(),
+  empty: () => Promise.resolve(EMPTY_SEED),
+};
+
+/** @throws TidemarkError `usage` without a key, `file_system` or `read_only` for a data file that cannot be used */
+export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
+  const log = options.log ?? silentLogger;
+  const { clock } = options;
+  const file = options.file === undefined ? null : new DataFile(options.file);
+  const store = new MemoryStore({ clock, random: options.random ?? secureRandom, file });
+  const keys = await openStore(store, file, options);
+  const serve = createInterface({
+    mount: '',
+    authenticate: createAuthenticator(keys),
+    view: () => ({ store, headers: {} }),
+    writer: store,
+    pageSize: options.pageSize ?? DEFAULT_PAGE_SIZE,
+    throttle:
+      options.rate === undefined || options.rate === null
+        ? null
+        : createThrottle(options.rate.perMinute, clock),
+    log,
+  });
+  const listener = createListener(serve, log);
+  return {
+    listen: (address) => listener.listen(address),
+    close: async () => {
+      await listener.close();
+      file?.close();
+    },
+    store,
+    snapshot: () => store.snapshot({ userUuid: keys[0]?.userUuid ?? null, organizations: null }),
+  };
+}
+
+/** Fills the store from its file or seed; returns the keys, each with its user. */
+async function openStore(
+  store: MemoryStore,
+  file: DataFile | null,
+  options: SandboxOptions,
+): Promise<AccessKey[]> {
+  if (options.keys.length === 0) {
+    throw new TidemarkError('usage', 'a sandbox without a key could not be called', {
+      hint: 'give it at least one key',
+    });
+  }
+  try {
+    if (file?.exists === true) store.load(file.read());
+    else store.plant(await SEEDS[options.seed]());
+    const keys = options.keys.map((key, index) => withUser(store, key, index));
+    file?.rewrite(store.commits());
+    return keys;
+  } catch (error) {
+    throw asTidemarkError(error);
+  }
+}
+
+function withUser(store: MemoryStore, key: SandboxKey, index: number): AccessKey {
+  const userUuid = key.userUuid ?? store.firstUser() ?? undefined;
+  if (userUuid === undefined) return key;
+  if (!store.hasUser(userUuid)) store.addUser(userUuid, `key-${index + 1}@sandbox.example`);
+  return { ...key, userUuid };
+}

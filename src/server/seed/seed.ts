@@ -1,0 +1,36 @@
+/** What a sandbox starts with. */
+import type { Kind, Scope } from '../../catalog/definition.ts';
+import type { JsonObject } from '../../core/json.ts';
+
+export type SeedUser = JsonObject & { readonly uuid: string };
+
+export interface SeedRecord {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly body: JsonObject;
+  /** Only for kinds whose id does not stand in the body. */
+  readonly id?: string;
+}
+
+export interface Seed {
+  /** The first is the one that keys without a user belong to. */
+  readonly users: readonly SeedUser[];
+  readonly records: Iterable<SeedRecord>;
+}
+
+/** Nothing but one user: whoever creates an organization becomes its owner. */
+export const EMPTY_SEED: Seed = {
+  users: [
+    {
+      id: 1,
+      uuid: '00000000-0000-4000-8000-000000000001',
+      distinct_id: 'sandbox-owner',
+      first_name: 'Sandbox',
+      last_name: 'Owner',
+      email: 'owner@sandbox.example',
+      is_email_verified: true,
+      hedgehog_config: null,
+    },
+  ],
+  records: [],
+};

@@ -1,0 +1,111 @@
+/**
+ * Which collections there are: organizations from the root list, projects from the projects lists and from
+ * organizations' `teams`, roles from the roles lists; and what the mirror knew before, so that a parent list that
+ * could not be read does not hide its children (design.md, The sync).
+ */
+import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
+import { getOwn, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
+import type { JsonValue } from '../core/json.ts';
+
+/** The parent records found so far in this run, and those that earlier runs knew. */
+export class Discovery {
+  readonly #organizations = new Map<string, Origin>();
+  readonly #projects = new Map<string, Origin>();
+  /** Role id → its organization and where it was found. */
+  readonly #roles = new Map<string, { organization: string; origin: Origin }>();
+  readonly #only: DiscoveryLimits;
+
+  constructor(only: DiscoveryLimits) {
+    this.#only = only;
+  }
+
+  /** Takes a parent record that the far side showed in this run. Records of other kinds are ignored. */
+  found(kind: Kind, scope: Scope, id: string, text: string): void {
+    if (kind === 'organizations') {
+      this.#organizations.set(id, 'live');
+      for (const team of teamIds(text)) this.#projects.set(team, 'live');
+    } else if (kind === 'projects') this.#projects.set(id, 'live');
+    else if (kind === 'roles' && scope.organization_id !== undefined) {
+      this.#roles.set(id, { organization: scope.organization_id, origin: 'live' });
+    }
+  }
+
+  /** Takes a scope that the mirror holds a collection of. What was found live stays so. */
+  knew(scope: Scope): void {
+    const { organization_id: organization, project_id: project, role_id: role } = scope;
+    if (organization !== undefined && !this.#organizations.has(organization))
+      this.#organizations.set(organization, 'mirror');
+    if (project !== undefined && !this.#projects.has(project)) this.#projects.set(project, 'mirror');
+    if (role !== undefined && organization !== undefined && !this.#roles.has(role)) {
+      this.#roles.set(role, { organization, origin: 'mirror' });
+    }
+  }
+
+  /** The scopes of the kind's collections, each with how its parent is known. Sharing follows its recordings' scopes. */
+  scopesOf(definition: ResourceDefinition): DiscoveredScope[] {
+    switch (definition.discovery.from) {
+      case 'root':
+        return [{ scope: {}, origin: 'live' }];
+      case 'organizations':
+        return this.#each(this.#organizations, 'organization_id', this.#only.organizations);
+      case 'projects':
+      case 'session_recordings':
+        return this.#each(this.#projects, 'project_id', this.#only.projects);
+      case 'roles':
+        return [...this.#roles]
+          .filter(([, { organization }]) => isAllowed(this.#only.organizations, organization))
+          .map(([role, { organization, origin }]) => ({
+            scope: { organization_id: organization, role_id: role },
+            origin,
+          }));
+    }
+  }
+
+  #each(
+    found: ReadonlyMap<string, Origin>,
+    key: ScopeKey,
+    only: 'all' | readonly string[],
+  ): DiscoveredScope[] {
+    const ids = new Map(found);
+    // What the configuration names is asked for even where no list shows it.
+    if (only !== 'all') for (const id of only) if (!ids.has(id)) ids.set(id, 'configured');
+    return [...ids]
+      .filter(([id]) => isAllowed(only, id))
+      .map(([id, origin]) => ({ scope: { [key]: id }, origin }));
+  }
+}
+
+/** Where a parent is known from: this run, the mirror only, or the configuration only. */
+export type Origin = 'live' | 'mirror' | 'configured';
+
+export interface DiscoveredScope {
+  readonly scope: Scope;
+  readonly origin: Origin;
+}
+
+export interface DiscoveryLimits {
+  readonly organizations: 'all' | readonly string[];
+  readonly projects: 'all' | readonly string[];
+}
+
+function isAllowed(only: 'all' | readonly string[], id: string): boolean {
+  return only === 'all' || only.includes(id);
+}
+
+/** The ids in an organization's `teams`: objects with arbitrary keys, of which `id` is the project's. */
+function teamIds(organizationText: string): string[] {
+  const organization = parseLossless(organizationText);
+  const teams = isJsonObject(organization) ? getOwn(organization, 'teams') : undefined;
+  if (!Array.isArray(teams)) return [];
+  return teams.flatMap((team) => {
+    const id = isJsonObject(team) ? getOwn(team, 'id') : undefined;
+    const text = id === undefined ? undefined : idText(id);
+    return text === undefined ? [] : [text];
+  });
+}
+
+function idText(value: JsonValue): string | undefined {
+  if (typeof value === 'string') return value;
+  if (typeof value === 'number') return String(value);
+  return isRawNumber(value) ? value.rawJSON : undefined;
+}

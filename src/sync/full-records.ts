@@ -1,0 +1,52 @@
+/** Kinds whose list rows are a reduced form: the list proves what exists, retrieve gives each record whole. */
+import type { WalkVerdict } from '../api/read-client.ts';
+import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
+import { eachConcurrently } from '../core/concurrently.ts';
+import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
+import { scanRecord } from '../core/json-scan.ts';
+import type { CollectionStage } from '../mirror/collection-stage.ts';
+import type { SweepContext } from './sweep.ts';
+import { shapeOf } from './sweep.ts';
+
+/**
+ * Retrieves every listed id into the stage. One that cannot be read keeps what the mirror holds and leaves the sweep
+ * incomplete; one that is gone by now is simply not staged.
+ */
+export async function stageFullRecords(
+  context: SweepContext,
+  definition: ResourceDefinition,
+  scope: Scope,
+  stage: CollectionStage,
+  ids: ReadonlySet<string>,
+  verdict: WalkVerdict,
+): Promise<WalkVerdict> {
+  const shape = shapeOf(definition);
+  let failed = 0;
+  let firstError: TidemarkError | null = null;
+  await eachConcurrently(ids, context.concurrency, async (id) => {
+    try {
+      const retrieved = await context.client.retrieve(definition, scope, id, context.signal);
+      if (retrieved.found) stage.accept([{ ...scanRecord(retrieved.text, shape), id }]);
+    } catch (error) {
+      context.signal.throwIfAborted();
+      const known =
+        error instanceof SyntaxError ? new TidemarkError('malformed', error.message) : asTidemarkError(error);
+      if (isLocalTrouble(known.code)) throw error;
+      failed += 1;
+      firstError ??= known;
+    }
+  });
+  if (failed === 0 || verdict.outcome !== 'complete') return verdict;
+  return {
+    ...verdict,
+    outcome: 'incomplete',
+    error: new TidemarkError(
+      'walk_unproven',
+      `${failed} of ${ids.size} records could not be retrieved whole`,
+      {
+        hint: 'what the mirror held of them stands; the next run tries again',
+        cause: firstError ?? undefined,
+      },
+    ),
+  };
+}

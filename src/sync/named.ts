@@ -1,0 +1,79 @@
+/** Organizations that the configuration names: each is retrieved by id, and no other is mirrored. */
+import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
+import { eachConcurrently } from '../core/concurrently.ts';
+import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
+import { scanRecord } from '../core/json-scan.ts';
+import type { ScannedRecord } from '../core/json-scan.ts';
+import type { SweepOutcome, SweepReport } from './outcome.ts';
+import { shapeOf, sweepError } from './sweep.ts';
+import type { SweepContext } from './sweep.ts';
+
+/**
+ * Reads the named records. Not a list, so it testifies to no absence: one that answers 404 leaves the sweep `missing`
+ * (or `incomplete` where others answered) and what the mirror holds of it stands.
+ */
+export async function sweepNamed(
+  context: SweepContext,
+  definition: ResourceDefinition,
+  scope: Scope,
+  ids: readonly string[],
+  onRecord: (record: ScannedRecord, id: string) => void,
+): Promise<SweepReport> {
+  const { client, run, events, signal } = context;
+  const stage = run.stage(definition.kind, scope);
+  const startedAt = context.clock.monotonicMs();
+  events.sweepStarted({ kind: definition.kind, scope, known: stage.known });
+  const shape = shapeOf(definition);
+  const failures: TidemarkError[] = [];
+  await eachConcurrently(ids, context.concurrency, async (id) => {
+    try {
+      const retrieved = await client.retrieve(definition, scope, id, signal);
+      if (!retrieved.found) {
+        failures.push(
+          new TidemarkError(
+            'not_found',
+            `the service does not know the ${definition.title.one} ${id} (sources[].organizations)`,
+          ),
+        );
+        return;
+      }
+      const record = { ...scanRecord(retrieved.text, shape), id };
+      stage.accept([record]);
+      onRecord(record, id);
+    } catch (error) {
+      signal.throwIfAborted();
+      const known =
+        error instanceof SyntaxError ? new TidemarkError('malformed', error.message) : asTidemarkError(error);
+      if (isLocalTrouble(known.code)) throw error;
+      failures.push(known);
+    }
+  });
+  const counts = stage.counts();
+  const report: SweepReport = {
+    kind: definition.kind,
+    scope,
+    outcome: outcomeOf(failures, ids.length),
+    mode: 'each',
+    pages: ids.length,
+    records: counts.distinct,
+    added: counts.added,
+    changed: counts.changed,
+    removed: 0,
+    unchanged: counts.unchanged,
+    held: 0,
+    leaked: 0,
+    pending: 0,
+    count: null,
+    pageCap: null,
+    error: sweepError(failures[0] ?? null, definition),
+  };
+  events.sweepEnded(report, context.clock.monotonicMs() - startedAt);
+  return report;
+}
+
+function outcomeOf(failures: readonly TidemarkError[], asked: number): SweepOutcome {
+  if (failures.length === 0) return 'complete';
+  if (failures.length < asked) return 'incomplete';
+  if (failures.every(({ code }) => code === 'forbidden' || code === 'unauthorized')) return 'denied';
+  return failures.every(({ code }) => code === 'not_found') ? 'missing' : 'failed';
+}

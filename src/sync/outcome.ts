@@ -1,0 +1,62 @@
+/** How a sweep and a run can end (design.md, JSON documents: tidemark.sync/1). */
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { ErrorCode } from '../core/errors.ts';
+
+export type SweepOutcome = 'complete' | 'incomplete' | 'held' | 'denied' | 'missing' | 'failed' | 'skipped';
+export type RunOutcome = 'complete' | 'partial' | 'failed';
+
+/**
+ * How a collection was read. `full`: listed whole, testifies to absence. `head`: a feed's newest pages. `each`: one
+ * request per parent record within a budget. `parent`: not read, its parent record is gone. `none`: not reached.
+ */
+export type SweepMode = 'full' | 'head' | 'each' | 'parent' | 'none';
+
+/** What one sweep did. Counts are records. */
+export interface SweepReport {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly outcome: SweepOutcome;
+  readonly mode: SweepMode;
+  readonly pages: number;
+  /** Distinct records that the far side showed. */
+  readonly records: number;
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
+  readonly unchanged: number;
+  /** Absent records whose removal waits for confirmation. */
+  readonly held: number;
+  /** Records that the walk missed and a retrieve found: kept, and a reason to look at the server. */
+  readonly leaked: number;
+  /** Parent records that the budget left unchecked (kinds read `each`). */
+  readonly pending: number;
+  /** The count that the server gave; null where it gave none. */
+  readonly count: number | null;
+  /** Largest page that the server gave. */
+  readonly pageCap: number | null;
+  readonly error: SweepError | null;
+}
+
+export interface SweepError {
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly hint: string | null;
+  readonly permission: string | null;
+}
+
+const READ: ReadonlySet<SweepOutcome> = new Set(['complete', 'incomplete', 'held']);
+
+/**
+ * The run's outcome from those of its sweeps: `failed` when nothing at all could be read, `partial` when something
+ * could not (design.md, Never broken 10).
+ */
+export function runOutcome(sweeps: readonly Pick<SweepReport, 'outcome'>[]): RunOutcome {
+  if (!sweeps.some((sweep) => READ.has(sweep.outcome))) return 'failed';
+  return sweeps.every((sweep) => sweep.outcome === 'complete') ? 'complete' : 'partial';
+}
+
+/** True when the key was refused for everything that was asked (exit code 5). */
+export function isAllDenied(sweeps: readonly Pick<SweepReport, 'outcome'>[]): boolean {
+  const asked = sweeps.filter((sweep) => sweep.outcome !== 'skipped');
+  return asked.length > 0 && asked.every((sweep) => sweep.outcome === 'denied');
+}

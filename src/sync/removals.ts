@@ -1,0 +1,39 @@
+/** When an absence is believed, and when it is held (design.md, The sync: Absence). Pure. */
+
+export interface RemovalLimits {
+  readonly maxRecords: number;
+  /** Share of the collection, 0 to 1. */
+  readonly maxShare: number;
+  readonly confirmAfterMs: number;
+}
+
+/** The largest number of removals that one sweep of a collection may make unasked. */
+export function removalLimit(limits: RemovalLimits, known: number): number {
+  return Math.max(limits.maxRecords, Math.floor(known * limits.maxShare));
+}
+
+/** True when so many removals from a collection of `known` records need a second look: too many, or all of them. */
+export function isAlarming(limits: RemovalLimits, known: number, absent: number): boolean {
+  return absent > 0 && (absent > removalLimit(limits, known) || absent >= known);
+}
+
+/** True when an absence first found at `heldAt` (ISO 8601) has been found again long enough after. */
+export function isConfirmed(limits: RemovalLimits, heldAt: string | null, nowMs: number): boolean {
+  return heldAt !== null && nowMs - Date.parse(heldAt) >= limits.confirmAfterMs;
+}
+
+/** How many held removals the user accepts in this run: a ceiling, spent collection by collection, never a licence. */
+export class AcceptedRemovals {
+  #left: number;
+
+  constructor(ceiling: number) {
+    this.#left = ceiling;
+  }
+
+  /** Takes `count` from the ceiling if all of it fits; says whether it did. */
+  take(count: number): boolean {
+    if (count > this.#left) return false;
+    this.#left -= count;
+    return true;
+  }
+}

@@ -1,0 +1,123 @@
+/**
+ * Kinds read one request per parent record (recording sharing), within a budget per run: parents that are new first,
+ * then never checked ones, then the longest unchecked (design.md, The sync).
+ */
+import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import { eachConcurrently } from '../core/concurrently.ts';
+import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
+import type { ErrorCode } from '../core/errors.ts';
+import { scanRecord } from '../core/json-scan.ts';
+import type { SweepReport } from './outcome.ts';
+import { shapeOf, sweepError } from './sweep.ts';
+import type { SweepContext } from './sweep.ts';
+
+export interface EachOptions {
+  readonly parentKind: Kind;
+  /** Ids of the parents to ask for, in this order, each once. */
+  readonly ids: readonly string[];
+  /** How many parents there are. */
+  readonly parents: number;
+  /** True when the mirror holds a current record of this kind for the parent. */
+  readonly isMirrored: (id: string) => boolean;
+}
+
+/** Refusals that hold for every parent: one answer says it, thousands would only repeat it. */
+const STOPPING: ReadonlySet<ErrorCode> = new Set([
+  'forbidden',
+  'unauthorized',
+  'retry_budget',
+  'throttled',
+  'unreachable',
+]);
+const REFUSED: ReadonlySet<ErrorCode> = new Set(['forbidden', 'unauthorized']);
+
+/** Checks parents of one scope. `pending` of the report counts those without an answer so far. */
+export async function sweepEach(
+  context: SweepContext,
+  definition: ResourceDefinition,
+  scope: Scope,
+  options: EachOptions,
+): Promise<SweepReport> {
+  const { run, client, events, signal } = context;
+  const { kind } = definition;
+  const stage = run.stage(kind, scope);
+  const startedAt = context.clock.monotonicMs();
+  events.sweepStarted({ kind, scope, known: options.ids.length });
+
+  const shape = shapeOf(definition);
+  const tally = { asked: 0, found: 0, absent: 0, removed: 0, failed: 0 };
+  let failure: TidemarkError | null = null;
+  await eachConcurrently(options.ids, context.concurrency, async (id) => {
+    if (failure !== null && STOPPING.has(failure.code)) return;
+    tally.asked += 1;
+    try {
+      const retrieved = await client.retrieve(definition, scope, id, signal);
+      if (retrieved.found) {
+        stage.accept([{ ...scanRecord(retrieved.text, shape), id }]);
+        tally.found += 1;
+      } else {
+        tally.absent += 1;
+        // A parent that is gone takes this record along when its own sweep says so; here only its sharing ended.
+        const isOver =
+          options.isMirrored(id) &&
+          (await client.retrieve(context.definitionOf(options.parentKind), scope, id, signal)).found;
+        if (isOver) {
+          stage.remove(id);
+          tally.removed += 1;
+        }
+      }
+      stage.markChecked(id);
+    } catch (error) {
+      signal.throwIfAborted();
+      const known =
+        error instanceof SyntaxError ? new TidemarkError('malformed', error.message) : asTidemarkError(error);
+      if (isLocalTrouble(known.code)) throw error;
+      tally.failed += 1;
+      if (failure === null || STOPPING.has(known.code)) failure = known;
+    }
+    const count = options.ids.length;
+    events.sweepProgressed({ kind, scope, pages: tally.asked, received: tally.found + tally.absent, count });
+  });
+
+  const counts = stage.counts();
+  const report: SweepReport = {
+    kind,
+    scope,
+    outcome: outcomeOf(failure, tally),
+    mode: 'each',
+    pages: tally.asked,
+    records: counts.distinct,
+    added: counts.added,
+    changed: counts.changed,
+    removed: tally.removed,
+    unchanged: counts.unchanged,
+    held: 0,
+    leaked: 0,
+    pending: Math.max(0, options.parents - stage.known - counts.added - tally.absent),
+    count: null,
+    pageCap: null,
+    error: sweepError(failure ?? notOffered(tally), definition),
+  };
+  events.sweepEnded(report, context.clock.monotonicMs() - startedAt);
+  return report;
+}
+
+interface Tally {
+  readonly asked: number;
+  readonly found: number;
+  readonly absent: number;
+  readonly failed: number;
+}
+
+function outcomeOf(failure: TidemarkError | null, tally: Tally): SweepReport['outcome'] {
+  if (failure !== null) {
+    if (REFUSED.has(failure.code) && tally.found === 0) return 'denied';
+    return tally.found + tally.absent === 0 ? 'failed' : 'incomplete';
+  }
+  return tally.found === 0 && tally.absent > 0 ? 'missing' : 'complete';
+}
+
+function notOffered(tally: Tally): TidemarkError | null {
+  if (tally.found > 0 || tally.absent === 0) return null;
+  return new TidemarkError('not_found', `none of the ${tally.absent} records asked for exists here`);
+}

@@ -1,0 +1,225 @@
+/**
+ * One sweep: a collection listed from first to last page into the stage, and what its verdict says of records that did
+ * not show (design.md, The sync). The walk proves, the stage counts, this file decides.
+ */
+import { volatileFields } from '../catalog/definition.ts';
+import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { ReadClient, WalkSink, WalkVerdict } from '../api/read-client.ts';
+import { operationOf } from '../catalog/definition.ts';
+import type { Clock } from '../core/clock.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import type { RecordShape, ScannedRecord } from '../core/json-scan.ts';
+import type { Logger } from '../core/logger.ts';
+import type { CollectionStage } from '../mirror/collection-stage.ts';
+import type { RunWriter } from '../mirror/run-writer.ts';
+import { settleAbsent } from './absence.ts';
+import type { SyncEvents } from './events.ts';
+import { stageFullRecords } from './full-records.ts';
+import type { SweepError, SweepMode, SweepOutcome, SweepReport } from './outcome.ts';
+import type { AcceptedRemovals, RemovalLimits } from './removals.ts';
+
+/** What every sweep of a run works with. */
+export interface SweepContext {
+  readonly client: ReadClient;
+  readonly run: RunWriter;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly events: SyncEvents;
+  readonly limits: RemovalLimits;
+  readonly accepted: AcceptedRemovals;
+  /** The effective definition of a kind: the catalog's with profile and configuration applied. */
+  readonly definitionOf: (kind: Kind) => ResourceDefinition;
+  /** Told of every record whose removal this run decided: what is below it may go with it. */
+  readonly removed: (kind: Kind, id: string) => void;
+  /** Records that the mirror holds below a record of a parent kind: they would go with it. */
+  readonly dependents: (kind: Kind, id: string) => number;
+  /** Records that the mirror holds of the whole source. */
+  readonly sourceRecords: number;
+  readonly pageSize: number;
+  readonly concurrency: number;
+  readonly signal: AbortSignal;
+}
+
+export interface SweepOptions {
+  /** `head`: only a feed's newest pages. */
+  readonly mode: 'full' | 'head';
+  /** Called for every record that the far side shows, also again when a page overlaps. */
+  readonly onRecord?: (record: ScannedRecord, id: string) => void;
+  /** Called for every record that the mirror did not hold. */
+  readonly onAdded?: (id: string) => void;
+  /** True when this collection's parent is gone from the far side: an answer 404 then means that it went with it. */
+  readonly isParentGone?: boolean;
+}
+
+/** What the scanner looks for in records of this kind. */
+export function shapeOf(definition: ResourceDefinition): RecordShape {
+  return { idPath: definition.idPath, volatile: volatileFields(definition) };
+}
+
+/** The part of a sweep that its verdict leaves open. */
+export interface Settlement {
+  readonly outcome: SweepOutcome;
+  readonly removed: number;
+  readonly held: number;
+  readonly leaked: number;
+  readonly error: TidemarkError | null;
+}
+
+/**
+ * Sweeps one collection into the run's stage. Failures of the far side are the report's outcome, never thrown; what is
+ * thrown is this machine's trouble (disk, mirror) or an interruption, and ends the run.
+ */
+export async function sweepCollection(
+  context: SweepContext,
+  definition: ResourceDefinition,
+  scope: Scope,
+  options: SweepOptions,
+): Promise<SweepReport> {
+  const { client, run, events, signal } = context;
+  const stage = run.stage(definition.kind, scope);
+  const startedAt = context.clock.monotonicMs();
+  events.sweepStarted({ kind: definition.kind, scope, known: stage.known });
+  const target = { definition, scope, shape: shapeOf(definition), pageSize: context.pageSize };
+  const full = definition.listing.needsRetrieve ? new Set<string>() : null;
+  let wanderers = 0;
+
+  const walkOnce = async (): Promise<WalkVerdict> => {
+    stage.startWalk();
+    const seen = new Set<string>();
+    const sink: WalkSink = {
+      accept: ({ records }) => {
+        const named = withIds(records);
+        wanderers += records.length - named.length;
+        for (const record of named) options.onRecord?.(record, record.id);
+        if (full === null) {
+          const page = acceptPage(stage, named);
+          if (options.onAdded !== undefined) for (const id of page.addedIds) options.onAdded(id);
+          return page;
+        }
+        const before = seen.size;
+        for (const { id } of named) {
+          seen.add(id);
+          full.add(id);
+        }
+        return { fresh: seen.size - before, known: 0, distinct: seen.size };
+      },
+      startPass: () => {
+        stage.startWalk();
+        seen.clear();
+      },
+      progress: (state) => events.sweepProgressed({ kind: definition.kind, scope, ...state }),
+    };
+    return options.mode === 'head'
+      ? client.walkHead(target, sink, signal)
+      : client.walk(target, sink, signal);
+  };
+
+  const first = await walkOnce();
+  signal.throwIfAborted();
+  let verdict = first;
+  if (full !== null && full.size > 0)
+    verdict = await stageFullRecords(context, definition, scope, stage, full, first);
+
+  let settlement: Settlement = {
+    outcome: verdict.outcome,
+    removed: 0,
+    held: 0,
+    leaked: 0,
+    error: verdict.error,
+  };
+  let mode: SweepMode = verdict.mode;
+  if (verdict.outcome === 'complete' && verdict.mode === 'full') {
+    settlement = await settleAbsent(context, definition, scope, stage, verdict, walkOnce);
+  } else if (verdict.outcome === 'missing' && options.isParentGone === true) {
+    settlement = { ...settlement, outcome: 'complete', removed: await retire(context, stage), error: null };
+    mode = 'parent';
+  }
+  const counts = stage.counts();
+  const report: SweepReport = {
+    kind: definition.kind,
+    scope,
+    outcome: settlement.outcome,
+    mode,
+    pages: verdict.pages,
+    records: full === null ? counts.distinct : full.size,
+    added: counts.added,
+    changed: counts.changed,
+    removed: settlement.removed,
+    unchanged: counts.unchanged,
+    held: settlement.held,
+    leaked: settlement.leaked,
+    pending: 0,
+    count: verdict.count,
+    pageCap: verdict.pageCap,
+    error: sweepError(settlement.error, definition),
+  };
+  if (wanderers > 0)
+    context.log.warn(
+      { kind: definition.kind, scope, records: wanderers },
+      'records without an id were not mirrored',
+    );
+  events.sweepEnded(report, context.clock.monotonicMs() - startedAt);
+  return report;
+}
+
+function withIds(records: readonly ScannedRecord[]): (ScannedRecord & { readonly id: string })[] {
+  return records.filter(
+    (record): record is ScannedRecord & { readonly id: string } => record.id !== undefined,
+  );
+}
+
+function acceptPage(
+  stage: CollectionStage,
+  records: readonly ScannedRecord[],
+): ReturnType<CollectionStage['accept']> {
+  try {
+    return stage.accept(records);
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw new TidemarkError('malformed', `a record in the answer is not valid JSON: ${error.message}`, {
+      isRetryable: true,
+      cause: error,
+    });
+  }
+}
+
+/** The collection went with its parent: every record that the mirror holds of it leaves. */
+async function retire(context: SweepContext, stage: CollectionStage): Promise<number> {
+  let removed = 0;
+  for await (const { id } of stage.absent()) {
+    context.removed(stage.kind, id);
+    removed += 1;
+  }
+  context.run.retire(stage.kind, stage.scope);
+  return removed;
+}
+
+/** An error as a sweep's report carries it: one line, what to do, the permission that is missing. */
+export function sweepError(error: unknown, definition: ResourceDefinition): SweepError | null {
+  if (error === null || error === undefined) return null;
+  const known = asTidemarkError(error);
+  const permission = known.code === 'forbidden' ? (known.permission ?? readPermission(definition)) : null;
+  return {
+    code: known.code,
+    message: known.message,
+    hint: known.hint ?? hintFor(known, definition, permission),
+    permission,
+  };
+}
+
+function readPermission(definition: ResourceDefinition): string {
+  const operation = operationOf(definition, definition.reading === 'each' ? 'retrieve' : 'list');
+  return operation?.permission ?? definition.permission.read;
+}
+
+function hintFor(
+  error: TidemarkError,
+  definition: ResourceDefinition,
+  permission: string | null,
+): string | null {
+  if (permission !== null)
+    return `give the key the permission ${permission}, or exclude ${definition.kind} in the configuration`;
+  if (error.code === 'not_found')
+    return `not offered here? then exclude ${definition.kind} in the configuration`;
+  return null;
+}

@@ -1,0 +1,76 @@
+/** Runs the real command line as its users do: a process of its own, its streams and exit code. */
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { onTestFinished } from 'vitest';
+
+const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface RunOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  /** Options for Node itself, before the program. */
+  readonly node?: readonly string[];
+}
+
+/** Starts `tidemark ARGS`; the caller may kill it. */
+export function start(
+  args: readonly string[],
+  options: RunOptions = {},
+): { child: ChildProcess; ended: Promise<Ended> } {
+  const child = spawn(
+    process.execPath,
+    ['--disable-warning=ExperimentalWarning', ...(options.node ?? []), program, ...args],
+    {
+      env: { PATH: process.env['PATH'], ...options.env },
+      cwd: options.cwd ?? tmpdir(),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  );
+  let stdout = '';
+  let stderr = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  const ended = new Promise<Ended>((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code, stdout, stderr }));
+  });
+  return { child, ended };
+}
+
+/** Runs `tidemark ARGS` to its end. */
+export function tidemark(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
+  return start(args, options).ended;
+}
+
+/** A directory that goes with the test. */
+export function scratch(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'tidemark-test-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+/** The environment of one source against `url` with its mirror in `directory`; unlimited, as the far side is ours. */
+export function environment(
+  url: string,
+  directory: string,
+  more: Readonly<Record<string, string>> = {},
+): Record<string, string> {
+  return {
+    TIDEMARK_BASE_URL: url,
+    TIDEMARK_API_KEY: 'test-key-of-some-length',
+    TIDEMARK_MIRROR: join(directory, 'mirror.db'),
+    TIDEMARK_RATE_PER_MINUTE: '0',
+    TIDEMARK_RATE_PER_HOUR: '0',
+    ...more,
+  };
+}

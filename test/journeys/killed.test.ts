@@ -1,0 +1,113 @@
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { environment, scratch, start, tidemark } from './harness.ts';
+import { FakeService, ORG } from './service.ts';
+
+const DOMAINS = `/api/organizations/${ORG}/domains/`;
+
+function domains(count: number, version: number): string[] {
+  return Array.from({ length: count }, (_each, index) =>
+    JSON.stringify({ id: `d${index}`, domain: `v${version}.example`, pad: 'x'.repeat(300) }),
+  );
+}
+
+describe('killed at any instant', () => {
+  it('the mirror opens, verifies, shows a whole run, and the next run goes on', async () => {
+    const service = await FakeService.start();
+    service.pageCap = 50;
+    const env = environment(service.url, scratch());
+    service.lists.set(DOMAINS, domains(600, 0));
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    let state = 42;
+    for (let version = 1; version <= 8; version += 1) {
+      service.lists.set(DOMAINS, domains(600, version));
+      // Killed while it answers a request somewhere in the walk, or a moment after the last one.
+      const victim = 3 + ((state = (state * 48271) % 2147483647) % 30);
+      let seen = 0;
+      const { child, ended } = start(['sync'], { env });
+      service.quirks.splice(0, service.quirks.length, () => {
+        seen += 1;
+        if (seen === victim) child.kill('SIGKILL');
+        return false;
+      });
+      await ended;
+      service.quirks.length = 0;
+      const exported = await tidemark(['export', '--kind', 'domains'], { env });
+      expect(exported.code, exported.stderr).toBe(0);
+      const versions = new Set(
+        exported.stdout
+          .trimEnd()
+          .split('\n')
+          .map((line) => (JSON.parse(line) as { body: { domain: string } }).body.domain),
+      );
+      expect(versions.size).toBe(1);
+      expect((await tidemark(['verify'], { env })).code).toBe(0);
+    }
+    const last = await tidemark(['sync', '--json'], { env });
+    expect(last.code, last.stderr).toBe(0);
+    expect((await tidemark(['export', '--kind', 'domains'], { env })).stdout).toContain('v8.example');
+    const runs = await tidemark(['runs', '--json'], { env });
+    expect(runs.stdout).toContain('interrupted');
+  });
+
+  it('SIGINT ends with 130, publishes nothing, and leaves nothing behind', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    service.lists.set(DOMAINS, domains(10, 0));
+    const { child, ended } = start(['sync'], { env });
+    service.quirks.push(({ path }) => {
+      if (path !== DOMAINS) return false;
+      child.kill('SIGINT');
+      return true; // never answered: the run waits until it is told to stop
+    });
+    const { code, stderr } = await ended;
+    expect(code, stderr).toBe(130);
+    expect(stderr).toContain('interrupted');
+    service.quirks.length = 0;
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    expect(readdirSync(directory).filter((file) => file.includes('stage'))).toEqual([]);
+  });
+});
+
+describe('two at once', () => {
+  it('the second says who holds the lock and since when', async () => {
+    const service = await FakeService.start();
+    const env = environment(service.url, scratch());
+    let release = (): void => undefined;
+    const reached = new Promise<void>((resolve) => {
+      service.quirks.push(({ path }, response) => {
+        if (path !== DOMAINS || service.quirks.length === 0) return false;
+        release = () =>
+          void response
+            .writeHead(200, { 'content-type': 'application/json' })
+            .end('{"count":0,"next":null,"previous":null,"results":[]}');
+        resolve();
+        return true;
+      });
+    });
+    const first = start(['sync'], { env });
+    await reached;
+    const second = await tidemark(['sync'], { env });
+    expect(second.code).toBe(1);
+    expect(second.stderr).toContain(`pid ${first.child.pid}`);
+    expect(second.stderr).toMatch(/since \d{4}-\d\d-\d\dT/);
+    expect((await tidemark(['status'], { env })).code).not.toBe(130); // readers are not kept out
+    release();
+    expect((await first.ended).code).toBe(0);
+  });
+});
+
+describe('files', () => {
+  it('are for their owner only', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, join(directory, 'data'));
+    const { ended } = start(['sync'], { env });
+    expect((await ended).code).toBe(0);
+    for (const file of readdirSync(join(directory, 'data'))) {
+      expect(statSync(join(directory, 'data', file)).mode & 0o077, file).toBe(0);
+    }
+  });
+});

@@ -1,0 +1,99 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { describe, expect, it } from 'vitest';
+import { packageFile } from '../../src/core/package-root.ts';
+import { verifyMirror } from '../../src/mirror/mirror.ts';
+import { ORG, open, sync, temporaryDirectory } from './fixture.ts';
+
+const CHILD = packageFile('test', 'mirror', 'crash-child.ts');
+const RECORDS = 1000;
+
+/** Runs the writer and kills it when it has said that many lines. */
+async function killAfter(path: string, lines: number): Promise<void> {
+  const child = spawn(
+    process.execPath,
+    ['--disable-warning=ExperimentalWarning', CHILD, path, String(RECORDS)],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
+  const ended = once(child, 'exit');
+  let said = 0;
+  for await (const line of createInterface({ input: child.stdout })) {
+    expect(line).not.toBe('');
+    said += 1;
+    if (said === lines) child.kill('SIGKILL');
+  }
+  expect(await ended).toEqual([null, 'SIGKILL']);
+}
+
+describe('a process that is killed', () => {
+  it('at any instant leaves the last whole run, whole', async () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    // Early, while pages are staged, while it publishes and checkpoints, and in later runs.
+    for (const lines of [1, 3, 5, 7, 40, 300]) {
+      await killAfter(path, lines);
+      const mirror = open({ path });
+      const latest = mirror.latestRun('production');
+      const generations = new Set<unknown>();
+      let records = 0;
+      for (const { body } of mirror.readRecords()) {
+        generations.add((JSON.parse(body) as { generation: number }).generation);
+        records += 1;
+      }
+      expect([...generations]).toEqual(latest === undefined ? [] : [latest.run]);
+      expect(records).toBe(latest === undefined ? 0 : RECORDS);
+      expect(mirror.collectionsOf()[0]?.records ?? 0).toBe(records);
+      expect(mirror.runs().filter(({ outcome }) => outcome === 'running')).toEqual([]);
+      expect((await verifyMirror(mirror)).problems).toEqual([]);
+      expect(existsSync(`${path}-stage`)).toBe(false);
+      mirror.close();
+    }
+    expect(open({ path }).latestRun('production')).toBeDefined();
+  });
+});
+
+/**
+ * Runs disk-full-child.ts under a limit on the size of files, in KiB: what SQLite meets is a write that fails.
+ * Its arguments are the mirror's path, how many records it stages, and what it puts into each.
+ */
+function runLimited(limitKib: number, path: string, records: number, seed: string): string {
+  const child = packageFile('test', 'mirror', 'disk-full-child.ts');
+  const script = `trap '' XFSZ; ulimit -f ${limitKib}; exec "$0" --disable-warning=ExperimentalWarning "$@"`;
+  const result = spawnSync('bash', ['-c', script, process.execPath, child, path, String(records), seed], {
+    encoding: 'utf8',
+  });
+  expect(result.stderr).toBe('');
+  return result.stdout;
+}
+
+const UNLIMITED = 1_000_000;
+
+describe('a full disk', () => {
+  it.each([
+    ['while pages are staged', 1024, 3000, /^disk_full: .* could not be written.*\nagain disk_full\n$/],
+    ['while it publishes', 1700, 1000, /^staged\ndisk_full: .* could not be written.*\nagain disk_full\n$/],
+  ])(
+    '%s is one clear error; what was published stays, and the next run goes on',
+    async (_name, limit, records, said) => {
+      const path = join(temporaryDirectory(), 'mirror.db');
+      expect(runLimited(UNLIMITED, path, 1000, 'first')).toBe('staged\npublished\n');
+      expect(runLimited(limit, path, records, 'second')).toMatch(said);
+      const mirror = open({ path });
+      const seeds = new Set(
+        [...mirror.readRecords()].map(({ body }) => (JSON.parse(body) as { seed: string }).seed),
+      );
+      expect([...seeds]).toEqual(['first']);
+      expect(mirror.runs()).toMatchObject([
+        { run: 2, outcome: 'failed' },
+        { run: 1, outcome: 'complete' },
+      ]);
+      expect((await verifyMirror(mirror)).problems).toEqual([]);
+      await sync(mirror, 'roles', ORG, ['{"id":"r1","seed":"third"}']);
+      expect([...mirror.readRecords()]).toMatchObject([{ id: 'r1' }]);
+    },
+  );
+});

@@ -1,0 +1,39 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { volatileMark } from '../../src/mirror/fingerprint.ts';
+import { differsInLayoutOnly } from '../../src/mirror/layout.ts';
+
+describe('the mark of volatile members', () => {
+  it('is null for none, and otherwise an integer that SQLite and JavaScript both hold', () => {
+    expect(volatileMark('')).toBeNull();
+    fc.assert(
+      fc.property(fc.string({ minLength: 1 }), (text) => {
+        const mark = volatileMark(text);
+        expect(Number.isSafeInteger(mark)).toBe(true);
+      }),
+    );
+  });
+
+  it('differs for texts that differ', () => {
+    const marks = new Set<number | null>();
+    for (let i = 0; i < 20_000; i += 1) marks.add(volatileMark(`"viewed":${i % 2 === 0},"n":${i}`));
+    expect(marks.size).toBe(20_000);
+  });
+});
+
+describe('texts that differ in layout only', () => {
+  it.each([
+    ['key order and white space', '{"a":1,"b":[1,2]}', '{ "b": [1, 2], "a": 1 }', true],
+    ['string escapes', '{"a":"\\u00e9"}', '{"a":"é"}', true],
+    ['the text of a number', '{"a":1.10}', '{"a":1.1}', false],
+    ['a large integer', '{"a":9007199254740993}', '{"a":9007199254740992}', false],
+    ['array order', '{"a":[1,2]}', '{"a":[2,1]}', false],
+    ['absent and null', '{"a":null}', '{}', false],
+    ['an own __proto__', '{"__proto__":{"a":1}}', '{"__proto__":{"a":2}}', false],
+    ['minus zero', '{"a":-0}', '{"a":0}', false],
+    ['null and an object', '{"a":null}', '{"a":{}}', false],
+  ])('%s', (_name, one, other, expected) => {
+    expect(differsInLayoutOnly(one, other)).toBe(expected);
+    expect(differsInLayoutOnly(other, one)).toBe(expected);
+  });
+});

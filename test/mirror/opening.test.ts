@@ -1,0 +1,273 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, it } from 'vitest';
+import { APPLICATION_ID } from '../../src/mirror/migrations.ts';
+import { openMirror } from '../../src/mirror/mirror.ts';
+import { ORG, begin, bodies, open, sync, temporaryDirectory, testClock } from './fixture.ts';
+
+const ROLE = '{"id":"r1","name":"Admins"}';
+
+function modeOf(path: string): string {
+  return (statSync(path).mode & 0o777).toString(8);
+}
+
+describe('opening a mirror for writing', () => {
+  it('makes the directory and files that only the owner can read, whatever the umask', async () => {
+    const before = process.umask(0);
+    try {
+      const path = join(temporaryDirectory(), 'deep', 'down', 'mirror.db');
+      const mirror = open({ path });
+      const run = begin(mirror);
+      run.stage('roles', ORG);
+      const files = readdirSync(join(path, '..'));
+      expect(files).toEqual(
+        expect.arrayContaining([
+          'mirror.db',
+          'mirror.db-wal',
+          'mirror.db-shm',
+          'mirror.db-lock',
+          'mirror.db-stage',
+        ]),
+      );
+      for (const file of files) expect(`${file} ${modeOf(join(path, '..', file))}`).toBe(`${file} 600`);
+      await run.publish({ outcome: 'complete', sweeps: [], requests: 0, retries: 0 });
+    } finally {
+      process.umask(before);
+    }
+  });
+
+  it('tightens a file that others could read', () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    writeFileSync(path, '');
+    chmodSync(path, 0o644);
+    open({ path });
+    expect(modeOf(path)).toBe('600');
+  });
+
+  it('sets the pages, the log and the checks that the layout counts on', () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    open({ path }).close();
+    const file = new Database(path);
+    expect(file.pragma('page_size', { simple: true })).toBe(8192);
+    expect(file.pragma('journal_mode', { simple: true })).toBe('wal');
+    expect(file.pragma('auto_vacuum', { simple: true })).toBe(0);
+    expect(file.pragma('application_id', { simple: true })).toBe(APPLICATION_ID);
+    file.close();
+  });
+
+  it.each([
+    ['text', (path: string) => writeFileSync(path, 'dear diary, '.repeat(500))],
+    [
+      "somebody else's database",
+      (path: string) => {
+        const other = new Database(path);
+        other.exec('CREATE TABLE diary (entry TEXT); INSERT INTO diary VALUES (1)');
+        other.close();
+      },
+    ],
+    [
+      "somebody else's empty database with a mark",
+      (path: string) => {
+        const other = new Database(path);
+        other.pragma('application_id = 77');
+        other.pragma('user_version = 3');
+        other.close();
+      },
+    ],
+  ])('refuses %s and leaves it as it was', (_name, make) => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    make(path);
+    const before = readFileSync(path);
+    for (const mode of ['write', 'read'] as const) {
+      expect(() => open({ path, mode })).toThrow(expect.objectContaining({ code: 'mirror_foreign' }));
+    }
+    expect(readFileSync(path).equals(before)).toBe(true);
+  });
+
+  it('refuses a directory', () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    mkdirSync(path);
+    expect(() => open({ path })).toThrow(expect.objectContaining({ code: 'mirror_foreign' }));
+  });
+
+  it('refuses a mirror of a newer version and leaves it as it was', async () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    const mirror = open({ path });
+    await sync(mirror, 'roles', ORG, [ROLE]);
+    mirror.close();
+    const file = new Database(path);
+    file.pragma('user_version = 99');
+    file.close();
+    const before = readFileSync(path);
+    for (const mode of ['write', 'read'] as const) {
+      expect(() => open({ path, mode })).toThrow(expect.objectContaining({ code: 'mirror_newer' }));
+    }
+    expect(readFileSync(path).equals(before)).toBe(true);
+  });
+
+  it('begins anew after a process died while making the file', () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    const half = new Database(path);
+    half.pragma('page_size = 8192');
+    half.pragma('journal_mode = WAL');
+    half.close();
+    expect(open({ path }).runs()).toEqual([]);
+  });
+
+  it('gives the lock back when it fails', () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    writeFileSync(path, 'dear diary, '.repeat(500));
+    expect(() => open({ path })).toThrow(expect.objectContaining({ code: 'mirror_foreign' }));
+    writeFileSync(path, '');
+    expect(open({ path }).runs()).toEqual([]);
+  });
+
+  it('ends a run whose process died, and deletes its stage', () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    const first = open({ path });
+    begin(first).stage('roles', ORG);
+    first.close();
+    expect(existsSync(`${path}-stage`)).toBe(true);
+    const second = open({ path });
+    expect(second.runs()).toMatchObject([
+      { run: 1, outcome: 'failed', errorCode: 'interrupted', finishedAt: null },
+    ]);
+    expect(existsSync(`${path}-stage`)).toBe(false);
+  });
+});
+
+describe('opening a mirror for reading', () => {
+  it('says what to do when there is none, and makes none', () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    expect(() => open({ path, mode: 'read' })).toThrow(
+      expect.objectContaining({
+        code: 'mirror_missing',
+        hint: expect.stringContaining('tidemark sync') as string,
+      }),
+    );
+    expect(existsSync(path)).toBe(false);
+  });
+
+  it('works while somebody writes, and sees the last published run', async () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    const writer = open({ path });
+    await sync(writer, 'roles', ORG, [ROLE]);
+    const reader = open({ path, mode: 'read' });
+    const run = begin(writer);
+    run.stage('roles', ORG);
+    expect(bodies(reader, 'roles')).toEqual({ r1: ROLE });
+    expect(reader.latestRun('production')).toMatchObject({ run: 1 });
+    await run.publish({ outcome: 'complete', sweeps: [], requests: 0, retries: 0 });
+  });
+
+  it('cannot begin a run', async () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    await sync(open({ path }), 'roles', ORG, [ROLE]);
+    expect(() => begin(open({ path, mode: 'read' }))).toThrow(expect.objectContaining({ code: 'internal' }));
+  });
+
+  it('gives an iteration one snapshot, though runs are published meanwhile', async () => {
+    const mirror = open();
+    await sync(mirror, 'roles', ORG, [ROLE, '{"id":"r2","name":"old"}']);
+    const records = mirror.readRecords();
+    expect(records.next().value).toMatchObject({ id: 'r1' });
+    await sync(mirror, 'roles', ORG, ['{"id":"r2","name":"new"}', '{"id":"r3"}']);
+    expect([...records].map(({ body }) => body)).toEqual(['{"id":"r2","name":"old"}']);
+    expect(bodies(mirror, 'roles')).toEqual({ r2: '{"id":"r2","name":"new"}', r3: '{"id":"r3"}' });
+  });
+
+  it('can be left in the middle of an iteration', async () => {
+    const mirror = open();
+    await sync(mirror, 'roles', ORG, [ROLE, '{"id":"r2"}']);
+    await sync(mirror, 'roles', ORG, ['{"id":"r3"}']);
+    for (const record of mirror.readRecordsAt(1)) {
+      expect(record.id).toBe('r1');
+      break;
+    }
+    await sync(mirror, 'roles', ORG, [ROLE]);
+    expect(Object.keys(bodies(mirror, 'roles'))).toEqual(['r1']);
+  });
+});
+
+/** What follows runs without the rights of root, which ignores the modes of files. */
+async function asNobody(work: () => void | Promise<void>): Promise<void> {
+  const { geteuid, seteuid } = process;
+  const before = geteuid?.();
+  if (before === 0) seteuid?.(65534);
+  try {
+    await work();
+  } finally {
+    if (before === 0) seteuid?.(0);
+  }
+}
+
+describe('a mirror on a read-only disk', () => {
+  it('can be read, from a private copy that is deleted afterwards', async () => {
+    const directory = temporaryDirectory();
+    const path = join(directory, 'mirror.db');
+    const writer = open({ path });
+    await sync(writer, 'roles', ORG, [ROLE]);
+    writer.close();
+    chmodSync(path, 0o444);
+    chmodSync(directory, 0o555);
+    const copies = (): string[] => readdirSync(tmpdir()).filter((name) => name.startsWith('tidemark-copy-'));
+    const before = copies();
+    await asNobody(() => {
+      const reader = open({ path, mode: 'read' });
+      expect(bodies(reader, 'roles')).toEqual({ r1: ROLE });
+      expect(reader.runs()).toHaveLength(1);
+      expect(readdirSync(directory).sort()).toEqual(['mirror.db', 'mirror.db-lock']);
+      reader.close();
+    });
+    expect(copies()).toEqual(before);
+    chmodSync(directory, 0o755);
+  });
+
+  it('cannot be opened for writing, and says so', async () => {
+    const directory = temporaryDirectory();
+    chmodSync(directory, 0o555);
+    await asNobody(() => {
+      for (const path of [join(directory, 'mirror.db'), join(directory, 'deep', 'mirror.db')]) {
+        expect(() => open({ path })).toThrow(expect.objectContaining({ code: 'read_only' }));
+      }
+    });
+    chmodSync(directory, 0o755);
+  });
+});
+
+describe('the writer lock', () => {
+  it('names who holds it, where and since when', () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    const clock = testClock();
+    const first = open({ path, command: 'sync', clock });
+    clock.move(60_000);
+    expect(() =>
+      openMirror(path, { mode: 'write', command: 'daemon', clock, host: 'there', pid: 1 }),
+    ).toThrow(
+      expect.objectContaining({
+        code: 'mirror_locked',
+        message: `${path} is held by \`sync\` (pid 4711 on here) since 2026-03-01T12:00:00.000Z`,
+        isRetryable: true,
+      }),
+    );
+    first.close();
+    expect(open({ path, command: 'daemon', clock }).runs()).toEqual([]);
+  });
+
+  it('does not take a file of somebody else for its own', () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    writeFileSync(`${path}-lock`, 'my notes '.repeat(300));
+    expect(() => open({ path })).toThrow(expect.objectContaining({ code: 'mirror_foreign' }));
+    expect(readFileSync(`${path}-lock`, 'utf8')).toBe('my notes '.repeat(300));
+  });
+});

@@ -1,0 +1,120 @@
+import Database from 'better-sqlite3';
+import { describe, expect, it } from 'vitest';
+import type { RecordFilter } from '../../src/mirror/record-filter.ts';
+import type { Mirror } from '../../src/mirror/mirror.ts';
+import { begin, open, scan, sync } from './fixture.ts';
+
+const O1 = { organization_id: 'o1' };
+const O2 = { organization_id: 'o2' };
+
+async function twoOrganizations(): Promise<Mirror> {
+  const mirror = open();
+  const run = begin(mirror);
+  const put = (kind: Parameters<typeof scan>[0], scope: object, texts: string[]): void => {
+    run.stage(kind, scope).accept(texts.map((text) => scan(kind, text)));
+  };
+  put('organizations', {}, ['{"id":"o1"}', '{"id":"o2"}']);
+  put('session_recordings', { project_id: '2' }, ['{"id":"rec2"}']);
+  put('session_recordings', { project_id: '1' }, ['{"id":"rec1"}']);
+  put('projects', O1, ['{"id":1}']);
+  put('projects', O2, ['{"id":2}']);
+  put('roles', O2, ['{"id":"same"}', '{"id":"b"}']);
+  put('roles', O1, ['{"id":"same"}']);
+  put('members', O1, ['{"id":"m","user":{"uuid":"u1"}}']);
+  await run.publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
+  return mirror;
+}
+
+describe('reading records', () => {
+  it('goes by catalog order, scope and id', async () => {
+    const mirror = await twoOrganizations();
+    expect(
+      [...mirror.readRecords()].map(({ kind, scope, id }) => `${kind} ${JSON.stringify(scope)} ${id}`),
+    ).toEqual([
+      'organizations {} o1',
+      'organizations {} o2',
+      'projects {"organization_id":"o1"} 1',
+      'projects {"organization_id":"o2"} 2',
+      'roles {"organization_id":"o1"} same',
+      'roles {"organization_id":"o2"} b',
+      'roles {"organization_id":"o2"} same',
+      'members {"organization_id":"o1"} u1',
+      'session_recordings {"project_id":"1"} rec1',
+      'session_recordings {"project_id":"2"} rec2',
+    ]);
+  });
+
+  it.each<[string, RecordFilter, string[]]>([
+    ['kinds', { kinds: ['members', 'projects'] }, ['1', '2', 'u1']],
+    [
+      'an organization with everything below it',
+      { organizations: ['o1'] },
+      ['o1', '1', 'same', 'u1', 'rec1'],
+    ],
+    ['a project with everything below it', { projects: ['2'] }, ['2', 'rec2']],
+    ['ids', { ids: ['same', 'o1', 'nobody'] }, ['o1', 'same', 'same']],
+    ['an exact scope', { scope: O2 }, ['2', 'b', 'same']],
+    ['an unknown source', { sources: ['nowhere'] }, []],
+    ['both at once', { organizations: ['o2'], kinds: ['roles'], ids: ['b'] }, ['b']],
+    ['an id outside of the organization', { organizations: ['o2'], ids: ['o1'] }, []],
+  ])('is narrowed by %s, today and as of a run', async (_name, filter, expected) => {
+    const mirror = await twoOrganizations();
+    expect([...mirror.readRecords(filter)].map(({ id }) => id)).toEqual(expected);
+    expect([...mirror.readRecordsAt(1, filter)].map(({ id }) => id)).toEqual(expected);
+  });
+
+  it('finds a record by its id in the scope that is named, and refuses to guess', async () => {
+    const mirror = await twoOrganizations();
+    expect(mirror.findRecords('roles', 'same').map(({ scope }) => scope)).toEqual([O1, O2]);
+    expect(mirror.record('production', 'roles', 'same', O2)).toMatchObject({ scope: O2, run: 1 });
+    expect(() => mirror.record('production', 'roles', 'same')).toThrow(
+      expect.objectContaining({ code: 'usage' }),
+    );
+    expect(mirror.record('production', 'roles', 'nobody')).toBeUndefined();
+  });
+});
+
+describe('plain SQL on the mirror', () => {
+  it('sees documented fields as typed columns of the kind', async () => {
+    const mirror = open();
+    await sync(mirror, 'batch_exports', O1, [
+      '{"id":"1","name":"Nightly","paused":true,"team_id":7,"destination":{"type":"S3","config":{}},"end_at":null}',
+      '{"id":"2","name":"Hourly","paused":false,"team_id":7,"schema":[1]}',
+    ]);
+    const file = new Database(mirror.path, { readonly: true });
+    expect(file.prepare('SELECT name FROM batch_exports WHERE paused').pluck().all()).toEqual(['Nightly']);
+    expect(
+      file
+        .prepare('SELECT paused, team_id, destination, end_at, schema FROM batch_exports ORDER BY id')
+        .all(),
+    ).toEqual([
+      { paused: 1, team_id: 7, destination: '{"type":"S3","config":{}}', end_at: null, schema: null },
+      { paused: 0, team_id: 7, destination: null, end_at: null, schema: '[1]' },
+    ]);
+    const perOrganization = `SELECT c.organization_id, count(*) AS n FROM batch_exports b
+      JOIN collections c ON c.id = b._collection GROUP BY 1`;
+    expect(file.prepare(perOrganization).all()).toEqual([{ organization_id: 'o1', n: 2 }]);
+    file.close();
+  });
+
+  it('lists what was removed in a view', async () => {
+    const mirror = open();
+    await sync(mirror, 'roles', O1, ['{"id":"a"}']);
+    await sync(mirror, 'roles', O1, []);
+    const file = new Database(mirror.path, { readonly: true });
+    expect(file.prepare('SELECT * FROM removed_records').all()).toEqual([
+      {
+        kind: 'roles',
+        source: 'production',
+        organization_id: 'o1',
+        project_id: null,
+        role_id: null,
+        id: 'a',
+        removed_run: 2,
+        removed_at: '2026-03-01T12:00:00.000Z',
+        record: 1,
+      },
+    ]);
+    file.close();
+  });
+});

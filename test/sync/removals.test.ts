@@ -1,0 +1,48 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { AcceptedRemovals, isAlarming, isConfirmed, removalLimit } from '../../src/sync/removals.ts';
+
+const limits = { maxRecords: 10, maxShare: 0.1, confirmAfterMs: 3_600_000 };
+
+describe('removals', () => {
+  it.each([
+    [5, 1, false],
+    [5, 5, true], // empties the collection
+    [1, 1, true],
+    [50, 10, false],
+    [50, 11, true],
+    [1000, 100, false],
+    [1000, 101, true],
+    [0, 0, false],
+  ])('of %i records, %i absent alarm: %s', (known, absent, expected) => {
+    expect(isAlarming(limits, known, absent)).toBe(expected);
+  });
+
+  it('limit is the larger of the two', () => {
+    fc.assert(
+      fc.property(fc.nat(), (known) => {
+        const limit = removalLimit(limits, known);
+        expect(limit).toBeGreaterThanOrEqual(10);
+        expect(limit).toBeLessThanOrEqual(Math.max(10, known / 10));
+      }),
+    );
+  });
+
+  it('are confirmed only by a finding long enough after the first', () => {
+    const at = '2026-01-01T00:00:00.000Z';
+    const t = Date.parse(at);
+    expect(isConfirmed(limits, null, t)).toBe(false);
+    expect(isConfirmed(limits, at, t + 3_599_999)).toBe(false);
+    expect(isConfirmed(limits, at, t + 3_600_000)).toBe(true);
+    expect(isConfirmed(limits, at, t - 1)).toBe(false); // the clock stepped back
+  });
+
+  it('accepted are a ceiling over all collections', () => {
+    const accepted = new AcceptedRemovals(12);
+    expect(accepted.take(13)).toBe(false);
+    expect(accepted.take(10)).toBe(true);
+    expect(accepted.take(3)).toBe(false);
+    expect(accepted.take(2)).toBe(true);
+    expect(accepted.take(1)).toBe(false);
+  });
+});
