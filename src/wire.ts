@@ -65,7 +65,10 @@ export function openConfiguredMirror(
 
 /** Names a key at an origin in the mirror's log of requests without telling the key. */
 function keyFingerprint(source: SourceConfig): string {
-  return createHash('sha256').update(`${source.baseUrl.origin}\0${source.apiKey.reveal()}`).digest('hex').slice(0, 32);
+  return createHash('sha256')
+    .update(`${source.baseUrl.origin}\0${source.apiKey.reveal()}`)
+    .digest('hex')
+    .slice(0, 32);
 }
 
 /** A client that can read and nothing else, limited by the source's rate. */

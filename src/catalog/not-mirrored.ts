@@ -12,10 +12,26 @@ export interface NotMirrored {
 }
 
 export const NOT_MIRRORED: readonly NotMirrored[] = [
-  { method: 'GET', action: 'logs', reason: 'answers without a body by the interface; a log is activity, not configuration' },
-  { method: 'GET', action: 'activity', reason: 'answers without a body by the interface; a log is activity, not configuration' },
-  { method: 'GET', action: 'check_for_updates', reason: 'asks another service for versions; not configuration' },
-  { method: 'GET', action: 'source', reason: 'answers without a body by the interface: there is nothing to keep' },
+  {
+    method: 'GET',
+    action: 'logs',
+    reason: 'answers without a body by the interface; a log is activity, not configuration',
+  },
+  {
+    method: 'GET',
+    action: 'activity',
+    reason: 'answers without a body by the interface; a log is activity, not configuration',
+  },
+  {
+    method: 'GET',
+    action: 'check_for_updates',
+    reason: 'asks another service for versions; not configuration',
+  },
+  {
+    method: 'GET',
+    action: 'source',
+    reason: 'answers without a body by the interface: there is nothing to keep',
+  },
   { method: 'GET', action: 'exports_unsubscribe_configs', reason: 'answers without a body by the interface' },
   { method: 'GET', action: 'repository', reason: 'the catalogue of the maker, not of the organization' },
   { method: 'GET', action: 'unused', reason: 'derived from the components, which are mirrored' },

@@ -87,7 +87,7 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
     requireDone(await sync(inner, {}));
 
     await act('5. What changed');
-    await say(await changes(inner));
+    await say(changes(inner));
 
     await act('6. The mirror is SQLite: ask it');
     const mirror = openConfiguredMirror(readConfig(inner, {}), 'read', 'demo', context.pid);
@@ -141,7 +141,7 @@ async function send(base: string, method: string, path: string, body: unknown): 
 }
 
 /** The second run against the first, by the one comparison. */
-async function changes(context: CommandContext): Promise<string> {
+function changes(context: CommandContext): string {
   const config = readConfig(context, {});
   const mirror = openConfiguredMirror(config, 'read', 'demo', context.pid);
   try {
@@ -179,7 +179,7 @@ function requireDone(code: ExitCode): void {
 
 function cell(value: unknown): string {
   if (value === null || value === undefined) return '·';
-  return typeof value === 'string' ? value : String(value as number);
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 function indent(text: string): string {

@@ -47,11 +47,10 @@ export async function exportRecords(context: CommandContext, options: ExportOpti
       ...(options.id === undefined ? {} : { ids: options.id }),
     };
     const run = resolveRun(mirror, options.at ?? 'latest');
+    const recordsOf = (of: RecordFilter): Iterable<MirrorRecord> =>
+      run === null ? mirror.readRecords(of) : mirror.readRecordsAt(run, of);
     const read = (kinds?: readonly Kind[]): Iterable<ExportRecord> =>
-      withSource(
-        mirror.recordsAt(run, kinds === undefined ? filter : { ...filter, kinds }),
-        names.length > 1,
-      );
+      withSource(recordsOf(kinds === undefined ? filter : { ...filter, kinds }), names.length > 1);
     if (options.output === undefined) await toStream(context.stdout, format, read, options);
     else await toDirectory(resolve(context.cwd, options.output), format, read, options);
   } finally {

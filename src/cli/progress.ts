@@ -22,7 +22,8 @@ export function showProgress(
 ): { events: SyncEvents; stop: () => void } {
   const bars = new cliProgress.MultiBar(
     {
-      stream: context.stderr as NodeJS.WriteStream,
+      // Only a terminal gets bars, and there stderr is a terminal's stream.
+      stream: context.stderr,
       clearOnComplete: true,
       hideCursor: true,
       fps: 8,

@@ -33,7 +33,7 @@ export function renderRun(report: RunReport, mirrorPath: string, isQuiet: boolea
     lines.push(
       `${sweep.kind}${where === '' ? '' : ` (${where})`}: ${sweep.outcome}${sweep.error === null ? '' : `: ${sweep.error.message}`}`,
     );
-    if (sweep.error?.hint != null) lines.push(`  → ${sweep.error.hint}`);
+    if (sweep.error !== null && sweep.error.hint !== null) lines.push(`  → ${sweep.error.hint}`);
   }
   const pending = report.sweeps.reduce((sum, sweep) => sum + sweep.pending, 0);
   if (pending > 0 && !isQuiet) {

@@ -94,6 +94,6 @@ export async function showRun(context: CommandContext, options: { readonly run: 
 }
 
 function sweepDocument(sweep: SweepRow): object {
-  const { run: _run, errorCode, error, ...rest } = sweep;
+  const { errorCode, error, ...rest } = sweep;
   return { ...rest, error: errorCode === null ? null : { code: errorCode, message: error } };
 }

@@ -93,7 +93,7 @@ async function confirmEach(
   let removed = 0;
   let leaked = 0;
   let unconfirmed = 0;
-  let firstError: TidemarkError | null = null;
+  const errors: TidemarkError[] = [];
   await eachConcurrently(absent, context.concurrency, async ({ id }) => {
     if (canRetrieve) {
       try {
@@ -113,7 +113,7 @@ async function confirmEach(
         if (isLocalTrouble(known.code)) throw error;
         stage.keep(id);
         unconfirmed += 1;
-        firstError ??= known;
+        errors.push(known);
         return;
       }
     }
@@ -132,7 +132,7 @@ async function confirmEach(
         `${unconfirmed} records did not show, and retrieving them could not confirm it`,
         {
           hint: 'they were kept; the next run looks again',
-          cause: firstError ?? undefined,
+          cause: errors[0],
         },
       ),
     };

@@ -21,8 +21,7 @@ export async function stageFullRecords(
   verdict: WalkVerdict,
 ): Promise<WalkVerdict> {
   const shape = shapeOf(definition);
-  let failed = 0;
-  let firstError: TidemarkError | null = null;
+  const errors: TidemarkError[] = [];
   await eachConcurrently(ids, context.concurrency, async (id) => {
     try {
       const retrieved = await context.client.retrieve(definition, scope, id, context.signal);
@@ -32,20 +31,19 @@ export async function stageFullRecords(
       const known =
         error instanceof SyntaxError ? new TidemarkError('malformed', error.message) : asTidemarkError(error);
       if (isLocalTrouble(known.code)) throw error;
-      failed += 1;
-      firstError ??= known;
+      errors.push(known);
     }
   });
-  if (failed === 0 || verdict.outcome !== 'complete') return verdict;
+  if (errors.length === 0 || verdict.outcome !== 'complete') return verdict;
   return {
     ...verdict,
     outcome: 'incomplete',
     error: new TidemarkError(
       'walk_unproven',
-      `${failed} of ${ids.size} records could not be retrieved whole`,
+      `${errors.length} of ${ids.size} records could not be retrieved whole`,
       {
         hint: 'what the mirror held of them stands; the next run tries again',
-        cause: firstError ?? undefined,
+        cause: errors[0],
       },
     ),
   };

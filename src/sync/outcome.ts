@@ -46,12 +46,17 @@ export interface SweepError {
 
 const READ: ReadonlySet<SweepOutcome> = new Set(['complete', 'incomplete', 'held']);
 
+/** True when the sweep read its collection, wholly or not. */
+export function wasRead(sweep: Pick<SweepReport, 'outcome'>): boolean {
+  return READ.has(sweep.outcome);
+}
+
 /**
  * The run's outcome from those of its sweeps: `failed` when nothing at all could be read, `partial` when something
  * could not (design.md, Never broken 10).
  */
 export function runOutcome(sweeps: readonly Pick<SweepReport, 'outcome'>[]): RunOutcome {
-  if (!sweeps.some((sweep) => READ.has(sweep.outcome))) return 'failed';
+  if (!sweeps.some(wasRead)) return 'failed';
   return sweeps.every((sweep) => sweep.outcome === 'complete') ? 'complete' : 'partial';
 }
 

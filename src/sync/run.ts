@@ -18,7 +18,7 @@ import { isSameContent } from './content.ts';
 import { Discovery } from './discovery.ts';
 import type { DiscoveredScope } from './discovery.ts';
 import type { SyncEvents } from './events.ts';
-import { runOutcome } from './outcome.ts';
+import { runOutcome, wasRead } from './outcome.ts';
 import type { RunOutcome, SweepError, SweepReport } from './outcome.ts';
 import { AcceptedRemovals } from './removals.ts';
 import { sweepEach } from './sharing.ts';
@@ -269,6 +269,13 @@ class Pass {
     const { mirror, source } = this.#options;
     const { sharingPerRun } = source.recordings;
     const parentKind = definition.discovery.from as Kind;
+    // What could not be read of the parents says nothing about what is below them.
+    const parentReport = this.#reports.find(
+      (report) => report.kind === parentKind && scopeKey(report.scope) === scopeKey(scope),
+    );
+    if (parentReport !== undefined && parentReport.error !== null && !wasRead(parentReport)) {
+      return skipped(definition, scope, parentReport.error);
+    }
     const parents = this.#context.run.stage(parentKind, scope);
     const total = parents.known + parents.counts().added;
     const budget = sharingPerRun === 'all' ? total : sharingPerRun;

@@ -45,10 +45,10 @@ export async function sweepEach(
   events.sweepStarted({ kind, scope, known: options.ids.length });
 
   const shape = shapeOf(definition);
-  const tally = { asked: 0, found: 0, absent: 0, removed: 0, failed: 0 };
-  let failure: TidemarkError | null = null;
+  const tally = { asked: 0, found: 0, absent: 0, removed: 0 };
+  const failures: TidemarkError[] = [];
   await eachConcurrently(options.ids, context.concurrency, async (id) => {
-    if (failure !== null && STOPPING.has(failure.code)) return;
+    if (failures.some(({ code }) => STOPPING.has(code))) return;
     tally.asked += 1;
     try {
       const retrieved = await client.retrieve(definition, scope, id, signal);
@@ -72,13 +72,13 @@ export async function sweepEach(
       const known =
         error instanceof SyntaxError ? new TidemarkError('malformed', error.message) : asTidemarkError(error);
       if (isLocalTrouble(known.code)) throw error;
-      tally.failed += 1;
-      if (failure === null || STOPPING.has(known.code)) failure = known;
+      failures.push(known);
     }
     const count = options.ids.length;
     events.sweepProgressed({ kind, scope, pages: tally.asked, received: tally.found + tally.absent, count });
   });
 
+  const failure = failures.find(({ code }) => STOPPING.has(code)) ?? failures[0] ?? null;
   const counts = stage.counts();
   const report: SweepReport = {
     kind,
@@ -106,7 +106,6 @@ interface Tally {
   readonly asked: number;
   readonly found: number;
   readonly absent: number;
-  readonly failed: number;
 }
 
 function outcomeOf(failure: TidemarkError | null, tally: Tally): SweepReport['outcome'] {

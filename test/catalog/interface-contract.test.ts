@@ -113,9 +113,9 @@ describe('the catalog against the interface', () => {
     ['Session recording', 'session_recordings'],
     ['Sharing configuration of a recording', 'recording_sharing'],
   ])('documents the fields of %s as the interface does', (title, kind) => {
-    const rows = [
-      ...section(`${title}`).matchAll(/^\| ([a-z_0-9, >-]+?) \| ([^|]+) \|(?: ([^|]*) \|)?/gm),
-    ].filter(([, field]) => field !== 'Field' && !/^-+$/.test(field ?? ''));
+    const rows = [...section(title).matchAll(/^\| ([a-z_0-9, >-]+?) \| ([^|]+) \|(?: ([^|]*) \|)?/gm)].filter(
+      ([, field]) => field !== 'Field' && !/^-+$/.test(field ?? ''),
+    );
     const fields = rows.flatMap(([, names = '', , notes = '']) =>
       names.split(', ').map((each) => ({ name: each.split(' -> ').at(-1), notes: notes.trim() })),
     );
