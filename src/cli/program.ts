@@ -71,9 +71,12 @@ function addCommand(
     const made = new Option(option.flags, option.description);
     if (option.choices !== undefined) made.choices([...option.choices]);
     const { parse = String, isRepeatable = false } = option;
+    // A flag without a value is true as it is: a parser would make a text of it.
+    const takesValue = option.flags.includes('<');
     if (isRepeatable)
       made.argParser((text, previous: unknown) => collect(parseOption(parse, text), previous));
-    else if (option.choices === undefined) made.argParser((text: string) => parseOption(parse, text));
+    else if (takesValue && option.choices === undefined)
+      made.argParser((text: string) => parseOption(parse, text));
     command.addOption(made);
   }
   if (row.examples !== undefined) {

@@ -167,7 +167,7 @@ class Pass {
   readonly #held: readonly CollectionRow[];
   readonly #gone: ReadonlySet<string>;
   readonly #reports: SweepReport[] = [];
-  readonly #addedParents = new Map<string, string[]>();
+  readonly #addedParents = new Map<string, Set<string>>();
 
   /** `gone`: parents whose removal this run decided, as `kind id`; a 404 below them is then their children's end. */
   constructor(
@@ -280,9 +280,8 @@ class Pass {
     const total = parents.known + parents.counts().added;
     const budget = sharingPerRun === 'all' ? total : sharingPerRun;
     // Those that this run found new are not in the mirror yet; the rest it knows best itself.
-    const ids = new Set(
-      (this.#addedParents.get(`${parentKind} ${scope.project_id ?? ''}`) ?? []).slice(0, budget),
-    );
+    const added = this.#addedParents.get(`${parentKind} ${scope.project_id ?? ''}`) ?? new Set<string>();
+    const ids = new Set([...added].slice(0, budget));
     const due = mirror.dueForCheck(source.name, definition.kind, scope, budget - ids.size);
     for (const id of due) if (ids.size < budget) ids.add(id);
     return sweepEach(this.#context, definition, scope, {
@@ -311,8 +310,8 @@ class Pass {
 
   #rememberAdded(kind: Kind, scope: Scope, id: string): void {
     const key = `${kind} ${scope.project_id ?? ''}`;
-    const ids = this.#addedParents.get(key) ?? [];
-    if (ids.length < ADDED_PARENTS_KEPT) ids.push(id);
+    const ids = this.#addedParents.get(key) ?? new Set<string>();
+    if (ids.size < ADDED_PARENTS_KEPT) ids.add(id);
     this.#addedParents.set(key, ids);
   }
 }

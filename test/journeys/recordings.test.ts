@@ -1,0 +1,103 @@
+import { describe, expect, it } from 'vitest';
+import { environment, scratch, tidemark } from './harness.ts';
+import { FakeService } from './service.ts';
+
+const RECORDINGS = '/api/projects/1/session_recordings/';
+
+function recordings(from: number, to: number): string[] {
+  // Newest first, as the interface's feed is.
+  return Array.from({ length: to - from }, (_each, index) => {
+    const number = to - 1 - index;
+    return JSON.stringify({
+      id: `r${number}`,
+      start_time: new Date(Date.UTC(2026, 0, 1, 0, number)).toISOString(),
+      viewed: false,
+    });
+  });
+}
+
+interface Sweep {
+  readonly kind: string;
+  readonly outcome: string;
+  readonly mode: string;
+  readonly added: number;
+  readonly records: number;
+  readonly pending: number;
+  readonly removed: number;
+}
+
+async function sweeps(env: Record<string, string>, ...args: string[]): Promise<(kind: string) => Sweep> {
+  const { code, stdout, stderr } = await tidemark(['sync', '--json', ...args], { env });
+  expect(code, stdout + stderr).toBe(0);
+  const { runs } = JSON.parse(stdout) as { runs: { sweeps: Sweep[] }[] };
+  return (kind) => runs[0]!.sweeps.find((sweep) => sweep.kind === kind)!;
+}
+
+async function service(count: number): Promise<FakeService> {
+  const here = await FakeService.start();
+  here.pageCap = 50;
+  here.lists.set(RECORDINGS, recordings(0, count));
+  here.quirks.push(({ path }, response) => {
+    if (!path.endsWith('/sharing/')) return false;
+    response
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end('{"enabled":false,"access_token":"t","created_at":null}');
+    return true;
+  });
+  return here;
+}
+
+describe('session recordings', () => {
+  it('are walked from the head once known, and whole with --full', async () => {
+    const far = await service(500);
+    const env = environment(far.url, scratch(), { TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0' });
+    expect((await sweeps(env))('session_recordings')).toMatchObject({ mode: 'full', added: 500 });
+    far.lists.set(RECORDINGS, [...recordings(500, 503), ...recordings(0, 500)]);
+    far.seen.length = 0;
+    expect((await sweeps(env))('session_recordings')).toMatchObject({
+      mode: 'head',
+      added: 3,
+      removed: 0,
+      outcome: 'complete',
+    });
+    expect(far.seen.filter(({ url }) => url.startsWith(RECORDINGS)).length).toBeLessThanOrEqual(3);
+    far.lists.get(RECORDINGS)!.splice(400, 2);
+    expect((await sweeps(env))('session_recordings')).toMatchObject({ mode: 'head', removed: 0 });
+    expect((await sweeps(env, '--full'))('session_recordings')).toMatchObject({ mode: 'full', removed: 2 });
+  });
+});
+
+describe('recording sharing', () => {
+  it('with the budget all, every recording is asked for in the first run, overlapping pages or not', async () => {
+    const far = await service(230);
+    const env = environment(far.url, scratch(), { TIDEMARK_RECORDINGS_SHARING_PER_RUN: 'all' });
+    expect((await sweeps(env))('recording_sharing')).toMatchObject({
+      added: 230,
+      pending: 0,
+      outcome: 'complete',
+    });
+  });
+
+  it('within a budget, new ones come first and every one has its turn', async () => {
+    const far = await service(25);
+    const env = environment(far.url, scratch(), { TIDEMARK_RECORDINGS_SHARING_PER_RUN: '10' });
+    const asked: string[][] = [];
+    for (let run = 0; run < 4; run += 1) {
+      if (run === 1) far.lists.set(RECORDINGS, recordings(0, 27));
+      far.seen.length = 0;
+      await sweeps(env);
+      asked.push(
+        far.seen.filter(({ url }) => url.endsWith('/sharing/')).map(({ url }) => url.split('/').at(-3)!),
+      );
+    }
+    expect(asked.map((ids) => ids.length)).toEqual([10, 10, 10, 10]);
+    expect(asked[1]!.slice(0, 2).sort()).toEqual(['r25', 'r26']);
+    expect(new Set(asked.slice(0, 3).flat()).size).toBe(27);
+  });
+
+  it('is off with 0, and that is no gap', async () => {
+    const far = await service(5);
+    const env = environment(far.url, scratch(), { TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0' });
+    expect((await sweeps(env))('recording_sharing')).toBeUndefined();
+  });
+});
