@@ -32,7 +32,8 @@ async function main(): Promise<number> {
   // A reader that went away (`tidemark export | head`) is no failure of ours.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(0);
-    throw error;
+    process.stderr.write(`tidemark: the output could not be written: ${error.message}\n`);
+    process.exit(1);
   });
   return runCommandLine(process.argv.slice(2), {
     env: process.env,

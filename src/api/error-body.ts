@@ -53,7 +53,7 @@ function meaningOf(status: number): Meaning {
     return {
       code: 'unauthorized',
       what: 'the key was refused',
-      hint: 'check apiKey of the source, then run `tidemark doctor`',
+      hint: 'check apiKey of the source; a revoked or mistyped key is refused',
       isRetryable: false,
     };
   }
@@ -61,7 +61,7 @@ function meaningOf(status: number): Meaning {
     return {
       code: 'forbidden',
       what: 'the key may not do this',
-      hint: 'run `tidemark doctor` to see which permissions the key lacks',
+      hint: 'give the key that permission, or exclude the kind in the configuration',
       isRetryable: false,
     };
   }
@@ -69,7 +69,7 @@ function meaningOf(status: number): Meaning {
     return {
       code: 'not_found',
       what: 'there is nothing at this path',
-      hint: 'not offered here? then exclude the kind in the configuration; else run `tidemark doctor` to see what the key can see',
+      hint: 'not offered here? then exclude the kind in the configuration; else check baseUrl of the source',
       isRetryable: false,
     };
   }

@@ -9,7 +9,7 @@ interface Fault {
   readonly isRetryable: boolean;
 }
 
-const HINT_HOST = 'check baseUrl of the source, DNS and the network, then run `tidemark doctor`';
+const HINT_HOST = 'check baseUrl of the source, DNS and the network';
 const HINT_LATER = 'the service or something before it broke off; run again later';
 const HINT_SLOW = 'the service is slow: a smaller pageSize makes its answers lighter';
 const HINT_TLS =

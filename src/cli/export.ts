@@ -1,4 +1,5 @@
 /** `tidemark export`: the mirror's records as NDJSON, JSON, YAML or CSV, to stdout or into a directory. */
+import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
@@ -40,7 +41,7 @@ export async function exportRecords(context: CommandContext, options: ExportOpti
   try {
     const names = config.sources.map(({ name }) => name);
     const filter: RecordFilter = {
-      sources: names,
+      ...(names.length === 0 ? {} : { sources: names }),
       ...(options.kind === undefined ? {} : { kinds: options.kind }),
       ...(options.organization === undefined ? {} : { organizations: options.organization }),
       ...(options.project === undefined ? {} : { projects: options.project }),
@@ -159,11 +160,8 @@ async function write(stream: Writable, pieces: Iterable<string>): Promise<void> 
     if (buffer === '') return;
     const isFlowing = stream.write(buffer);
     buffer = '';
-    if (!isFlowing)
-      await new Promise<void>((resolveDrain, reject) => {
-        stream.once('drain', resolveDrain);
-        stream.once('error', reject);
-      });
+    // `once` from node:events takes its listeners away again and rejects on an error of the stream.
+    if (!isFlowing) await once(stream, 'drain');
   };
   for (const piece of pieces) {
     buffer += piece;

@@ -16,7 +16,7 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
     const names = new Set(config.sources.map(({ name }) => name));
     const rows = mirror
       .runs()
-      .filter(({ source }) => names.has(source))
+      .filter(({ source }) => names.size === 0 || names.has(source))
       .slice(0, options.limit ?? 20);
     if (context.options.json === true) {
       await print(context, `${JSON.stringify({ schema: 'tidemark.runs/1', runs: rows.map(runDocument) })}\n`);

@@ -22,7 +22,10 @@ export async function status(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'status', context.pid);
   try {
-    const names = config.sources.map(({ name }) => name);
+    // Without a configured source, the mirror itself knows whose records it holds.
+    const configured = config.sources.map(({ name }) => name);
+    const names =
+      configured.length > 0 ? configured : [...new Set(mirror.runs().map(({ source }) => source))];
     const sources = names.map((source) => sourceStatus(mirror, source));
     if (context.options.json === true) {
       await print(context, `${JSON.stringify(statusDocument(mirror.path, sources))}\n`);

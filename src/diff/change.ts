@@ -164,7 +164,7 @@ export function requireCompared(document: DiffDocument): DiffDocument {
   throw new TidemarkError(
     'not_found',
     `nothing was compared${reason === undefined ? '' : `: ${reason}`}${document.skipped.length > 1 ? ` (and ${document.skipped.length - 1} more)` : ''}`,
-    { hint: 'widen the filters, or run `tidemark doctor` to see what the key can read' },
+    { hint: 'widen the filters, or look at `tidemark status` for what could not be read' },
   );
 }
 

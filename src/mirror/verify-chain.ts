@@ -32,6 +32,15 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
     previous = sealed.root;
     yield undefined;
   }
+  const unsealed = connection
+    .prepare<[], number>(
+      `SELECT DISTINCT run FROM revisions WHERE run NOT IN (SELECT run FROM runs WHERE root IS NOT NULL)`,
+    )
+    .pluck()
+    .all();
+  for (const run of unsealed) {
+    findings.add({ kind: 'chain', message: `run ${run} made revisions, yet its sealed row is gone`, run });
+  }
   const { checked } = findings;
   const stored = connection.prepare<[], number>(`SELECT count(*) FROM revisions`).pluck().get() ?? 0;
   if (stored !== checked.revisions) {

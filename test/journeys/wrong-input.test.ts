@@ -1,5 +1,6 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { environment, scratch, tidemark } from './harness.ts';
 import { FakeService } from './service.ts';
@@ -118,5 +119,20 @@ describe('help', () => {
 
   it('--version', async () => {
     expect((await tidemark(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+});
+
+describe('verify', () => {
+  it('finds a history whose runs were deleted', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    const file = new Database(join(directory, 'mirror.db'));
+    file.exec('DELETE FROM runs');
+    file.close();
+    const ended = await tidemark(['verify'], { env });
+    expectClear(ended, 1);
+    expect(ended.stdout).toContain('sealed row is gone');
   });
 });
