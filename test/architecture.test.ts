@@ -32,10 +32,23 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   mirror: ['core', 'config', 'catalog'],
   diff: ['core', 'config', 'catalog'],
   sync: ['core', 'config', 'catalog', 'api', 'mirror', 'diff'],
-  restore: ['core', 'config', 'catalog', 'api', 'mirror', 'diff', 'sync'],
-  server: ['core', 'config', 'catalog', 'mirror', 'diff'],
+  state: ['core', 'config', 'catalog', 'api', 'mirror', 'diff', 'sync'],
+  restore: ['core', 'config', 'catalog', 'api', 'mirror', 'diff', 'sync', 'state'],
+  server: ['core', 'config', 'catalog', 'mirror', 'diff', 'state'],
   report: ['core', 'config', 'catalog', 'diff'],
-  daemon: ['core', 'config', 'catalog', 'api', 'mirror', 'diff', 'sync', 'restore', 'server', 'report'],
+  daemon: [
+    'core',
+    'config',
+    'catalog',
+    'api',
+    'mirror',
+    'diff',
+    'sync',
+    'state',
+    'restore',
+    'server',
+    'report',
+  ],
   cli: [
     'core',
     'config',
@@ -44,6 +57,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     'mirror',
     'diff',
     'sync',
+    'state',
     'restore',
     'server',
     'report',
@@ -65,6 +79,7 @@ const DOORS: Record<string, readonly string[]> = {
   'cli-table3': ['cli/table.ts'],
   'cli-progress': ['cli/progress.ts'],
   picocolors: ['cli/', 'report/'],
+  '@clack/prompts': ['cli/prompt.ts'],
   'node-cron': ['daemon/'],
   'drizzle-orm': ['mirror/'],
 };
@@ -124,7 +139,7 @@ describe('the layout', () => {
   });
 
   it('reading code cannot reach a client that writes', () => {
-    const readers = ['sync', 'diff', 'report', 'mirror', 'server'];
+    const readers = ['sync', 'state', 'diff', 'report', 'mirror', 'server'];
     const wrong = files.filter(
       (file) =>
         readers.includes(folderOf(file.path)) && file.imports.some((each) => each.includes('write-client')),

@@ -9,7 +9,7 @@ import type { ExitCode } from '../core/errors.ts';
 import { LOG_LEVELS } from '../core/logger-levels.ts';
 import { packageFile } from '../core/package-root.ts';
 import { COMMANDS } from './command-table.ts';
-import type { CommandRow } from './command-table.ts';
+import type { CommandRow } from './command-row.ts';
 import type { CommandContext, GlobalOptions, ProcessContext } from './context.ts';
 
 /** Runs one command line and returns its exit code. Never throws: every failure is printed and coded. */

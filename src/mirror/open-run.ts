@@ -12,7 +12,7 @@ import type { Connection } from './database.ts';
 import { asMirrorError, translated } from './database.ts';
 import type { PublishFacts, PublishedTotals, TouchedCollection } from './publish.ts';
 import { publishSteps } from './publish.ts';
-import type { PublishInput, PublishedRun, RunOptions, RunWriter } from './run-writer.ts';
+import type { PublishInput, PublishedRun, RunOptions, RunWriter, RunFigures } from './run-writer.ts';
 import type { SealingRule } from './sealing.ts';
 import { readRules, ruleText } from './sealing.ts';
 import type { StageStatements } from './stage-statements.ts';
@@ -273,7 +273,7 @@ class OpenRun implements RunWriter {
     return id === undefined ? null : { kind: parent, id };
   }
 
-  abandon(error: StoredError): void {
+  abandon(error: StoredError, figures: RunFigures = { requests: 0, retries: 0 }): void {
     if (this.#state === 'over') return;
     const { writer, path, clock, onEnd } = this.#context;
     this.#state = 'over';
@@ -283,10 +283,11 @@ class OpenRun implements RunWriter {
     onEnd();
     try {
       writer
-        .prepare<[string, string, string, number]>(
-          `UPDATE runs SET outcome = 'failed', finished_at = ?, error_code = ?, error = ? WHERE run = ?`,
+        .prepare<[string, string, string, number, number, number]>(
+          `UPDATE runs SET outcome = 'failed', finished_at = ?, error_code = ?, error = ?, requests = ?, retries = ?
+           WHERE run = ?`,
         )
-        .run(isoTime(clock.now()), error.code, error.message, this.run);
+        .run(isoTime(clock.now()), error.code, error.message, figures.requests, figures.retries, this.run);
     } catch (failure) {
       const known = asMirrorError(failure, path);
       // Left as `running`, which the next opening for writing ends: the caller's error is the one that matters.

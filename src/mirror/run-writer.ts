@@ -15,11 +15,15 @@ export interface RunOptions {
   readonly isEqual: (kind: Kind, oldText: string, newText: string) => boolean;
 }
 
-export interface PublishInput {
-  readonly outcome: Exclude<RunOutcome, 'running'>;
-  readonly sweeps: readonly SweepResult[];
+/** Requests of a run so far. */
+export interface RunFigures {
   readonly requests: number;
   readonly retries: number;
+}
+
+export interface PublishInput extends RunFigures {
+  readonly outcome: Exclude<RunOutcome, 'running'>;
+  readonly sweeps: readonly SweepResult[];
   readonly error?: StoredError | null;
 }
 
@@ -56,7 +60,7 @@ export interface RunWriter {
   publish(input: PublishInput): Promise<PublishedRun>;
   /**
    * Ends the run as failed, deletes the stage, changes nothing else. Where even that cannot be written (a full disk),
-   * the next opening for writing ends it.
+   * the next opening for writing ends it. `figures` are the requests sent until then.
    */
-  abandon(error: StoredError): void;
+  abandon(error: StoredError, figures?: RunFigures): void;
 }

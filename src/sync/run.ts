@@ -125,7 +125,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       sweeps,
     };
   } catch (error) {
-    run.abandon(asTidemarkError(signal.aborted ? interruption() : error));
+    run.abandon(asTidemarkError(signal.aborted ? interruption() : error), client.figures());
     throw error;
   }
 }

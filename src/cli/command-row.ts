@@ -1,0 +1,72 @@
+/** The shape of one command as data, and what several commands have in common. */
+import { KINDS } from '../catalog/definition.ts';
+import { suggest } from '../core/suggest.ts';
+import type { CommandAction } from './context.ts';
+
+export interface ArgumentRow {
+  /** As commander writes it: `<required>` or `[optional]`. */
+  readonly name: string;
+  /** Under which key the command finds it. */
+  readonly key: string;
+  readonly description: string;
+}
+
+export interface OptionRow {
+  readonly flags: string;
+  readonly description: string;
+  readonly choices?: readonly string[];
+  readonly parse?: (text: string) => unknown;
+  readonly isRepeatable?: boolean;
+}
+
+export interface CommandRow {
+  readonly name: string;
+  readonly description: string;
+  readonly arguments?: readonly ArgumentRow[];
+  readonly options?: readonly OptionRow[];
+  readonly examples?: readonly string[];
+  readonly commands?: readonly CommandRow[];
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- each command types its own options
+  readonly load?: () => Promise<CommandAction<any>>;
+}
+
+/** Parses a count. */
+export function wholeNumber(text: string): number {
+  if (!/^\d+$/.test(text)) throw new Error('expected a whole number');
+  return Number(text);
+}
+
+/** Parses a port; 0 lets the system choose. */
+export function portNumber(text: string): number {
+  const port = wholeNumber(text);
+  if (port > 65_535) throw new Error('expected a port from 0 to 65535');
+  return port;
+}
+
+/** A kind, or a usage error with the nearest one. */
+export function kindName(text: string): string {
+  if ((KINDS as readonly string[]).includes(text)) return text;
+  const near = suggest(text, KINDS);
+  throw new Error(
+    near === undefined ? `there is no such kind; see \`tidemark catalog\`` : `did you mean ${near}?`,
+  );
+}
+
+export const kindOption: OptionRow = {
+  flags: '--kind <kind>',
+  description: 'only this kind; repeatable',
+  isRepeatable: true,
+  parse: kindName,
+};
+
+/** What narrows a command to some records (design.md, Commands). */
+export const filterOptions: readonly OptionRow[] = [
+  kindOption,
+  {
+    flags: '--organization <id>',
+    description: 'only below this organization; repeatable',
+    isRepeatable: true,
+  },
+  { flags: '--project <id>', description: 'only below this project; repeatable', isRepeatable: true },
+  { flags: '--id <id>', description: 'only this remote id; repeatable', isRepeatable: true },
+];

@@ -1,0 +1,74 @@
+/** The commands that fill and read the mirror. A command's file is named after it. */
+import { filterOptions, kindOption, wholeNumber } from './command-row.ts';
+import type { CommandRow } from './command-row.ts';
+
+export const MIRROR_COMMANDS: readonly CommandRow[] = [
+  {
+    name: 'sync',
+    description: 'One run now: read the service, bring the mirror up to date',
+    options: [
+      kindOption,
+      { flags: '--full', description: 'list session recordings whole, not only the newest' },
+      {
+        flags: '--accept-removals <n>',
+        description: 'let up to n held removals happen now',
+        parse: wholeNumber,
+      },
+    ],
+    examples: [
+      'tidemark sync',
+      'tidemark sync --kind batch_exports --json',
+      'tidemark sync --accept-removals 12',
+    ],
+    load: async () => (await import('./sync.ts')).sync,
+  },
+  {
+    name: 'status',
+    description: 'How fresh and how whole the mirror is, per collection',
+    examples: ['tidemark status', 'tidemark status --json'],
+    load: async () => (await import('./status.ts')).status,
+  },
+  {
+    name: 'runs',
+    description: 'Past runs',
+    options: [
+      { flags: '--limit <n>', description: 'how many, newest first (default: 20)', parse: wholeNumber },
+    ],
+    examples: ['tidemark runs', 'tidemark runs show 3'],
+    load: async () => (await import('./runs.ts')).runs,
+    commands: [
+      {
+        name: 'show',
+        description: 'One run with its sweeps',
+        arguments: [{ name: '<run>', key: 'run', description: 'number of the run' }],
+        load: async () => (await import('./runs.ts')).showRun,
+      },
+    ],
+  },
+  {
+    name: 'export',
+    description: "Writes the mirror's records",
+    options: [
+      {
+        flags: '--format <format>',
+        description: 'how (default: ndjson)',
+        choices: ['ndjson', 'json', 'yaml', 'csv'],
+      },
+      { flags: '--output <dir>', description: 'into this directory instead of stdout' },
+      { flags: '--at <ref>', description: 'which state (default: latest)' },
+      ...filterOptions,
+    ],
+    examples: [
+      'tidemark export > backup.ndjson',
+      'tidemark export --format yaml --output ./config-tree',
+      'tidemark export --format csv --kind members > members.csv',
+    ],
+    load: async () => (await import('./export.ts')).exportRecords,
+  },
+  {
+    name: 'verify',
+    description: 'Checks that the mirror holds what it sealed: contents, histories, the chain of runs',
+    examples: ['tidemark verify', 'tidemark verify --json'],
+    load: async () => (await import('./verify.ts')).verify,
+  },
+];

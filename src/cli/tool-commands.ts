@@ -1,0 +1,60 @@
+/** The commands beside the mirror: sandbox, catalog, configuration, demo. A command's file is named after it. */
+import { portNumber } from './command-row.ts';
+import type { CommandRow } from './command-row.ts';
+
+export const TOOL_COMMANDS: readonly CommandRow[] = [
+  {
+    name: 'sandbox',
+    description: 'An embedded server of the whole interface, to try things on',
+    options: [
+      { flags: '--host <address>', description: 'address to listen on (default: 127.0.0.1)' },
+      {
+        flags: '--port <port>',
+        description: 'port to listen on; 0 for any (default: 8600)',
+        parse: portNumber,
+      },
+      { flags: '--data <file>', description: 'keep the state in this file (default: in memory)' },
+      {
+        flags: '--seed <name>',
+        description: 'what it starts with (default: demo)',
+        choices: ['demo', 'empty'],
+      },
+      { flags: '--key <key>', description: 'the API key it accepts (default: sandbox-key)' },
+      {
+        flags: '--permission <permission>',
+        description: 'limit the key to this permission; repeatable',
+        isRepeatable: true,
+      },
+    ],
+    examples: ['tidemark sandbox', 'tidemark sandbox --port 8600 --data sandbox.json --seed empty'],
+    load: async () => (await import('./sandbox.ts')).sandbox,
+  },
+  {
+    name: 'catalog',
+    description: 'What is mirrored, compared and restorable, kind by kind',
+    examples: ['tidemark catalog', 'tidemark catalog --json'],
+    load: async () => (await import('./catalog.ts')).catalog,
+  },
+  {
+    name: 'config',
+    description: 'The configuration: checked, or its schema',
+    commands: [
+      {
+        name: 'check',
+        description: 'Reads the configuration and says what is wrong with it, all at once',
+        load: async () => (await import('./config-check.ts')).configCheck,
+      },
+      {
+        name: 'schema',
+        description: 'Prints the JSON Schema, for editors',
+        load: async () => (await import('./config-schema.ts')).configSchema,
+      },
+    ],
+  },
+  {
+    name: 'demo',
+    description: 'The whole story against an embedded sandbox, no key needed',
+    options: [{ flags: '--output <dir>', description: 'where the demo mirror goes (default: ./data/demo)' }],
+    load: async () => (await import('./demo.ts')).demo,
+  },
+];
