@@ -43,8 +43,8 @@ function* slices(writer: Connection, path: string, collection: number): Generato
     )
     .pluck();
   const within = (end: string): string =>
-    `SELECT k.remote_id AS id, h.since_run AS sinceRun, ifnull(r.finished_at, r.started_at) AS sinceAt
-     FROM record_keys k LEFT JOIN held_records h ON h.record = k.record LEFT JOIN runs r ON r.run = h.since_run
+    `SELECT k.remote_id AS id, h.since_run AS sinceRun, h.since_at AS sinceAt
+     FROM record_keys k LEFT JOIN held_records h ON h.record = k.record
      WHERE k.collection = ? AND k.remote_id >= ? ${end}
        AND NOT EXISTS (SELECT 1 FROM stage.seen s WHERE s.record = k.record)
      ORDER BY k.remote_id`;

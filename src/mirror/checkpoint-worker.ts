@@ -1,12 +1,14 @@
-/** The worker thread of `checkpoint`. It answers with SQLite's code and message when it fails. */
+/** The worker thread of `inWorker`. It answers with SQLite's code and message when it fails. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { checkpointNow } from './checkpoint.ts';
 import { connect, sqliteCode } from './database.ts';
+import type { FileTask } from './file-task.ts';
+import { performTask } from './file-task.ts';
 
 try {
-  const connection = connect((workerData as { path: string }).path, { isReadonly: false });
+  const { path, task } = workerData as { path: string; task: FileTask };
+  const connection = connect(path, { isReadonly: false });
   try {
-    checkpointNow(connection);
+    performTask(connection, task);
   } finally {
     connection.close();
   }

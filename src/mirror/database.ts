@@ -1,13 +1,14 @@
 /** The one door to better-sqlite3: opening SQLite files, and their errors in Tidemark's words. */
 import { chmodSync, closeSync, existsSync, openSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
-import { TidemarkError, asTidemarkError } from '../core/errors.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { asFileTrouble } from '../core/file-trouble.ts';
 
 export type Connection = Database.Database;
 export type Statement = Database.Statement;
 
 /** How long a statement waits for another process before it fails as `mirror_locked`. It blocks the event loop. */
-const BUSY_TIMEOUT_MS = 2000;
+export const BUSY_TIMEOUT_MS = 2000;
 
 /** Opens a SQLite file; throws what SQLite throws (`asMirrorError` translates it). */
 export function connect(path: string, options: { isReadonly: boolean }): Connection {
@@ -41,7 +42,7 @@ export function sqliteCode(thrown: unknown): string | undefined {
 /** An error of SQLite or the file system as a `TidemarkError` about `path`; anything else comes back as it is. */
 export function asMirrorError(thrown: unknown, path: string): unknown {
   const code = sqliteCode(thrown);
-  if (code === undefined) return isSystemError(thrown) ? asTidemarkError(thrown) : thrown;
+  if (code === undefined) return asFileTrouble(thrown, path, 'opened');
   const cause = thrown;
   switch (primaryCode(code)) {
     case 'SQLITE_FULL':
@@ -93,16 +94,6 @@ export function asMirrorError(thrown: unknown, path: string): unknown {
         cause,
       });
   }
-}
-
-/** An error of the operating system, e.g. `EACCES`. */
-function isSystemError(thrown: unknown): boolean {
-  return (
-    thrown instanceof Error &&
-    'code' in thrown &&
-    typeof thrown.code === 'string' &&
-    /^E[A-Z0-9]+$/.test(thrown.code)
-  );
 }
 
 /** The error for a file that Tidemark did not make. */

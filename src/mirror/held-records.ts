@@ -10,7 +10,7 @@ const SLICE = 5000;
  */
 export function* settleHeld(
   writer: Connection,
-  run: number,
+  { run, finishedAt }: { readonly run: number; readonly finishedAt: string },
   heldIn: Map<number, number>,
 ): Generator<undefined, undefined> {
   yield* release(writer);
@@ -18,14 +18,14 @@ export function* settleHeld(
     `SELECT record, collection FROM stage.verdicts v WHERE record > ? AND verdict = ${VERDICT.hold}
        AND NOT EXISTS (SELECT 1 FROM stage.seen s WHERE s.record = v.record) ORDER BY record LIMIT ?`,
   );
-  const hold = writer.prepare<[number, number, number]>(
-    `INSERT OR IGNORE INTO held_records VALUES (?, ?, ?)`,
+  const hold = writer.prepare<[number, number, number, string]>(
+    `INSERT OR IGNORE INTO held_records (record, collection, since_run, since_at) VALUES (?, ?, ?, ?)`,
   );
   let after = 0;
   for (;;) {
     const rows = read.all(after, SLICE);
     for (const { record, collection } of rows) {
-      hold.run(record, collection, run);
+      hold.run(record, collection, run, finishedAt);
       heldIn.set(collection, (heldIn.get(collection) ?? 0) + 1);
       after = record;
     }

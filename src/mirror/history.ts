@@ -41,10 +41,22 @@ interface RevisionRow {
 export type HistoryReader = ReturnType<typeof prepareHistory>;
 
 export function prepareHistory(connection: Connection) {
+  const columns = 'run, change, ordinal, previous, hash, encoding, body';
   const read = connection.prepare<[number, number, number], RevisionRow>(
-    `SELECT run, change, ordinal, previous, hash, encoding, body FROM revisions
-     WHERE run = ? AND collection = ? AND record = ?`,
+    `SELECT ${columns} FROM revisions WHERE run = ? AND collection = ? AND record = ?`,
   );
+  // These three go by the index `revisions_of`, which has every revision of a record but its first.
+  const readUpTo = connection.prepare<[number, number], RevisionRow>(
+    `SELECT ${columns} FROM revisions WHERE record = ? AND run <= ? AND previous IS NOT NULL ORDER BY run DESC LIMIT 1`,
+  );
+  const readAfter = connection.prepare<[number, number], RevisionRow>(
+    `SELECT ${columns} FROM revisions WHERE record = ? AND run > ? AND previous IS NOT NULL ORDER BY run`,
+  );
+  const firstRun = connection
+    .prepare<[number], number>(
+      `SELECT previous FROM revisions WHERE record = ? AND previous IS NOT NULL ORDER BY run LIMIT 1`,
+    )
+    .pluck();
 
   /** Newest first. */
   function* chain(head: HistoryHead): Generator<StoredRevision> {
@@ -53,15 +65,9 @@ export function prepareHistory(connection: Connection) {
       const row = read.get(run, head.collection, head.record);
       // A link must lead back in time, or a damaged mirror could send us round for ever.
       if (row === undefined || (row.previous !== null && row.previous >= row.run)) {
-        throw new TidemarkError(
-          'mirror_corrupt',
-          `record ${head.record} has a broken history at run ${run}`,
-          {
-            hint: 'run `tidemark verify`',
-          },
-        );
+        throw brokenHistory(head.record, run);
       }
-      yield { ...row, change: changeName(row.change) };
+      yield named(row);
       run = row.previous;
     }
   }
@@ -80,31 +86,70 @@ export function prepareHistory(connection: Connection) {
     },
 
     /**
-     * The text as of a run, and the revision that made it; undefined where the record was not there. Decodes no more
-     * deltas than lie between it and the next newer body that is kept whole.
+     * The text as of a run, and the revision that made it; undefined where the record was not there. Finds the revision
+     * by key, however long the history is, and decodes no more deltas than lie between it and the next newer body that
+     * is kept whole.
      */
     textAt(head: HistoryHead, run: number): { text: string; revision: StoredRevision } | undefined {
-      const newer: StoredRevision[] = [];
-      for (const revision of chain(head)) {
-        newer.push(revision);
-        if (revision.run > run) continue;
-        if (revision.change === 'removed') return undefined;
-        return { text: decode(head, newer), revision };
-      }
-      return undefined;
+      const revision = revisionAt(head, run);
+      if (revision === undefined || revision.change === 'removed') return undefined;
+      return { text: textOfRevision(head, revision), revision };
+    },
+
+    /** The text that the revision of exactly that run had; undefined for a tombstone. */
+    textIn(head: HistoryHead, run: number): string | undefined {
+      const row = read.get(run, head.collection, head.record);
+      if (row === undefined) throw brokenHistory(head.record, run);
+      return row.change === CHANGE.removed ? undefined : textOfRevision(head, named(row));
     },
   };
 
-  /** `path` is newest first and ends with the wanted revision. */
-  function decode(head: HistoryHead, path: readonly StoredRevision[]): string {
-    let from = path.length - 1;
-    while (from > 0 && path[from]?.encoding === ENCODING.delta) from -= 1;
+  /** The newest revision of that run or an earlier one. */
+  function revisionAt(head: HistoryHead, run: number): StoredRevision | undefined {
+    if (head.run <= run) {
+      const newest = read.get(head.run, head.collection, head.record);
+      if (newest === undefined) throw brokenHistory(head.record, head.run);
+      return named(newest);
+    }
+    const later = readUpTo.get(head.record, run);
+    if (later !== undefined) return named(later);
+    // The first revision stands in no index: the second one names it.
+    const first = firstRun.get(head.record);
+    if (first === undefined || first > run) return undefined;
+    const row = read.get(first, head.collection, head.record);
+    if (row === undefined) throw brokenHistory(head.record, first);
+    return named(row);
+  }
+
+  function textOfRevision(head: HistoryHead, revision: StoredRevision): string {
+    const deltas: StoredRevision[] = [];
     let text: string | null = null;
-    for (const revision of path.slice(from))
-      text = revision.run === head.run ? head.body : textOf(revision, text);
-    if (text === null) throw new Error('a tombstone has no text');
+    let isFound = false;
+    const take = (row: StoredRevision): boolean => {
+      if (row.encoding === ENCODING.delta) deltas.push(row);
+      else {
+        text = row.run === head.run ? head.body : textOf(row, null);
+        isFound = true;
+      }
+      return isFound;
+    };
+    if (!take(revision)) {
+      for (const row of readAfter.iterate(head.record, revision.run)) if (take(named(row))) break;
+    }
+    for (const row of deltas.reverse()) text = textOf(row, text);
+    if (!isFound || text === null) throw brokenHistory(head.record, revision.run);
     return text;
   }
+}
+
+function named(row: RevisionRow): StoredRevision {
+  return { ...row, change: changeName(row.change) };
+}
+
+function brokenHistory(record: number, run: number): TidemarkError {
+  return new TidemarkError('mirror_corrupt', `record ${record} has a broken history at run ${run}`, {
+    hint: 'run `tidemark verify`',
+  });
 }
 
 function textOf(revision: StoredRevision, newer: string | null): string | null {
@@ -146,4 +191,18 @@ export function headOf(
       )
       .get(collection, remoteId)
   );
+}
+
+/** Heads of a kind's records by number, current and removed ones. */
+export function prepareHeads(
+  connection: Connection,
+  kind: Kind,
+): (record: number) => HistoryHead | undefined {
+  const current = connection.prepare<[number], HistoryHead>(
+    `SELECT _record AS record, _collection AS collection, _run AS run, body FROM "${kind}" WHERE _record = ?`,
+  );
+  const gone = connection.prepare<[number], HistoryHead>(
+    `SELECT record, collection, run, NULL AS body FROM removed WHERE record = ?`,
+  );
+  return (record) => current.get(record) ?? gone.get(record);
 }

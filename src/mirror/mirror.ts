@@ -2,27 +2,26 @@
 import { hostname } from 'node:os';
 import type { Clock } from '../core/clock.ts';
 import { isoTime } from '../core/clock.ts';
-import { TidemarkError } from '../core/errors.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
-import { checkpointNow } from './checkpoint.ts';
+import type { DriftAcceptance } from './acceptances.ts';
+import type { ChangedRecord, CollectionCount } from './changes-between.ts';
 import type { Connection } from './database.ts';
-import { asMirrorError, translated } from './database.ts';
-import { dueForCheck } from './due-checks.ts';
-import type { LockHolder, WriterLock } from './lock.ts';
+import { translated } from './database.ts';
+import type { ForgetRow } from './forget-links.ts';
+import type { ForgetChoice, ForgetOptions, ForgetResult } from './forgetting.ts';
+import type { LockHolder } from './lock.ts';
 import { acquireWriterLock } from './lock.ts';
-import { openRun } from './open-run.ts';
-import type { Reader } from './opening.ts';
+import { OpenMirror } from './open-mirror.ts';
 import { createDirectory, openReader, openWriter } from './opening.ts';
 import type { StoredRateLog } from './rate-log.ts';
-import { openRateLog } from './rate-log.ts';
 import type { RecordFilter } from './record-filter.ts';
 import type { MirrorRecord, RecordRow, RemovedRecord, Revision } from './records.ts';
-import { findRecords, readAsOf, readCurrent, readRemoved, readRevisions } from './records.ts';
+import type { RetentionPlan } from './retention.ts';
 import type { CollectionRow, RunRow, SweepRow } from './run-rows.ts';
-import { readCollections, readRuns, readSweeps } from './run-rows.ts';
 import type { RunOptions, RunWriter } from './run-writer.ts';
+import type { SchemaChange, SchemaChangeFilter } from './schema-changes.ts';
+import type { SnapshotRow } from './snapshots.ts';
 import type { VerifyProgress, VerifyResult } from './verify.ts';
-import { verifySnapshot } from './verify.ts';
 
 export interface MirrorOptions {
   readonly mode: 'read' | 'write';
@@ -62,6 +61,17 @@ export interface Mirror {
   record(source: string, kind: Kind, id: string, scope?: Scope): RecordRow | undefined;
   /** Newest first. */
   revisionsOf(record: RecordRow): Revision[];
+  /** The record's body as of a run; undefined where it was not there. Fast however long its history is. */
+  recordAt(record: Pick<RecordRow, 'kind' | 'record'>, run: number): string | undefined;
+  /**
+   * Records with a revision in (from, to], or (to, from] when `to` is the earlier run, with their bodies as of both, in
+   * the order of `readRecords`. Costs what changed, however many records there are.
+   */
+  changesBetween(from: number, to: number, filter?: RecordFilter): IterableIterator<ChangedRecord>;
+  /** How many records each selected collection held as of a run, empty ones included. Reads no record. */
+  recordCountsAt(run: number, filter?: RecordFilter): CollectionCount[];
+  /** Fields that kinds gained, lost or retyped; newest run first. */
+  schemaChanges(filter?: SchemaChangeFilter): SchemaChange[];
   /** Records that are no longer there. */
   removedRecords(filter?: RecordFilter): IterableIterator<RemovedRecord>;
   /**
@@ -78,6 +88,47 @@ export interface Mirror {
     readonly columns: readonly string[];
     readonly rows: readonly (readonly unknown[])[];
   };
+
+  /** Pinned runs, by name. */
+  snapshots(): SnapshotRow[];
+  /** The snapshot that drift is measured from. */
+  baseline(): SnapshotRow | undefined;
+  /**
+   * Pins a published run under a name, so that retention keeps it. The same again changes nothing.
+   * @throws TidemarkError `usage` (a name that no reference could hold, or that another run has), `reference_unknown`
+   */
+  pin(name: string, run: number): SnapshotRow;
+  /** @throws TidemarkError `reference_unknown` */
+  unpin(name: string): SnapshotRow;
+  /**
+   * Makes a snapshot the one baseline.
+   * @throws TidemarkError `reference_unknown`
+   */
+  setBaseline(name: string): SnapshotRow;
+
+  /** Accepted drift, of one source or of all; by source, kind, scope, id and path. */
+  acceptances(source?: string): DriftAcceptance[];
+  /** Replaces the one of the same source, kind, scope, id and path. */
+  acceptDrift(acceptance: DriftAcceptance): void;
+  /** Returns what was withdrawn; undefined where there was none. */
+  withdrawAcceptance(source: string, fingerprint: string): DriftAcceptance | undefined;
+
+  /** What retention dropped so far, oldest first. */
+  forgets(): ForgetRow[];
+  /**
+   * What `forget` would keep, with the reasons, and what would go. Changes nothing.
+   * @throws TidemarkError `usage` for a policy that keeps nothing
+   */
+  planForget(choice: ForgetChoice): RetentionPlan;
+  /**
+   * Drops local history: what forgotten runs did goes into the next kept run of their source, so that every kept run
+   * shows its source exactly as before. A kept run shows another source as of that one's last kept run before it, which
+   * may be an older state than it was; a pinned run keeps what it shows of every source. One transaction, then the chain
+   * is sealed anew and says so, then the space returns.
+   * @throws TidemarkError `usage`, `mirror_locked` while a run is under way, `mirror_corrupt` when the history is not
+   * what was sealed; then nothing was forgotten
+   */
+  forget(options: ForgetOptions): Promise<ForgetResult>;
 
   /** The hour's request log of one key and origin, by a fingerprint of both. */
   rateLog(keyFingerprint: string): StoredRateLog;
@@ -123,179 +174,4 @@ export async function verifyMirror(
 ): Promise<VerifyResult> {
   if (!(mirror instanceof OpenMirror)) throw new TypeError('not a mirror of openMirror');
   return await mirror.verify(options.onProgress ?? ((): void => undefined));
-}
-
-class OpenMirror implements Mirror {
-  readonly path: string;
-  readonly mode: 'read' | 'write';
-  readonly #clock: Clock;
-  readonly #reader: Reader;
-  readonly #write: { readonly connection: Connection; readonly lock: WriterLock } | null;
-  readonly #holder: LockHolder;
-  readonly #rateLogs = new Map<string, ReturnType<typeof openRateLog>>();
-  #isPublishing = false;
-  #hasRun = false;
-
-  constructor(
-    path: string,
-    options: MirrorOptions,
-    reader: Reader,
-    write: { connection: Connection; lock: WriterLock } | null,
-    holder: LockHolder,
-  ) {
-    this.path = path;
-    this.mode = options.mode;
-    this.#clock = options.clock;
-    this.#reader = reader;
-    this.#write = write;
-    this.#holder = holder;
-  }
-
-  close(): void {
-    this.#reader.close();
-    const write = this.#write;
-    if (write === null || !write.connection.open) return;
-    try {
-      translated(this.path, () => {
-        if (write.connection.inTransaction) write.connection.exec('ROLLBACK');
-        else checkpointNow(write.connection);
-      });
-    } finally {
-      write.connection.close();
-      write.lock.release();
-    }
-  }
-
-  runs(filter: { source?: string; limit?: number } = {}): RunRow[] {
-    return this.#read((connection) => readRuns(connection, filter));
-  }
-
-  run(run: number): RunRow | undefined {
-    return this.#read((connection) => readRuns(connection, { run })[0]);
-  }
-
-  latestRun(source: string): RunRow | undefined {
-    return this.#read((connection) => readRuns(connection, { source, isPublished: true, limit: 1 })[0]);
-  }
-
-  sweepsOf(run: number): SweepRow[] {
-    return this.#read((connection) => readSweeps(connection, run));
-  }
-
-  collectionsOf(source?: string): CollectionRow[] {
-    return this.#read((connection) => readCollections(connection, source));
-  }
-
-  readRecords(filter: RecordFilter = {}): IterableIterator<MirrorRecord> {
-    return this.#stream((connection) => readCurrent(connection, filter));
-  }
-
-  readRecordsAt(run: number, filter: RecordFilter = {}): IterableIterator<MirrorRecord> {
-    return this.#stream((connection) => readAsOf(connection, run, filter));
-  }
-
-  findRecords(kind: Kind, id: string, filter: RecordFilter = {}): RecordRow[] {
-    return this.#read((connection) => findRecords(connection, kind, id, filter));
-  }
-
-  record(source: string, kind: Kind, id: string, scope?: Scope): RecordRow | undefined {
-    const found = this.findRecords(kind, id, {
-      sources: [source],
-      ...(scope === undefined ? {} : { scope }),
-    });
-    if (found.length <= 1) return found[0];
-    throw new TidemarkError('usage', `${kind} ${id} stands in ${found.length} scopes`, {
-      hint: 'name one with --organization or --project',
-    });
-  }
-
-  revisionsOf(record: RecordRow): Revision[] {
-    return this.#read((connection) => readRevisions(connection, record));
-  }
-
-  removedRecords(filter: RecordFilter = {}): IterableIterator<RemovedRecord> {
-    return this.#stream((connection) => readRemoved(connection, filter));
-  }
-
-  dueForCheck(source: string, kind: Kind, scope: Scope, limit: number): string[] {
-    return this.#read((connection) => dueForCheck(connection, { source, kind, scope, limit }));
-  }
-
-  query(statement: string): { columns: readonly string[]; rows: readonly (readonly unknown[])[] } {
-    return this.#read((connection) => {
-      const prepared = connection.prepare<[], unknown[]>(statement).raw();
-      return { columns: prepared.columns().map(({ name }) => name), rows: prepared.all() };
-    });
-  }
-
-  rateLog(keyFingerprint: string): StoredRateLog {
-    const known = this.#rateLogs.get(keyFingerprint);
-    if (known !== undefined) return known;
-    const log = openRateLog(
-      {
-        reader: this.#reader.connection,
-        writer: this.#write?.connection ?? null,
-        path: this.path,
-        clock: this.#clock,
-        isPublishing: () => this.#isPublishing,
-      },
-      keyFingerprint,
-    );
-    this.#rateLogs.set(keyFingerprint, log);
-    return log;
-  }
-
-  beginRun(options: RunOptions): RunWriter {
-    if (this.#write === null) throw new TidemarkError('internal', 'the mirror is open for reading only');
-    if (this.#hasRun) throw new TidemarkError('internal', 'another run of this mirror is not over');
-    const run = openRun(
-      {
-        writer: this.#write.connection,
-        path: this.path,
-        clock: this.#clock,
-        onPublishing: (isPublishing) => this.#setPublishing(isPublishing),
-        onEnd: () => {
-          this.#hasRun = false;
-        },
-      },
-      options,
-    );
-    this.#hasRun = true;
-    return run;
-  }
-
-  async verify(onProgress: (progress: VerifyProgress) => void): Promise<VerifyResult> {
-    const reader = translated(this.path, () => openReader(this.path, this.#holder));
-    try {
-      return await verifySnapshot(reader.connection, onProgress);
-    } catch (error) {
-      throw asMirrorError(error, this.path);
-    } finally {
-      reader.close();
-    }
-  }
-
-  #setPublishing(isPublishing: boolean): void {
-    this.#isPublishing = isPublishing;
-    if (!isPublishing) for (const log of this.#rateLogs.values()) log.flush();
-  }
-
-  /** Reads of the writer's process use their own connection too: they must not see half a run either. */
-  #read<T>(work: (connection: Connection) => T): T {
-    return translated(this.path, () => work(this.#reader.connection));
-  }
-
-  /** A connection of its own, so that the whole iteration sees one snapshot whatever happens meanwhile. */
-  *#stream<T>(read: (connection: Connection) => Generator<T>): Generator<T, undefined> {
-    const reader = translated(this.path, () => openReader(this.path, this.#holder));
-    try {
-      reader.connection.exec('BEGIN');
-      yield* read(reader.connection);
-      return undefined;
-    } catch (error) {
-      throw asMirrorError(error, this.path);
-    } finally {
-      reader.close();
-    }
-  }
 }

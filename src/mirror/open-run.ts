@@ -10,6 +10,7 @@ import { checkpoint } from './checkpoint.ts';
 import type { CollectionStage } from './collection-stage.ts';
 import type { Connection } from './database.ts';
 import { asMirrorError, translated } from './database.ts';
+import { RunShapes } from './field-shapes-store.ts';
 import type { PublishFacts, PublishedTotals, TouchedCollection } from './publish.ts';
 import { publishSteps } from './publish.ts';
 import type { PublishInput, PublishedRun, RunOptions, RunWriter, RunFigures } from './run-writer.ts';
@@ -63,6 +64,7 @@ class OpenRun implements RunWriter {
   readonly #options: RunOptions;
   readonly #source: number;
   readonly #statements: StageStatements;
+  readonly #shapes: RunShapes;
   readonly #collections = new Map<string, OpenCollection>();
   readonly #rules = new Map<Kind, readonly SealingRule[]>();
   readonly #newRules = new Map<Kind, ReadonlySet<string>>();
@@ -79,6 +81,7 @@ class OpenRun implements RunWriter {
     this.startedAt = isoTime(clock.now());
     [this.#source, this.run] = this.#begin(writer);
     this.#statements = prepareStageStatements(writer);
+    this.#shapes = new RunShapes(writer, this.#source);
     this.#nextCollection =
       (writer.prepare<[], number | null>(`SELECT max(id) FROM collections`).pluck().get() ?? 0) + 1;
     for (const { kind } of options.definitions) this.#readRules(kind);
@@ -140,6 +143,7 @@ class OpenRun implements RunWriter {
         writer,
         path,
         statements: this.#statements,
+        shapes: this.#shapes,
         isEqual: this.#options.isEqual,
         nextWalk: () => (this.#walks += 1),
         nextFresh: () => (this.#fresh += 1),
@@ -261,6 +265,7 @@ class OpenRun implements RunWriter {
       collections: collections.sort((a, b) => a.id - b.id),
       newRules: this.#newRules,
       kindOf: (collection) => kinds.get(collection),
+      shapes: this.#shapes,
     };
   }
 

@@ -2,6 +2,7 @@
 import { TidemarkError } from '../core/errors.ts';
 import type { Kind } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
+import type { RunShapes } from './field-shapes-store.ts';
 import { HASH_START_BYTES, hashStart } from './fingerprint.ts';
 import type { ReplacedBody } from './replaced-body.ts';
 import { ENCODING, keepAgainst, keepWhole, readReplaced } from './replaced-body.ts';
@@ -46,7 +47,7 @@ const NUMBERED = `WITH numbered AS (
 export type RecordPublisher = ReturnType<typeof prepareRecordPublisher>;
 
 /** Prepared statements and the operations over them; all run inside the publishing transaction. */
-export function prepareRecordPublisher(writer: Connection, run: number) {
+export function prepareRecordPublisher(writer: Connection, run: number, shapes: RunShapes) {
   const readCurrent = perKind((kind) =>
     writer.prepare<[number], Current>(
       `SELECT _run AS run, body, _remote_id AS remoteId FROM "${kind}" WHERE _record = ?`,
@@ -163,9 +164,11 @@ export function prepareRecordPublisher(writer: Connection, run: number) {
         insertCurrent(kind).run(record, collection, row.remoteId, run, row.body);
         addKey.run(collection, row.remoteId, record, hashStart(row.hash), row.volatile);
         addRevision.run(run, collection, record, CHANGE.added, goneIn, ordinal + 1, row.hash);
+        shapes.move(kind, null, row.body);
         return;
       }
       const current = currentOf(kind, record);
+      shapes.move(kind, current.body, row.body);
       if (row.action === ACTION.volatile) {
         rebase(collection, record, current, row.body);
         replaceCurrent(kind).run(current.run, row.body, record);
@@ -183,6 +186,7 @@ export function prepareRecordPublisher(writer: Connection, run: number) {
     /** A record that is gone: its row leaves, its last body is kept whole, a tombstone follows. */
     remove(kind: Kind, collection: number, record: number): void {
       const current = currentOf(kind, record);
+      shapes.move(kind, current.body, null);
       const ordinal = archive(collection, record, current, () => keepWhole(current.body));
       addRevision.run(run, collection, record, CHANGE.removed, current.run, ordinal + 1, null);
       addRemoved.run(record, collection, current.remoteId, run);

@@ -5,6 +5,7 @@
  */
 import type { Kind } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
+import type { RunShapes } from './field-shapes-store.ts';
 import type { MovedRow, RecordPublisher } from './publish-records.ts';
 import { prepareRecordPublisher } from './publish-records.ts';
 import { digestRun, rootOf, ruleText } from './sealing.ts';
@@ -43,6 +44,8 @@ export interface PublishFacts {
   /** Rules that begin with this run. */
   readonly newRules: ReadonlyMap<Kind, ReadonlySet<string>>;
   readonly kindOf: (collection: number) => Kind | undefined;
+  /** How the counts of fields moved; what publishing itself moves is added. */
+  readonly shapes: RunShapes;
 }
 
 /** Rows per slice: at most some 20 ms each. */
@@ -65,19 +68,22 @@ export function* publishSteps(
   const removedIn = new Map<number, number>();
   const heldIn = new Map<number, number>();
   if (changesRecords) {
-    const publisher = prepareRecordPublisher(writer, facts.run);
+    const { shapes } = facts;
+    yield* shapes.countUncounted(facts.collections.map(({ kind }) => kind));
+    const publisher = prepareRecordPublisher(writer, facts.run, shapes);
     addRules(writer, facts);
     yield* publishFresh(writer, publisher, facts);
     yield* publishMoved(writer, publisher, facts);
     yield* publishRemovals(writer, publisher, facts, removedIn);
-    yield* settleHeld(writer, facts.run, heldIn);
+    yield* settleHeld(writer, facts, heldIn);
     addChecks(writer, facts);
+    yield* shapes.settle(facts.run);
   }
   // Not earlier: a page that went to the log at the beginning and changes at the end makes SQLite read the whole log
   // again to seal it, half a second for a million records.
   addCollections(writer, facts);
   const totals: PublishedTotals = { added: 0, changed: 0, removed: 0, unchanged: 0, root: null };
-  const record = prepareSweepRecorder(writer, facts.run, changesRecords);
+  const record = prepareSweepRecorder(writer, facts, changesRecords);
   for (const [index, collection] of facts.collections.entries()) {
     const counts = changesRecords ? collection.counts : null;
     const figures = {

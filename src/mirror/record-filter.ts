@@ -1,6 +1,7 @@
 /** Which collections and ids a reader wants, in a stable order. */
 import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind, Scope, ScopeKey } from '../catalog/definition.ts';
+import { SCOPE_KEYS } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
 import type { CollectionRow } from './run-rows.ts';
 import { readCollections } from './run-rows.ts';
@@ -42,7 +43,23 @@ export function selectCollections(connection: Connection, filter: RecordFilter):
     const ids = selectIds(filter, collection, organizationsOf);
     if (ids !== undefined) selected.push({ ...collection, ids });
   }
-  return selected.sort((a, b) => (order.get(a.kind) ?? 0) - (order.get(b.kind) ?? 0));
+  return selected.sort(
+    (a, b) =>
+      (order.get(a.kind) ?? 0) - (order.get(b.kind) ?? 0) ||
+      compareUtf8(a.source, b.source) ||
+      compareScopes(a.scope, b.scope),
+  );
+}
+
+/** By value, key by key, an absent one first: the order in which states of a source are compared. */
+function compareScopes(one: Scope, other: Scope): number {
+  for (const key of SCOPE_KEYS) {
+    const [a, b] = [one[key], other[key]];
+    if (a === b) continue;
+    if (a === undefined || b === undefined) return a === undefined ? -1 : 1;
+    return compareUtf8(a, b);
+  }
+  return 0;
 }
 
 /** Undefined where the filter leaves nothing of the collection; null where it leaves everything. */

@@ -1,5 +1,4 @@
 /** Runs, sweeps and collections as rows: what `status` and `runs` read. None of these queries touches a record. */
-import { alias } from 'drizzle-orm/sqlite-core';
 import { and, desc, eq, inArray } from 'drizzle-orm';
 import type { ErrorCode } from '../core/errors.ts';
 import { isKind } from '../catalog/catalog.ts';
@@ -137,24 +136,15 @@ export function readSweeps(connection: Connection, run: number): SweepRow[] {
 
 /** In catalog order, then by source and scope. */
 export function readCollections(connection: Connection, source?: string): CollectionRow[] {
-  const last = alias(runs, 'last');
-  const complete = alias(runs, 'complete');
-  const full = alias(runs, 'full');
   const rows = queryBuilder(connection)
     .select({
       row: collections,
       kind: collections.kind,
       scope: collections.scope,
       source: sources.name,
-      lastAt: last.finishedAt,
-      lastCompleteAt: complete.finishedAt,
-      lastFullAt: full.finishedAt,
     })
     .from(collections)
     .innerJoin(sources, eq(sources.id, collections.source))
-    .leftJoin(last, eq(last.run, collections.lastRun))
-    .leftJoin(complete, eq(complete.run, collections.lastCompleteRun))
-    .leftJoin(full, eq(full.run, collections.lastFullRun))
     .where(source === undefined ? undefined : eq(sources.name, source))
     .all();
   return inCatalogOrder(rows).map(({ row, ...facts }) => ({
@@ -164,11 +154,11 @@ export function readCollections(connection: Connection, source?: string): Collec
     scope: JSON.parse(row.scope) as Scope,
     records: row.records,
     lastRun: row.lastRun,
-    lastAt: facts.lastAt,
+    lastAt: row.lastAt,
     lastCompleteRun: row.lastCompleteRun,
-    lastCompleteAt: facts.lastCompleteAt,
+    lastCompleteAt: row.lastCompleteAt,
     lastFullRun: row.lastFullRun,
-    lastFullAt: facts.lastFullAt,
+    lastFullAt: row.lastFullAt,
     lastOutcome: row.lastOutcome as SweepOutcome | null,
     lastErrorCode: row.lastErrorCode as ErrorCode | null,
     lastError: row.lastError,

@@ -4,7 +4,7 @@
  *
  * drizzle-kit cannot express WITHOUT ROWID: it is added by hand to a new table's CREATE TABLE in its migration wherever
  * the key is composite or text, as `record_keys`, `revisions`, `sweeps`, `sealing_rules`, `checks`, `snapshots`,
- * `rate_log` and `counters` have it.
+ * `rate_log`, `counters`, `acceptances`, `replaced_roots`, `field_shapes` and `schema_changes` have it.
  */
 import { sql } from 'drizzle-orm';
 import {
@@ -56,12 +56,16 @@ export const collections = sqliteTable(
     }),
     /** Current records, so that nobody has to count them. */
     records: integer('records').notNull(),
-    /** `runs.run` of the latest sweep that was tried; NULL before the first. */
+    /** `runs.run` of the latest sweep that was tried; NULL before the first. Retention may have dropped that row. */
     lastRun: integer('last_run'),
-    /** `runs.run` of the latest complete sweep, a walk from the head included. */
+    /** When that run ended: known even when its row is gone. */
+    lastAt: text('last_at'),
+    /** `runs.run` of the latest complete sweep, a walk from the head included; its row may be gone likewise. */
     lastCompleteRun: integer('last_complete_run'),
+    lastCompleteAt: text('last_complete_at'),
     /** `runs.run` of the latest complete sweep of the whole list: the last time that absence could be told. */
     lastFullRun: integer('last_full_run'),
+    lastFullAt: text('last_full_at'),
     /** Outcome of the latest sweep, as in `sweeps`. */
     lastOutcome: text('last_outcome'),
     /** Why the latest sweep was not complete: a code. */
@@ -109,7 +113,7 @@ export const runs = sqliteTable('runs', {
   error: text('error'),
   /** SHA-256 over the run's revisions in key order; NULL unless published. */
   changeDigest: blob('change_digest', { mode: 'buffer' }),
-  /** `root` of the run published before it; NULL for the first. */
+  /** `root` of the run published before it; for the first, `link` of the latest forget, NULL where nothing was. */
   previousRoot: blob('previous_root', { mode: 'buffer' }),
   /** SHA-256 over the previous root, this row's facts and `change_digest`: seals the whole history up to here. */
   root: blob('root', { mode: 'buffer' }),
@@ -193,7 +197,12 @@ export const revisions = sqliteTable(
     /** The replaced body; NULL in the current revision and in tombstones. */
     body: blob('body', { mode: 'buffer' }),
   },
-  (table) => [primaryKey({ columns: [table.run, table.collection, table.record] })],
+  (table) => [
+    primaryKey({ columns: [table.run, table.collection, table.record] }),
+    // A record's later revisions in order of time: any of them is found without following links. Not its first one, so
+    // that a first sync pays nothing for it.
+    index('revisions_of').on(table.record, table.run).where(sql.raw('"previous" IS NOT NULL')),
+  ],
 );
 
 /** Records that left, so that one that returns goes on under its old number. */
@@ -217,8 +226,10 @@ export const heldRecords = sqliteTable('held_records', {
   record: integer('record').primaryKey(),
   /** `collections.id`. */
   collection: integer('collection').notNull(),
-  /** `runs.run` that found it absent first. */
+  /** `runs.run` that found it absent first, or the next one that retention kept. */
   sinceRun: integer('since_run').notNull(),
+  /** When the run that found it absent first ended, whether or not its row is still there. */
+  sinceAt: text('since_at').notNull().default(''),
 });
 
 /** Which members were left out of the stable hash, from which run on: verification needs the rule of the time. */
@@ -234,6 +245,51 @@ export const sealingRules = sqliteTable(
     volatileFields: text('volatile_fields').notNull(),
   },
   (table) => [primaryKey({ columns: [table.source, table.kind, table.run] })],
+);
+
+/**
+ * How many current records carry which field with a value of which JSON type: from this a run tells when the service
+ * gains, loses or retypes a field. Derived from the bodies; `verify` counts again. A row with 0 records is remembered:
+ * the field or type was seen, and may come back without being news.
+ */
+export const fieldShapes = sqliteTable(
+  'field_shapes',
+  {
+    /** `sources.id`. */
+    source: integer('source').notNull(),
+    kind: text('kind').notNull(),
+    /**
+     * RFC 6901 pointer to a member of the record, or of a documented object in it; empty for the record itself. `*` where
+     * the kind has more fields than are watched.
+     */
+    field: text('field').notNull(),
+    /** `string`, `number`, `boolean`, `object`, `array` or `null`. */
+    type: text('type').notNull(),
+    /** Current records, over all collections of the kind. */
+    records: integer('records').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.source, table.kind, table.field, table.type] })],
+);
+
+/** Fields that a kind's records gained, lost or retyped, by the run that found it. */
+export const schemaChanges = sqliteTable(
+  'schema_changes',
+  {
+    /** `runs.run`; its row may be gone. */
+    run: integer('run').notNull(),
+    /** `sources.id`. */
+    source: integer('source').notNull(),
+    kind: text('kind').notNull(),
+    /** As in `field_shapes`. */
+    field: text('field').notNull(),
+    /** `gained`, `lost` or `retyped`; `unwatched` (of field `*`) when a kind has more fields than are watched. */
+    change: text('change').notNull(),
+    /** JSON array of the JSON types before, without `null`; empty for a gained field. */
+    before: text('before').notNull(),
+    /** Likewise after; empty for a lost field. */
+    after: text('after').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.run, table.kind, table.field, table.change] })],
 );
 
 /** When each parent record of a kind that is read one by one was last asked for (sharing of recordings). */
@@ -255,13 +311,89 @@ export const checks = sqliteTable(
 
 /** Runs pinned under a name: retention keeps them. */
 export const snapshots = sqliteTable('snapshots', {
+  /** What follows `snapshot:` in a reference. */
   name: text('name').primaryKey(),
-  /** `runs.run`. */
+  /** `runs.run`, a published one: the state of every source as of it. */
   run: integer('run').notNull(),
+  /** When it was pinned; the state's own time is its run's. */
   pinnedAt: text('pinned_at').notNull(),
   /** 1 for the one that drift is measured from. */
   isBaseline: integer('is_baseline', { mode: 'boolean' }).notNull(),
 });
+
+/**
+ * Drift that somebody accepted: one row per place, and only for the value that its fingerprint stands for. The value
+ * itself is not here, so that no secret gets in.
+ */
+export const acceptances = sqliteTable(
+  'acceptances',
+  {
+    /** Name of the source, as in `sources.name`. */
+    source: text('source').notNull(),
+    kind: text('kind').notNull(),
+    /** As in `collections.scope`. */
+    scope: text('scope').notNull(),
+    remoteId: text('remote_id').notNull(),
+    /** RFC 6901 pointer to the field; empty for a record that came or went as a whole. */
+    path: text('path').notNull(),
+    /** Digest of the place and the accepted value: another value has another one, and is drift again. */
+    fingerprint: text('fingerprint').notNull(),
+    /** Why, in the words of whoever accepted it. */
+    reason: text('reason').notNull(),
+    acceptedAt: text('accepted_at').notNull(),
+    /** From then on it no longer holds; NULL for no end. */
+    until: text('until'),
+  },
+  (table) => [
+    primaryKey({ columns: [table.source, table.kind, table.scope, table.remoteId, table.path] }),
+    index('acceptances_fingerprint').on(table.source, table.fingerprint),
+  ],
+);
+
+/**
+ * What retention dropped, and what it did to the chain of seals: a row per forget, each chained to the one before, and
+ * the first run that is left to the last of them. Whoever noted a root from before finds it in `replaced_roots`.
+ */
+export const forgets = sqliteTable('forgets', {
+  /** 1 for the first, and so on. */
+  forget: integer('forget').primaryKey(),
+  at: text('at').notNull(),
+  /** What was to be kept, as JSON: `{"last":7,"daily":30}`. */
+  policy: text('policy').notNull(),
+  /** JSON array of the names of the sources that it looked at. */
+  sources: text('sources').notNull(),
+  /** Numbers of the runs that went, published or not, as a JSON array of ranges: `[[1,40],[42,42]]`. */
+  runs: text('runs').notNull(),
+  /** How many they are. */
+  runCount: integer('run_count').notNull(),
+  /** `runs.run` of the latest sealed run at that time: it stayed. */
+  tipRun: integer('tip_run').notNull(),
+  /** Its root until then. */
+  rootBefore: blob('root_before', { mode: 'buffer' }).notNull(),
+  /** Its root from then on. */
+  rootAfter: blob('root_after', { mode: 'buffer' }).notNull(),
+  /** SHA-256 over the rows of `replaced_roots` of this forget in order of runs. */
+  replacedDigest: blob('replaced_digest', { mode: 'buffer' }).notNull(),
+  /**
+   * SHA-256 over the previous forget's `link` and `root_after` and this row's other facts but `root_after`. The first
+   * sealed run has the latest `link` as its `previous_root`.
+   */
+  link: blob('link', { mode: 'buffer' }).notNull(),
+});
+
+/** Every root that a forget replaced by another: of the runs that went, and of those that stayed. */
+export const replacedRoots = sqliteTable(
+  'replaced_roots',
+  {
+    /** `forgets.forget`. */
+    forget: integer('forget').notNull(),
+    /** Number of the run that had it. */
+    run: integer('run').notNull(),
+    /** The root until then. */
+    root: blob('root', { mode: 'buffer' }).notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.forget, table.run] })],
+);
 
 /** Times of the requests of the last hour, so that a restart does not forget the hour's limit. */
 export const rateLog = sqliteTable(

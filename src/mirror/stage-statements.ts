@@ -48,6 +48,7 @@ export function prepareStageStatements(writer: Connection) {
     fresh: writer.prepare<[number, string], { n: number; walk: number }>(
       `SELECT n, walk FROM stage.fresh_keys WHERE collection = ? AND remote_id = ?`,
     ),
+    freshBody: writer.prepare<[number], string>(`SELECT body FROM stage.fresh_bodies WHERE n = ?`).pluck(),
     replaceFreshKey: writer.prepare<[number, Buffer, number | null, number, string]>(
       `UPDATE stage.fresh_keys SET walk = ?, hash = ?, volatile = ? WHERE collection = ? AND remote_id = ?`,
     ),

@@ -7,6 +7,8 @@ import type { AbsentRecord } from './absence.ts';
 import type { CollectionStage, PageCounts, StageCounts } from './collection-stage.ts';
 import type { Connection } from './database.ts';
 import { translated } from './database.ts';
+import type { RunShapes } from './field-shapes-store.ts';
+import type { KindShapes } from './field-shapes.ts';
 import { hashStart, stableHash, volatileMark } from './fingerprint.ts';
 import type { CurrentRow, Judgement } from './judgement.ts';
 import { judge } from './judgement.ts';
@@ -30,6 +32,7 @@ export interface StageContext {
   readonly writer: Connection;
   readonly path: string;
   readonly statements: StageStatements;
+  readonly shapes: RunShapes;
   readonly isEqual: (kind: Kind, oldText: string, newText: string) => boolean;
   /** A number that no other walk of the run has. */
   readonly nextWalk: () => number;
@@ -59,6 +62,7 @@ class StagedCollection implements CollectionStage {
   readonly known: number;
   readonly #context: StageContext;
   readonly #facts: CollectionFacts;
+  readonly #shapes: KindShapes;
   readonly #tally: Tally = { added: 0, changed: 0, unchanged: 0, distinct: 0 };
   /** Rows of `stage.moved` that belong here: while there is none, a record seen again needs no second look. */
   #moved = 0;
@@ -71,6 +75,7 @@ class StagedCollection implements CollectionStage {
     this.known = facts.known;
     this.#context = context;
     this.#facts = facts;
+    this.#shapes = context.shapes.of(facts.kind);
     this.#walk = context.nextWalk();
     this.#firstWalk = this.#walk;
   }
@@ -108,13 +113,16 @@ class StagedCollection implements CollectionStage {
     matches: readonly Match[];
     judgements: readonly (Judgement | null)[];
   } {
+    const matches: Match[] = [];
+    const judgements: (Judgement | null)[] = [];
     try {
-      const matches = records.map((record) => this.#match(record));
-      return {
-        matches,
-        judgements: matches.map((match) => (match.record === 0 ? this.#judge(match) : null)),
-      };
+      for (const record of records) matches.push(this.#match(record));
+      for (const match of matches) judgements.push(match.record === 0 ? this.#judge(match) : null);
+      return { matches, judgements };
     } catch (error) {
+      judgements.forEach((judgement, index) => {
+        if (judgement?.action === 'fresh') this.#uncount(matches[index]?.received.text);
+      });
       this.#context.writer.exec('ROLLBACK');
       throw error;
     }
@@ -169,15 +177,23 @@ class StagedCollection implements CollectionStage {
 
   #judge(match: Match): Judgement {
     // Text whose hash is known was parsed when it came first; this one is new to us.
-    JSON.parse(match.received.text);
+    const body: unknown = JSON.parse(match.received.text);
     const { statements, isEqual } = this.#context;
     const current: CurrentRow | undefined =
       this.known === 0 ? undefined : statements.current(this.kind).get(this.#facts.id, match.id);
     if (current === undefined) {
       const removed = this.#facts.hasRemoved ? statements.removed.get(this.#facts.id, match.id) : undefined;
-      return removed === undefined ? { action: 'fresh', record: 0 } : { action: 'returned', record: removed };
+      if (removed !== undefined) return { action: 'returned', record: removed };
+      // Here because it is parsed; those that the mirror knows are counted when they are published.
+      this.#shapes.add(body);
+      return { action: 'fresh', record: 0 };
     }
     return judge(this.kind, current, match.received, match.hash, this.#facts.rules, isEqual);
+  }
+
+  /** Takes back what a new record added to the counts of fields. */
+  #uncount(text: string | undefined): void {
+    if (text !== undefined) this.#shapes.remove(JSON.parse(text));
   }
 
   /** A record exactly as the mirror holds it. Returns whether this walk sees it for the first time. */
@@ -207,6 +223,8 @@ class StagedCollection implements CollectionStage {
       return true;
     }
     const before = statements.fresh.get(collection, id);
+    // Came before, and was counted then as well.
+    if (before !== undefined) this.#uncount(statements.freshBody.get(before.n));
     statements.replaceFreshKey.run(this.#walk, hash, volatile, collection, id);
     if (before !== undefined) statements.replaceFreshBody.run(received.text, before.n);
     if (before?.walk === this.#walk) return false;

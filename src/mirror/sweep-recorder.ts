@@ -13,7 +13,7 @@ export interface SweepFigures {
 /** `changesRecords` is false for a failed run: then no sweep of it counts as complete. */
 export function prepareSweepRecorder(
   writer: Connection,
-  run: number,
+  { run, finishedAt }: { readonly run: number; readonly finishedAt: string },
   changesRecords: boolean,
 ): (collection: TouchedCollection, figures: SweepFigures) => void {
   const addRecords = writer.prepare<[number, number]>(
@@ -25,8 +25,10 @@ export function prepareSweepRecorder(
        error_code, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const update = writer.prepare<Record<string, unknown>>(
-    `UPDATE collections SET last_run = :run, last_outcome = :outcome, last_error_code = :errorCode, last_error = :error,
-       last_complete_run = iif(:isComplete, :run, last_complete_run), last_full_run = iif(:isFull, :run, last_full_run),
+    `UPDATE collections SET last_run = :run, last_at = :at, last_outcome = :outcome, last_error_code = :errorCode, last_error = :error,
+       last_complete_run = iif(:isComplete, :run, last_complete_run),
+       last_complete_at = iif(:isComplete, :at, last_complete_at),
+       last_full_run = iif(:isFull, :run, last_full_run), last_full_at = iif(:isFull, :at, last_full_at),
        page_cap = ifnull(:pageCap, page_cap), retired_run = iif(:isRetired, retired_run, NULL) WHERE id = :id`,
   );
   return (collection, figures) => {
@@ -46,6 +48,7 @@ export function prepareSweepRecorder(
     const isComplete = changesRecords && (sweep.outcome === 'complete' || sweep.outcome === 'held');
     update.run({
       run,
+      at: finishedAt,
       outcome: sweep.outcome,
       errorCode,
       error,

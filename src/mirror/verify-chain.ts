@@ -1,22 +1,26 @@
 /** The chain of seals: every published run's digest and root, computed again from what the mirror holds. */
 import type { Connection } from './database.ts';
 import { digestRun, rootOf } from './sealing.ts';
+import { verifyForgets } from './verify-forgets.ts';
 import type { Findings } from './verify.ts';
 
-interface SealedRun {
-  run: number;
-  source: string;
-  outcome: string;
-  startedAt: string;
-  finishedAt: string;
-  changeDigest: Buffer;
-  previousRoot: Buffer | null;
-  root: Buffer;
+/** A published run as it stands sealed. */
+export interface SealedRun {
+  readonly run: number;
+  readonly source: string;
+  readonly outcome: string;
+  readonly startedAt: string;
+  readonly finishedAt: string;
+  readonly changeDigest: Buffer;
+  readonly previousRoot: Buffer | null;
+  readonly root: Buffer;
 }
 
 export function* verifyChain(connection: Connection, findings: Findings): Generator<undefined> {
-  let previous: Buffer | null = null;
-  for (const sealed of readSealed(connection)) {
+  const runs = readSealed(connection);
+  // Where something was forgotten, the first run follows what says so.
+  let previous: Buffer | null = verifyForgets(connection, runs, findings);
+  for (const sealed of runs) {
     findings.checked.runs += 1;
     const { run } = sealed;
     const digest = yield* digestRun(connection, run);
@@ -51,7 +55,8 @@ export function* verifyChain(connection: Connection, findings: Findings): Genera
   }
 }
 
-function readSealed(connection: Connection): SealedRun[] {
+/** Oldest first. */
+export function readSealed(connection: Connection): SealedRun[] {
   return connection
     .prepare<[], SealedRun>(
       `SELECT r.run AS run, s.name AS source, r.outcome AS outcome, r.started_at AS startedAt, r.finished_at AS finishedAt,

@@ -23,10 +23,11 @@ interface CheckedRow {
   isReadable: number;
 }
 
+/** `see` is shown every current body. */
 export function* verifyCollection(
   connection: Connection,
   collection: CollectionRow,
-  rules: readonly SealingRule[],
+  { rules, see }: { readonly rules: readonly SealingRule[]; readonly see: (body: string) => void },
   findings: Findings,
 ): Generator<undefined> {
   const check = prepareCheck(connection, collection, rules, findings);
@@ -38,7 +39,10 @@ export function* verifyCollection(
   );
   let count = 0;
   for (const slice of slices(current, collection.id)) {
-    for (const row of slice) check(row);
+    for (const row of slice) {
+      check(row);
+      if (row.body !== null) see(row.body);
+    }
     count += slice.length;
     findings.checked.records += slice.length;
     yield undefined;

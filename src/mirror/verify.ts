@@ -6,6 +6,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
 import { sqliteCode } from './database.ts';
+import { ShapeCheck } from './field-shapes-check.ts';
 import { schemaDifferences } from './migrations.ts';
 import type { CollectionRow } from './run-rows.ts';
 import { readCollections } from './run-rows.ts';
@@ -28,9 +29,19 @@ export interface VerifyProblem {
   readonly run?: number;
 }
 
+/** Something that explains what a verification finds, and is no fault. */
+export interface VerifyNote {
+  readonly message: string;
+  /** The latest sealed run of that time. */
+  readonly run: number;
+  readonly at: string;
+}
+
 export interface VerifyResult {
   readonly checked: { readonly records: number; readonly revisions: number; readonly runs: number };
   readonly problems: readonly VerifyProblem[];
+  /** What retention dropped, oldest first. */
+  readonly notes: readonly VerifyNote[];
 }
 
 export interface VerifyProgress {
@@ -43,6 +54,7 @@ export interface VerifyProgress {
 export interface Findings {
   readonly checked: { records: number; revisions: number; runs: number };
   add(problem: VerifyProblem): void;
+  note(note: VerifyNote): void;
 }
 
 /** Problems listed at most; a damaged mirror could have one per record. */
@@ -54,16 +66,20 @@ export async function verifySnapshot(
   onProgress: (progress: VerifyProgress) => void,
 ): Promise<VerifyResult> {
   const problems: VerifyProblem[] = [];
+  const notes: VerifyNote[] = [];
   const findings: Findings = {
     checked: { records: 0, revisions: 0, runs: 0 },
     add: (problem) => {
       if (problems.length < MAX_PROBLEMS) problems.push(problem);
     },
+    note: (note) => {
+      notes.push(note);
+    },
   };
   // One snapshot; closing the connection ends it. A damaged page may make even an orderly end impossible.
   connection.exec('BEGIN');
   for (const part of parts(connection, findings, onProgress)) await run(part, findings);
-  return { checked: findings.checked, problems };
+  return { checked: findings.checked, problems, notes };
 }
 
 /** A part that meets a damaged page ends there, and the others go on. */
@@ -88,12 +104,17 @@ function* parts(
   yield verifyFile(connection, findings);
   const collections = readCollections(connection);
   const of = collections.reduce((sum, { records }) => sum + records, 0);
+  const shapes = new ShapeCheck();
+  yield shapes.open(connection);
   for (const collection of collections) {
+    const { source, kind } = collection;
     const rules = rulesOf(connection, collection);
-    yield withProgress(verifyCollection(connection, collection, rules, findings), () => {
+    const see = (body: string): void => shapes.see(source, kind, body);
+    yield withProgress(verifyCollection(connection, collection, { rules, see }, findings), () => {
       onProgress({ records: findings.checked.records, of });
     });
   }
+  yield shapes.report(findings);
   yield verifyChain(connection, findings);
 }
 

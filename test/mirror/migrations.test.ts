@@ -26,7 +26,9 @@ describe('the migrations', () => {
 export * from '${original}';
 export const extra = sqliteTable('extra', { id: integer('id').primaryKey() });`,
     );
-    expect(missingMigrations(relative(packageFile(), schema))).toContain('0001_missing.sql');
+    expect(missingMigrations(relative(packageFile(), schema))).toEqual([
+      expect.stringMatching(/_missing\.sql$/),
+    ]);
   });
 
   it('keep every table with a composite or text key free of a second b-tree', () => {

@@ -28,6 +28,7 @@ describe('verify', () => {
     expect(await verify(await someHistory())).toEqual({
       checked: { records: 3, revisions: 7, runs: 4 },
       problems: [],
+      notes: [],
     });
   });
 

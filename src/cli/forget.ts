@@ -1,0 +1,160 @@
+/** `tidemark forget`: drops local history by retention. Nothing remote is ever touched. */
+import { EXIT } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import type { Config } from '../config/config.ts';
+import type { ForgetResult } from '../mirror/forgetting.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RetentionPlan, RetentionPolicy } from '../mirror/retention.ts';
+import { checkPolicy, rangesOf } from '../mirror/retention.ts';
+import { isSameContent } from '../sync/content.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { print, remark } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { openExistingMirror } from './existing-mirror.ts';
+import { definitionsFor } from './source-definitions.ts';
+import { renderTable } from './table.ts';
+import { plural } from './wording.ts';
+
+export interface ForgetOptions {
+  readonly keepLast?: number;
+  readonly keepHourly?: number;
+  readonly keepDaily?: number;
+  readonly keepWeekly?: number;
+  readonly keepMonthly?: number;
+  readonly keepYearly?: number;
+  /** Milliseconds. */
+  readonly keepWithin?: number;
+  readonly dryRun?: boolean;
+}
+
+/** Exit 0 when done, 3 when everything was forgotten but its space could not be returned. */
+export async function forget(context: CommandContext, options: ForgetOptions): Promise<ExitCode> {
+  const config = readConfig(context, context.options, 'unused');
+  const policy = policyOf(options);
+  // Before anything waits for a lock.
+  checkPolicy(policy);
+  const { source: sources } = context.options;
+  const choice = { policy, ...(sources === undefined ? {} : { sources }) };
+  if (options.dryRun === true) {
+    const mirror = openConfiguredMirror(config, 'read', 'forget', context.pid);
+    try {
+      await show(context, mirror, policy, mirror.planForget(choice), null);
+      return EXIT.done;
+    } finally {
+      mirror.close();
+    }
+  }
+  const mirror = openExistingMirror(config, 'forget', context.pid);
+  try {
+    const isEqual = comparisonOf(config);
+    const result = await mirror.forget({ ...choice, isEqual });
+    await show(context, mirror, policy, result, result);
+    if (result.untidy === null) return EXIT.done;
+    const { message, hint } = result.untidy;
+    remark(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
+    return EXIT.partial;
+  } finally {
+    mirror.close();
+  }
+}
+
+function policyOf(options: ForgetOptions): RetentionPolicy {
+  const { keepLast, keepHourly, keepDaily, keepWeekly, keepMonthly, keepYearly, keepWithin } = options;
+  return {
+    ...(keepLast === undefined ? {} : { last: keepLast }),
+    ...(keepHourly === undefined ? {} : { hourly: keepHourly }),
+    ...(keepDaily === undefined ? {} : { daily: keepDaily }),
+    ...(keepWeekly === undefined ? {} : { weekly: keepWeekly }),
+    ...(keepMonthly === undefined ? {} : { monthly: keepMonthly }),
+    ...(keepYearly === undefined ? {} : { yearly: keepYearly }),
+    ...(keepWithin === undefined ? {} : { withinMs: keepWithin }),
+  };
+}
+
+function comparisonOf(config: Config): Parameters<Mirror['forget']>[0]['isEqual'] {
+  const bySource = new Map<string, ReturnType<typeof definitionsFor>>();
+  return (source, kind, oldText, newText) => {
+    const definitionOf = bySource.get(source) ?? definitionsFor(config, source);
+    bySource.set(source, definitionOf);
+    return isSameContent(definitionOf(kind), oldText, newText);
+  };
+}
+
+/** `result` is null for a dry run. */
+async function show(
+  context: CommandContext,
+  mirror: Mirror,
+  policy: RetentionPolicy,
+  plan: RetentionPlan,
+  result: ForgetResult | null,
+): Promise<void> {
+  if (context.options.json === true) {
+    await print(context, `${JSON.stringify(document(mirror, policy, plan, result))}\n`);
+    return;
+  }
+  const lines = [
+    ...(plan.kept.length === 0 ? ['nothing was published yet'] : [keptTable(plan)]),
+    '',
+    forgottenLine(plan, result === null),
+    ...(result === null ? [] : resultLines(result)),
+  ];
+  await print(context, `${lines.join('\n')}\n`);
+}
+
+function keptTable({ kept }: RetentionPlan): string {
+  return renderTable(
+    ['kept', 'source', 'ended', 'because'],
+    kept.map(({ run, source, at, reasons }) => [String(run), source, at, reasons.join(', ')]),
+    ['right'],
+  );
+}
+
+function forgottenLine({ kept, forgotten }: RetentionPlan, isDry: boolean): string {
+  if (forgotten.length === 0) return `nothing to forget: ${plural(kept.length, 'run')} kept`;
+  const ranges = rangesOf(forgotten.map(({ run }) => run)).map(([first, last]) =>
+    first === last ? `${first}` : `${first}–${last}`,
+  );
+  const deed = isDry ? 'would be forgotten' : forgotten.length === 1 ? 'was forgotten' : 'were forgotten';
+  return `${plural(forgotten.length, 'run')} ${deed}: ${ranges.join(', ')}`;
+}
+
+function resultLines({ done, bytesBefore, bytesAfter }: ForgetResult): string[] {
+  const size = `the mirror takes ${megabytes(bytesAfter)}, before ${megabytes(bytesBefore)}`;
+  if (done === null) return bytesAfter === bytesBefore ? [] : [size];
+  return [
+    `${plural(done.revisions, 'revision')} went; ${size}`,
+    `sealed anew: ${done.rootAfter}, before ${done.rootBefore}`,
+  ];
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+function document(
+  mirror: Mirror,
+  policy: RetentionPolicy,
+  plan: RetentionPlan,
+  result: ForgetResult | null,
+): object {
+  const { withinMs, ...counts } = policy;
+  return {
+    schema: 'tidemark.forget/1',
+    mirror: mirror.path,
+    dry_run: result === null,
+    policy: { ...counts, ...(withinMs === undefined ? {} : { within_seconds: withinMs / 1000 }) },
+    kept: plan.kept,
+    forgotten: plan.forgotten,
+    forget: result?.done?.forget ?? null,
+    revisions: result?.done?.revisions ?? null,
+    root_before: result?.done?.rootBefore ?? null,
+    root_after: result?.done?.rootAfter ?? null,
+    bytes_before: result?.bytesBefore ?? null,
+    bytes_after: result?.bytesAfter ?? null,
+    error: errorDocument(result?.untidy ?? null),
+  };
+}
+
+function errorDocument(error: ForgetResult['untidy']): object | null {
+  return error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null };
+}

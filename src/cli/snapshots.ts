@@ -1,0 +1,138 @@
+/** `tidemark snapshots`: runs pinned under a name, and the baseline among them. */
+import { EXIT, TidemarkError } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { SnapshotRow } from '../mirror/snapshots.ts';
+import { resolvePoint } from '../state/point.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { print, remark } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { openExistingMirror } from './existing-mirror.ts';
+import { renderTable } from './table.ts';
+
+export async function snapshots(context: CommandContext): Promise<ExitCode> {
+  const config = readConfig(context, context.options, 'unused');
+  const mirror = openConfiguredMirror(config, 'read', 'snapshots', context.pid);
+  try {
+    const all = mirror.snapshots();
+    const text =
+      all.length === 0
+        ? 'no snapshots: `tidemark snapshots pin NAME` pins the latest run, so that retention keeps it'
+        : renderSnapshots(mirror, all);
+    await answer(context, mirror, text);
+    return EXIT.done;
+  } finally {
+    mirror.close();
+  }
+}
+
+/** `reference` is `latest` where it is missing. */
+export async function pinSnapshot(
+  context: CommandContext,
+  options: { readonly name: string; readonly reference?: string },
+): Promise<ExitCode> {
+  return await change(context, 'snapshots pin', (mirror) => {
+    const { source } = context.options;
+    const point = resolvePoint(
+      mirror,
+      options.reference ?? 'latest',
+      source?.length === 1 && source[0] !== undefined ? { source: source[0] } : {},
+    );
+    if (point.remark !== undefined) remark(context, [point.remark]);
+    const { name, run } = mirror.pin(options.name, point.run);
+    return `${name} is pinned to run ${run} (${point.at}): use it as snapshot:${name}`;
+  });
+}
+
+export async function unpinSnapshot(
+  context: CommandContext,
+  options: { readonly name: string },
+): Promise<ExitCode> {
+  return await change(context, 'snapshots unpin', (mirror) => {
+    const { name, run, isBaseline } = mirror.unpin(options.name);
+    return `${name} is no longer pinned: retention may let run ${run} go${isBaseline ? '. There is no baseline now' : ''}`;
+  });
+}
+
+/** Without a name it says which one is the baseline. A name that is not pinned is refused: a slip must not move it. */
+export async function baseline(
+  context: CommandContext,
+  options: { readonly name?: string },
+): Promise<ExitCode> {
+  const { name } = options;
+  if (name !== undefined) {
+    return await change(context, 'snapshots baseline', (mirror) => {
+      const before = mirror.baseline();
+      const { run } = mirror.setBaseline(name);
+      const instead = before === undefined || before.name === name ? '' : `, no longer ${before.name}`;
+      return `drift is measured from ${name} (run ${run})${instead}`;
+    });
+  }
+  const config = readConfig(context, context.options, 'unused');
+  const mirror = openConfiguredMirror(config, 'read', 'snapshots baseline', context.pid);
+  try {
+    const current = mirror.baseline();
+    if (current === undefined) {
+      throw new TidemarkError('not_found', 'there is no baseline', {
+        hint: 'pin a state with `tidemark snapshots pin NAME`, then `tidemark snapshots baseline NAME`',
+      });
+    }
+    await answer(context, mirror, renderSnapshots(mirror, [current]), [current]);
+    return EXIT.done;
+  } finally {
+    mirror.close();
+  }
+}
+
+/** One change under the writer lock, and what it came to. */
+async function change(
+  context: CommandContext,
+  command: string,
+  work: (mirror: Mirror) => string,
+): Promise<ExitCode> {
+  const config = readConfig(context, context.options, 'unused');
+  const mirror = openExistingMirror(config, command, context.pid);
+  try {
+    const said = work(mirror);
+    await answer(context, mirror, said);
+    return EXIT.done;
+  } finally {
+    mirror.close();
+  }
+}
+
+/** The document lists every snapshot as it is now, unless `only` narrows it. */
+async function answer(
+  context: CommandContext,
+  mirror: Mirror,
+  text: string,
+  only?: readonly SnapshotRow[],
+): Promise<void> {
+  if (context.options.json !== true) {
+    await print(context, `${text}\n`);
+    return;
+  }
+  const rows = (only ?? mirror.snapshots()).map(({ name, run, pinnedAt, isBaseline }) => ({
+    name,
+    run,
+    source: mirror.run(run)?.source ?? null,
+    at: mirror.run(run)?.finishedAt ?? null,
+    pinned_at: pinnedAt,
+    is_baseline: isBaseline,
+  }));
+  await print(context, `${JSON.stringify({ schema: 'tidemark.snapshots/1', snapshots: rows })}\n`);
+}
+
+function renderSnapshots(mirror: Mirror, rows: readonly SnapshotRow[]): string {
+  return renderTable(
+    ['snapshot', 'run', 'state of', 'pinned', ''],
+    rows.map(({ name, run, pinnedAt, isBaseline }) => [
+      name,
+      String(run),
+      mirror.run(run)?.finishedAt ?? '',
+      pinnedAt,
+      isBaseline ? 'baseline' : '',
+    ]),
+    ['left', 'right'],
+  );
+}

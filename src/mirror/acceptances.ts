@@ -1,0 +1,68 @@
+/** Drift that somebody accepted, with the reason: kept in the mirror, so that it goes where its backups go. */
+import { scopeKey } from '../catalog/catalog.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Connection } from './database.ts';
+
+export interface DriftAcceptance {
+  /** Name of the source. */
+  readonly source: string;
+  /** Stands for the place and the accepted value; the value itself is not kept. */
+  readonly fingerprint: string;
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+  /** RFC 6901; empty for a record that came or went. */
+  readonly path: string;
+  readonly reason: string;
+  /** ISO 8601. */
+  readonly acceptedAt: string;
+  /** ISO 8601; from then on it no longer holds. */
+  readonly until?: string;
+}
+
+interface StoredAcceptance extends Omit<DriftAcceptance, 'scope' | 'until'> {
+  readonly scope: string;
+  readonly until: string | null;
+}
+
+const COLUMNS = `source, fingerprint, kind, scope, remote_id AS id, path, reason, accepted_at AS acceptedAt, until`;
+
+/** By source, kind, scope, id and path. */
+export function readAcceptances(connection: Connection, source?: string): DriftAcceptance[] {
+  return connection
+    .prepare<{ source: string | null }, StoredAcceptance>(
+      `SELECT ${COLUMNS} FROM acceptances WHERE :source IS NULL OR source = :source
+       ORDER BY source, kind, scope, remote_id, path`,
+    )
+    .all({ source: source ?? null })
+    .map(acceptanceOf);
+}
+
+/** Keeps it in the place of any earlier one of the same source, kind, scope, id and path. */
+export function storeAcceptance(writer: Connection, acceptance: DriftAcceptance): void {
+  const { source, fingerprint, kind, scope, id, path, reason, acceptedAt, until = null } = acceptance;
+  writer
+    .prepare(
+      `INSERT OR REPLACE INTO acceptances (source, fingerprint, kind, scope, remote_id, path, reason, accepted_at, until)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    )
+    .run(source, fingerprint, kind, scopeKey(scope), id, path, reason, acceptedAt, until);
+}
+
+/** Drops it and returns it; undefined where there is none. */
+export function dropAcceptance(
+  writer: Connection,
+  source: string,
+  fingerprint: string,
+): DriftAcceptance | undefined {
+  const dropped = writer
+    .prepare<[string, string], StoredAcceptance>(
+      `DELETE FROM acceptances WHERE source = ? AND fingerprint = ? RETURNING ${COLUMNS}`,
+    )
+    .all(source, fingerprint);
+  return dropped[0] === undefined ? undefined : acceptanceOf(dropped[0]);
+}
+
+function acceptanceOf({ scope, until, ...rest }: StoredAcceptance): DriftAcceptance {
+  return { ...rest, scope: JSON.parse(scope) as Scope, ...(until === null ? {} : { until }) };
+}

@@ -1,0 +1,147 @@
+/**
+ * What changed between two runs, read from the revisions made between them: the cost follows the number of changes, not
+ * of records. Nothing else can differ: members that move without a revision are not part of history, so a record without
+ * a revision in between reads the same as of both runs.
+ */
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { Connection } from './database.ts';
+import type { HistoryHead } from './history.ts';
+import { headOf, prepareHeads, prepareHistory } from './history.ts';
+import { CHANGE } from './publish-records.ts';
+import type { RecordFilter, SelectedCollection } from './record-filter.ts';
+import { selectCollections } from './record-filter.ts';
+
+/** A record that has a revision between two runs. At least one body is given; they may be equal. */
+export interface ChangedRecord {
+  readonly source: string;
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+  /** Its body as of the first run; undefined where it was not there. */
+  readonly before: string | undefined;
+  /** Its body as of the second run. */
+  readonly after: string | undefined;
+}
+
+/** How many records of a collection, of those that the filter leaves, there were as of a run. */
+export interface CollectionCount {
+  readonly source: string;
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly records: number;
+}
+
+interface ChangedRow {
+  record: number;
+  id: string;
+  /** The run of its revision as of the earlier run; 0 for none. */
+  first: number;
+  /** The run of its newest revision up to the later run. */
+  last: number;
+}
+
+/**
+ * Records with a revision in (from, to], or (to, from] when `to` is the earlier one, in the order of `readRecords`. Needs
+ * a connection of its own, which gets a temporary table of record numbers.
+ */
+export function* readChangesBetween(
+  connection: Connection,
+  from: number,
+  to: number,
+  filter: RecordFilter,
+): Generator<ChangedRecord> {
+  if (from === to) return;
+  const touched = collectTouched(connection, Math.min(from, to), Math.max(from, to), filter);
+  const history = prepareHistory(connection);
+  for (const collection of selectCollections(connection, filter)) {
+    if (!touched.has(collection.id)) continue;
+    const { source, kind, scope } = collection;
+    const headOfRecord = prepareHeads(connection, kind);
+    for (const row of touchedRows(connection, collection)) {
+      const head = headOfRecord(row.record);
+      if (head === undefined) continue;
+      const earlier = row.first === 0 ? undefined : history.textIn(head, row.first);
+      const later = history.textIn(head, row.last);
+      if (earlier === undefined && later === undefined) continue;
+      const [before, after] = from < to ? [earlier, later] : [later, earlier];
+      yield { source, kind, scope, id: row.id, before, after };
+    }
+  }
+}
+
+/** Fills `temp.changed`, one row per record; returns the collections it touches. */
+function collectTouched(
+  connection: Connection,
+  after: number,
+  upTo: number,
+  filter: RecordFilter,
+): ReadonlySet<number> {
+  connection.exec(
+    `CREATE TEMP TABLE changed (collection INTEGER, record INTEGER, first INTEGER, last INTEGER,
+       PRIMARY KEY (collection, record)) WITHOUT ROWID`,
+  );
+  // The revision before the oldest one in between is the one as of the earlier run.
+  connection
+    .prepare<{ after: number; upTo: number; sources: string }>(
+      `INSERT INTO temp.changed SELECT r.collection, r.record, min(ifnull(r.previous, 0)), max(r.run)
+       FROM ${REVISIONS} WHERE n.run > :after AND n.run <= :upTo AND ${IS_OF_SOURCE} GROUP BY r.collection, r.record`,
+    )
+    .run({ after, upTo, sources: sourcesText(filter) });
+  return new Set(
+    connection.prepare<[], number>(`SELECT DISTINCT collection FROM temp.changed`).pluck().all(),
+  );
+}
+
+function* touchedRows(connection: Connection, collection: SelectedCollection): Generator<ChangedRow> {
+  const rows = connection.prepare<[number], ChangedRow>(
+    `SELECT c.record AS record, coalesce(t._remote_id, x.remote_id) AS id, c.first AS first, c.last AS last
+     FROM temp.changed c LEFT JOIN "${collection.kind}" t ON t._record = c.record
+     LEFT JOIN removed x ON x.record = c.record WHERE c.collection = ? ORDER BY 2`,
+  );
+  const ids = collection.ids === null ? null : new Set(collection.ids);
+  for (const row of rows.iterate(collection.id)) if (ids === null || ids.has(row.id)) yield row;
+}
+
+/**
+ * How many records every collection that the filter selects held as of a run, empty ones included, in the order of
+ * `readRecords`. Today's counts less what the revisions of later runs added: for the latest run it costs nothing.
+ */
+export function readCountsAt(connection: Connection, run: number, filter: RecordFilter): CollectionCount[] {
+  const net = connection
+    .prepare<{ after: number; sources: string }, { collection: number; records: number }>(
+      `SELECT r.collection AS collection, sum((r.change = ${CHANGE.added}) - (r.change = ${CHANGE.removed})) AS records
+       FROM ${REVISIONS} WHERE n.run > :after AND ${IS_OF_SOURCE} GROUP BY r.collection`,
+    )
+    .all({ after: run, sources: sourcesText(filter) });
+  const later = new Map(net.map(({ collection, records }) => [collection, records]));
+  return selectCollections(connection, filter).map((collection) => {
+    const { id, source, kind, scope, ids, records } = collection;
+    const count =
+      ids === null
+        ? records - (later.get(id) ?? 0)
+        : countOf(connection, headsOf(connection, collection, ids), run);
+    return { source, kind, scope, records: count };
+  });
+}
+
+function headsOf(
+  connection: Connection,
+  { id, kind }: SelectedCollection,
+  ids: readonly string[],
+): HistoryHead[] {
+  return ids.flatMap((remoteId) => headOf(connection, kind, id, remoteId) ?? []);
+}
+
+function countOf(connection: Connection, heads: readonly HistoryHead[], run: number): number {
+  const history = prepareHistory(connection);
+  return heads.filter((head) => history.textAt(head, run) !== undefined).length;
+}
+
+/** CROSS JOIN keeps the order: runs by number, and of each its revisions, which stand together. */
+const REVISIONS = `runs n JOIN sources s ON s.id = n.source CROSS JOIN revisions r ON r.run = n.run`;
+/** For a JSON array of names; an empty one stands for all sources. */
+const IS_OF_SOURCE = `(:sources = '[]' OR s.name IN (SELECT value FROM json_each(:sources)))`;
+
+function sourcesText(filter: RecordFilter): string {
+  return JSON.stringify(filter.sources ?? []);
+}

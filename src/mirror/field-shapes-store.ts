@@ -1,0 +1,180 @@
+/** The counts of fields in the mirror: read, moved by a run, counted again. */
+import type { Kind } from '../catalog/definition.ts';
+import type { Connection } from './database.ts';
+import type { FieldMoves, JsonType } from './field-shapes.ts';
+import { JSON_TYPES, KindShapes, UNWATCHED } from './field-shapes.ts';
+import type { FieldNews, ShapeCounts } from './field-shapes-news.ts';
+import { shapeNews } from './field-shapes-news.ts';
+
+/** Bodies parsed per slice: some 10 ms. */
+const SLICE = 1000;
+
+/** How the counts of all kinds moved in one run of one source. */
+export class RunShapes {
+  readonly #writer: Connection;
+  readonly #source: number;
+  readonly #kinds = new Map<Kind, KindShapes>();
+  /** Kinds of which a stored body could not be read, so that its part in the counts is not known. */
+  readonly #unsound = new Set<Kind>();
+
+  constructor(writer: Connection, source: number) {
+    this.#writer = writer;
+    this.#source = source;
+  }
+
+  of(kind: Kind): KindShapes {
+    let shapes = this.#kinds.get(kind);
+    if (shapes === undefined) {
+      shapes = openKindShapes(kind, readShapes(this.#writer, this.#source, kind));
+      this.#kinds.set(kind, shapes);
+    }
+    return shapes;
+  }
+
+  /** A record's stored body becomes another one; null where there is none before or after. */
+  move(kind: Kind, before: string | null, after: string | null): void {
+    const shapes = this.of(kind);
+    const was = before === null ? undefined : parsed(before);
+    const is = after === null ? undefined : parsed(after);
+    if (before !== null && was === undefined) this.#unsound.add(kind);
+    if (was !== undefined && is !== undefined) shapes.replace(was, is);
+    else if (was !== undefined) shapes.remove(was);
+    else if (is !== undefined) shapes.add(is);
+  }
+
+  /**
+   * Before anything is published: kinds of this run whose records were never counted, as in a mirror made by an earlier
+   * version, are counted now. What this run finds of them is then the first that is seen.
+   */
+  *countUncounted(kinds: Iterable<Kind>): Generator<undefined> {
+    const records = this.#writer
+      .prepare<[number, string], number>(
+        `SELECT ifnull(sum(records), 0) FROM collections WHERE source = ? AND kind = ?`,
+      )
+      .pluck();
+    for (const kind of new Set(kinds)) {
+      if (readShapes(this.#writer, this.#source, kind).size > 0) continue;
+      if ((records.get(this.#source, kind) ?? 0) > 0) yield* this.#countAll(kind, this.of(kind));
+    }
+  }
+
+  /** After everything is published: writes the counts that moved, and what they say. */
+  *settle(run: number): Generator<undefined> {
+    for (const [kind, shapes] of this.#kinds) {
+      if (!shapes.isTouched && !this.#unsound.has(kind)) continue;
+      const before = readShapes(this.#writer, this.#source, kind);
+      const after = moved(before, shapes.fields());
+      const isSound = [...after.values()].every((types) => [...types.values()].every((count) => count >= 0));
+      if (isSound && !this.#unsound.has(kind)) this.#write(run, kind, shapes, before, after);
+      else yield* this.#startOver(run, kind);
+      yield undefined;
+    }
+  }
+
+  #write(run: number, kind: Kind, shapes: KindShapes, before: ShapeCounts, after: ShapeCounts): void {
+    const isFirst = !before.has('');
+    const news = shapeNews(before, after, shapes.fields());
+    const put = this.#writer.prepare<[number, string, string, string, number]>(
+      `INSERT OR REPLACE INTO field_shapes (source, kind, field, type, records) VALUES (?, ?, ?, ?, ?)`,
+    );
+    const drop = this.#writer.prepare<[number, string, string, string]>(
+      `DELETE FROM field_shapes WHERE source = ? AND kind = ? AND field = ? AND type = ?`,
+    );
+    for (const [field, types] of after) {
+      for (const [type, records] of types) {
+        if (before.get(field)?.get(type) !== records) put.run(this.#source, kind, field, type, records);
+      }
+    }
+    const changes = isFirst ? [] : [...news.changes];
+    for (const { field, type } of news.forgotten) drop.run(this.#source, kind, field, type);
+    if (shapes.isFull && !before.has(UNWATCHED)) {
+      put.run(this.#source, kind, UNWATCHED, '', 0);
+      changes.push({ field: UNWATCHED, change: 'unwatched', before: [], after: [] });
+    }
+    this.#note(run, kind, changes);
+  }
+
+  #note(run: number, kind: Kind, changes: readonly FieldNews[]): void {
+    const insert = this.#writer.prepare<[number, number, string, string, string, string, string]>(
+      `INSERT INTO schema_changes (run, source, kind, field, change, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    );
+    for (const { field, change, before, after } of changes)
+      insert.run(run, this.#source, kind, field, change, JSON.stringify(before), JSON.stringify(after));
+  }
+
+  /** The stored counts were wrong, so they are of no use: derived data, counted again from what there is now. */
+  *#startOver(run: number, kind: Kind): Generator<undefined> {
+    this.#writer
+      .prepare<[number, string]>(`DELETE FROM field_shapes WHERE source = ? AND kind = ?`)
+      .run(this.#source, kind);
+    const shapes = new KindShapes(kind, [], false);
+    yield* this.#countAll(kind, shapes);
+    const none: ShapeCounts = new Map();
+    this.#write(run, kind, shapes, none, moved(none, shapes.fields()));
+  }
+
+  *#countAll(kind: Kind, shapes: KindShapes): Generator<undefined> {
+    const read = this.#writer.prepare<[number, number], { record: number; body: string }>(
+      `SELECT t._record AS record, t.body AS body FROM "${kind}" t CROSS JOIN collections c ON c.id = t._collection
+       WHERE t._record > ? AND c.source = ? ORDER BY t._record LIMIT ${SLICE}`,
+    );
+    let after = 0;
+    for (;;) {
+      const rows = read.all(after, this.#source);
+      for (const { record, body } of rows) {
+        const value = parsed(body);
+        if (value !== undefined) shapes.add(value);
+        after = record;
+      }
+      if (rows.length < SLICE) return;
+      yield undefined;
+    }
+  }
+}
+
+/** Undefined for text that is no JSON: `verify` names the record, and nothing of it is counted. */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+/** A counter for a kind that knows which fields are watched. */
+export function openKindShapes(kind: Kind, stored: ShapeCounts): KindShapes {
+  const isFull = stored.has(UNWATCHED);
+  return new KindShapes(
+    kind,
+    [...stored.keys()].filter((field) => field !== UNWATCHED),
+    isFull,
+  );
+}
+
+/** The counts of one kind of one source; empty while its records were never counted. */
+export function readShapes(connection: Connection, source: number, kind: Kind): ShapeCounts {
+  const shapes = new Map<string, Map<JsonType, number>>();
+  const rows = connection.prepare<[number, string], { field: string; type: JsonType; records: number }>(
+    `SELECT field, type, records FROM field_shapes WHERE source = ? AND kind = ?`,
+  );
+  for (const { field, type, records } of rows.all(source, kind)) {
+    const types = shapes.get(field) ?? new Map<JsonType, number>();
+    shapes.set(field, types.set(type, records));
+  }
+  return shapes;
+}
+
+function moved(before: ShapeCounts, moves: readonly FieldMoves[]): ShapeCounts {
+  const after = new Map([...before].map(([field, types]) => [field, new Map(types)]));
+  after.delete(UNWATCHED);
+  for (const { field, counts } of moves) {
+    for (const [index, delta] of counts.entries()) {
+      const type = JSON_TYPES[index];
+      if (delta === 0 || type === undefined) continue;
+      const types = after.get(field) ?? new Map<JsonType, number>();
+      after.set(field, types.set(type, (types.get(type) ?? 0) + delta));
+    }
+  }
+  return after;
+}

@@ -1,0 +1,51 @@
+/** Work on the mirror's whole file that takes long: done by a worker thread, so that the event loop goes on. */
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { packageFile } from '../core/package-root.ts';
+import type { Connection } from './database.ts';
+import { BUSY_TIMEOUT_MS } from './database.ts';
+
+/** `checkpoint` moves the write-ahead log into the file; `vacuum` rebuilds the file without its free pages. */
+export type FileTask = 'checkpoint' | 'vacuum';
+
+/** Does the task here and now: for what is small. Waits for nobody, as that would block the event loop. */
+export function performTaskNow(connection: Connection, task: FileTask): void {
+  connection.pragma('busy_timeout = 0');
+  try {
+    performTask(connection, task);
+  } finally {
+    connection.pragma(`busy_timeout = ${BUSY_TIMEOUT_MS}`);
+  }
+}
+
+/** For the worker thread, which may wait for readers. */
+export function performTask(connection: Connection, task: FileTask): void {
+  switch (task) {
+    case 'vacuum':
+      // The log holds the whole new file until the checkpoint: in between, readers have the old one.
+      connection.pragma('wal_autocheckpoint = 0');
+      connection.exec('VACUUM');
+      break;
+    case 'checkpoint':
+      break;
+  }
+  connection.pragma('wal_checkpoint(TRUNCATE)');
+}
+
+/**
+ * Does the task on a connection of the worker's own. The caller's must not be inside a transaction.
+ * @throws what SQLite throws
+ */
+export async function inWorker(path: string, task: FileTask): Promise<void> {
+  const file = import.meta.url.endsWith('.ts')
+    ? packageFile('src', 'mirror', 'checkpoint-worker.ts')
+    : packageFile('dist', 'checkpoint-worker.js');
+  const worker = new Worker(file, { workerData: { path, task } });
+  let failure: { code: string; message: string } | undefined;
+  worker.on('message', (told: { code: string; message: string }) => {
+    failure = told;
+  });
+  // `once` rejects with any other error of the worker.
+  await once(worker, 'exit');
+  if (failure !== undefined) throw Object.assign(new Error(failure.message), { code: failure.code });
+}

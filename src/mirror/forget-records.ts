@@ -1,0 +1,281 @@
+/**
+ * The history of single records when runs are forgotten: what a forgotten run did goes into the next kept run of its
+ * source, where several revisions become the one that leads to the last of them, or none. The texts that a kept run
+ * shows stay byte for byte; what only forgotten runs showed is gone.
+ */
+import { TidemarkError } from '../core/errors.ts';
+import { CATALOG } from '../catalog/catalog.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { Connection } from './database.ts';
+import { hashStart, scanBody, stableHash, volatileMark } from './fingerprint.ts';
+import type { HistoryHead, StoredRevision } from './history.ts';
+import { prepareHistory } from './history.ts';
+import { CHANGE } from './publish-records.ts';
+import { keepAgainst, keepWhole } from './replaced-body.ts';
+import type { SealingRule } from './sealing.ts';
+import { readRules, ruleAt, ruleText } from './sealing.ts';
+import { perKind } from './stage-statements.ts';
+
+/** A collection whose records are merged. */
+export interface MergedCollection {
+  readonly id: number;
+  readonly kind: Kind;
+  readonly source: number;
+  readonly sourceName: string;
+  /** As in `collections.scope`. */
+  readonly scope: string;
+}
+
+export interface MergeOptions {
+  /** Forgotten run → the kept run into which it goes. */
+  readonly into: ReadonlyMap<number, number>;
+  /** The one comparison: true when two bodies of a kind of that source are equal by value. */
+  readonly isEqual: (source: string, kind: Kind, oldText: string, newText: string) => boolean;
+}
+
+/** A revision with the text it had; null for a tombstone. */
+interface Told {
+  readonly revision: StoredRevision;
+  readonly text: string | null;
+}
+
+/** A revision as it is after the merge. */
+interface Merged {
+  readonly run: number;
+  readonly change: number;
+  readonly text: string | null;
+  readonly hash: Buffer | null;
+}
+
+/**
+ * Returns the merge of one record's history, to be called inside the transaction that forgets. It returns how many
+ * revisions there are less.
+ */
+export function prepareMerge(
+  writer: Connection,
+  options: MergeOptions,
+): (collection: MergedCollection, record: number) => number {
+  const history = prepareHistory(writer);
+  const statements = prepareStatements(writer);
+  const rulesOf = rememberRules(writer);
+  const target = (run: number): number => options.into.get(run) ?? run;
+
+  return (collection, record) => {
+    const head = statements.head(collection.kind, record);
+    if (head === undefined || head.collection !== collection.id) throw broken(collection, record);
+    const rules = rulesOf(collection);
+    const chain = [...history.chain(head)];
+    const targets = chain.map(({ run }) => target(run));
+    const isPlainMove =
+      new Set(targets).size === targets.length &&
+      chain.every(({ run }, index) => isSameRule(rules, run, targets[index] ?? run));
+    if (isPlainMove) {
+      statements.move(collection, head, chain, target);
+      return 0;
+    }
+    const told = [...history.texts(head)].toReversed();
+    for (const one of told) checkText(collection, record, one, rules);
+    const merged = merge(collection, told, target, rules, options.isEqual);
+    statements.rewrite(collection, head, chain, merged, rules);
+    return chain.length - merged.length;
+  };
+}
+
+/** Oldest first, as `told` is. */
+function merge(
+  collection: MergedCollection,
+  told: readonly Told[],
+  target: (run: number) => number,
+  rules: readonly SealingRule[],
+  isEqual: MergeOptions['isEqual'],
+): Merged[] {
+  const merged: Merged[] = [];
+  let before: string | null = null;
+  for (const [run, group] of Map.groupBy(told, ({ revision }) => target(revision.run))) {
+    const last = group.at(-1);
+    if (last === undefined) continue;
+    const { text } = last;
+    const change =
+      group.length === 1 ? CHANGE[last.revision.change] : changeBetween(collection, before, text, isEqual);
+    if (change !== undefined) merged.push({ run, change, text, hash: hashAt(last, run, rules) });
+    before = text;
+  }
+  return merged;
+}
+
+/** What leads from one state to another; undefined where nothing does. */
+function changeBetween(
+  { sourceName, kind }: MergedCollection,
+  before: string | null,
+  text: string | null,
+  isEqual: MergeOptions['isEqual'],
+): number | undefined {
+  if (before === text) return undefined;
+  if (before === null) return CHANGE.added;
+  if (text === null) return CHANGE.removed;
+  return isEqual(sourceName, kind, before, text) ? CHANGE.rewritten : CHANGE.changed;
+}
+
+/** A hash leaves out what was volatile at its run: in another run that may be something else. */
+function hashAt({ revision, text }: Told, run: number, rules: readonly SealingRule[]): Buffer | null {
+  if (text === null || isSameRule(rules, revision.run, run)) return revision.hash;
+  return hashUnder(text, rules, run);
+}
+
+function hashUnder(text: string, rules: readonly SealingRule[], run: number): Buffer | null {
+  const rule = ruleAt(rules, run);
+  return rule === undefined ? null : stableHash(scanBody(text, rule.volatileFields));
+}
+
+function isSameRule(rules: readonly SealingRule[], one: number, other: number): boolean {
+  if (one === other) return true;
+  const [a, b] = [ruleAt(rules, one), ruleAt(rules, other)];
+  if (a === b) return true;
+  return a !== undefined && b !== undefined && ruleText(a.volatileFields) === ruleText(b.volatileFields);
+}
+
+/** What is written anew must be what was sealed, or a damaged text would get a good seal. */
+function checkText(
+  collection: MergedCollection,
+  record: number,
+  { revision, text }: Told,
+  rules: readonly SealingRule[],
+): void {
+  if (text === null) return;
+  const found = hashUnder(text, rules, revision.run);
+  if (found === null || revision.hash?.equals(found) !== true) throw broken(collection, record);
+}
+
+function prepareStatements(writer: Connection) {
+  const current = perKind((kind) =>
+    writer.prepare<[number], HistoryHead>(
+      `SELECT _record AS record, _collection AS collection, _run AS run, body FROM "${kind}" WHERE _record = ?`,
+    ),
+  );
+  const removed = writer.prepare<[number], HistoryHead>(
+    `SELECT record, collection, run, NULL AS body FROM removed WHERE record = ?`,
+  );
+  const setCurrentRun = perKind((kind) =>
+    writer.prepare<[number, number]>(`UPDATE "${kind}" SET _run = ? WHERE _record = ?`),
+  );
+  const setRemovedRun = writer.prepare<[number, number]>(`UPDATE removed SET run = ? WHERE record = ?`);
+  const setKey = perKind((kind) =>
+    writer.prepare<[Buffer, number | null, number, number]>(
+      `UPDATE record_keys SET hash_start = ?, volatile = ? WHERE collection = ?
+         AND remote_id = (SELECT _remote_id FROM "${kind}" WHERE _record = ?)`,
+    ),
+  );
+  const moveRevision = writer.prepare<[number, number | null, number, number, number]>(
+    `UPDATE revisions SET run = ?, previous = ? WHERE run = ? AND collection = ? AND record = ?`,
+  );
+  const dropRevision = writer.prepare<[number, number, number]>(
+    `DELETE FROM revisions WHERE run = ? AND collection = ? AND record = ?`,
+  );
+  const addRevision = writer.prepare(
+    `INSERT INTO revisions (run, collection, record, change, previous, ordinal, hash, encoding, body)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  );
+  const dropRemoved = writer.prepare<[number]>(`DELETE FROM removed WHERE record = ?`);
+  const dropCheck = writer.prepare<[number, number]>(
+    `DELETE FROM checks WHERE collection = ? AND record = ?`,
+  );
+  const sibling = writer
+    .prepare<[number, string, string], number>(
+      `SELECT id FROM collections WHERE source = ? AND kind = ? AND scope = ?`,
+    )
+    .pluck();
+  const readEach = perKind((kind) =>
+    CATALOG.filter(({ reading, discovery }) => reading === 'each' && discovery.from === kind),
+  );
+
+  const setHeadRun = (kind: Kind, head: HistoryHead, run: number): void => {
+    if (run === head.run) return;
+    if (head.body === null) setRemovedRun.run(run, head.record);
+    else setCurrentRun(kind).run(run, head.record);
+  };
+
+  /** A record that no kept run shows: not even its number remains. */
+  const dropRecord = (collection: MergedCollection, record: number): void => {
+    dropRemoved.run(record);
+    for (const { kind } of readEach(collection.kind)) {
+      const checked = sibling.get(collection.source, kind, collection.scope);
+      if (checked !== undefined) dropCheck.run(checked, record);
+    }
+  };
+
+  return {
+    head: (kind: Kind, record: number): HistoryHead | undefined =>
+      current(kind).get(record) ?? removed.get(record),
+
+    /** No two revisions meet: each only gets another run. `chain` is newest first. */
+    move(
+      collection: MergedCollection,
+      head: HistoryHead,
+      chain: readonly StoredRevision[],
+      target: (run: number) => number,
+    ): void {
+      for (const { run, previous } of chain) {
+        const before = previous === null ? null : target(previous);
+        if (target(run) === run && before === previous) continue;
+        moveRevision.run(target(run), before, run, collection.id, head.record);
+      }
+      setHeadRun(collection.kind, head, target(head.run));
+    },
+
+    /** Writes the history anew. `chain` is newest first, `merged` oldest first. */
+    rewrite(
+      collection: MergedCollection,
+      head: HistoryHead,
+      chain: readonly StoredRevision[],
+      merged: readonly Merged[],
+      rules: readonly SealingRule[],
+    ): void {
+      const { kind, id } = collection;
+      const { record } = head;
+      for (const { run } of chain) dropRevision.run(run, id, record);
+      const newest = merged.at(-1);
+      if (newest === undefined) {
+        dropRecord(collection, record);
+        return;
+      }
+      merged.forEach(({ run, change, text, hash }, index) => {
+        const newer = merged[index + 1];
+        const ordinal = index + 1;
+        const kept =
+          newer === undefined || text === null
+            ? null
+            : newer.text === null
+              ? keepWhole(text)
+              : keepAgainst(text, newer.text, ordinal);
+        const previous = merged[index - 1]?.run ?? null;
+        const stored = [kept?.encoding ?? null, kept?.bytes ?? null];
+        addRevision.run(run, id, record, change, previous, ordinal, hash, ...stored);
+      });
+      setHeadRun(kind, head, newest.run);
+      if (head.body === null || newest.hash === null) return;
+      const rule = ruleAt(rules, newest.run);
+      const mark =
+        rule === undefined ? null : volatileMark(scanBody(head.body, rule.volatileFields).volatileText);
+      setKey(kind).run(hashStart(newest.hash), mark, id, record);
+    },
+  };
+}
+
+function rememberRules(writer: Connection): (collection: MergedCollection) => readonly SealingRule[] {
+  const known = new Map<string, readonly SealingRule[]>();
+  return ({ source, kind }) => {
+    const key = `${source} ${kind}`;
+    const rules = known.get(key) ?? readRules(writer, source, kind);
+    known.set(key, rules);
+    return rules;
+  };
+}
+
+/** Retention must not lay a good seal over what does not hold. */
+export function broken(collection: MergedCollection, record: number): TidemarkError {
+  return new TidemarkError(
+    'mirror_corrupt',
+    `the history of record ${record} of ${collection.kind} is not what was sealed: nothing was forgotten`,
+    { hint: '`tidemark verify` names everything that is damaged; put a copy of the mirror back' },
+  );
+}

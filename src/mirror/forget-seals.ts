@@ -1,0 +1,92 @@
+/** The seals when runs are forgotten: their rows go, what they were sealed with is kept, and the rest gets new roots. */
+import type { Connection } from './database.ts';
+import type { ForgetFacts } from './forget.ts';
+import { digestReplaced, linkOf, readStoredForgets } from './forget-links.ts';
+import { rangesOf } from './retention.ts';
+import { digestRun, rootOf } from './sealing.ts';
+import type { SealedRun } from './verify-chain.ts';
+import { readSealed } from './verify-chain.ts';
+
+export interface ResealedRuns {
+  /** Number of the forget. */
+  readonly forget: number;
+  /** Root of the latest sealed run until now, and from now on; hex. */
+  readonly rootBefore: string;
+  readonly rootAfter: string;
+}
+
+/** Runs per slice. */
+const SLICE = 200;
+
+/** `changed` are the kept runs that others' changes went into. */
+export function* resealRuns(
+  writer: Connection,
+  facts: ForgetFacts,
+  changed: ReadonlySet<number>,
+): Generator<undefined, ResealedRuns> {
+  const before = readStoredForgets(writer).at(-1);
+  const forget = (before?.forget ?? 0) + 1;
+  const tip = readSealed(writer).at(-1);
+  if (tip === undefined) throw new Error('only runs that were never published are to be forgotten');
+  writer
+    .prepare<[number]>(
+      `INSERT INTO replaced_roots (forget, run, root) SELECT ?, run, root FROM runs WHERE root IS NOT NULL`,
+    )
+    .run(forget);
+  const runs = facts.plan.forgotten.map(({ run }) => run);
+  yield* dropRuns(writer, runs);
+  const stored = {
+    forget,
+    at: facts.at,
+    policy: JSON.stringify(facts.policy),
+    sources: JSON.stringify(facts.sources),
+    runs: JSON.stringify(rangesOf(runs)),
+    runCount: runs.length,
+    tipRun: tip.run,
+    rootBefore: tip.root,
+    replacedDigest: digestReplaced(writer, forget),
+  };
+  const link = linkOf(stored, before);
+  const rootAfter = yield* chain(writer, link, changed);
+  writer
+    .prepare(
+      `INSERT INTO forgets (forget, at, policy, sources, runs, run_count, tip_run, root_before, root_after,
+         replaced_digest, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    )
+    .run(
+      ...[stored.forget, stored.at, stored.policy, stored.sources, stored.runs, stored.runCount],
+      ...[stored.tipRun, stored.rootBefore, rootAfter, stored.replacedDigest, link],
+    );
+  return { forget, rootBefore: tip.root.toString('hex'), rootAfter: rootAfter.toString('hex') };
+}
+
+function* dropRuns(writer: Connection, runs: readonly number[]): Generator<undefined> {
+  const dropSweeps = writer.prepare<[number]>(`DELETE FROM sweeps WHERE run = ?`);
+  const dropRun = writer.prepare<[number]>(`DELETE FROM runs WHERE run = ?`);
+  for (const [index, run] of runs.entries()) {
+    dropSweeps.run(run);
+    dropRun.run(run);
+    if (index % SLICE === SLICE - 1) yield undefined;
+  }
+}
+
+/** Seals every run anew, the first after `link`; returns the last root. */
+function* chain(
+  writer: Connection,
+  link: Buffer,
+  changed: ReadonlySet<number>,
+): Generator<undefined, Buffer> {
+  const seal = writer.prepare<[Buffer, Buffer, Buffer, number]>(
+    `UPDATE runs SET change_digest = ?, previous_root = ?, root = ? WHERE run = ?`,
+  );
+  let previousRoot = link;
+  for (const [index, sealed] of readSealed(writer).entries()) {
+    const changeDigest = changed.has(sealed.run) ? yield* digestRun(writer, sealed.run) : sealed.changeDigest;
+    const next: SealedRun = { ...sealed, changeDigest, previousRoot };
+    const root = rootOf(next);
+    seal.run(changeDigest, previousRoot, root, sealed.run);
+    previousRoot = root;
+    if (index % SLICE === SLICE - 1) yield undefined;
+  }
+  return previousRoot;
+}

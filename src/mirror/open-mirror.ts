@@ -1,0 +1,299 @@
+/** An open mirror: a reader's connection, and for writing the writer's and the lock. */
+import type { Clock } from '../core/clock.ts';
+import { isoTime } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { DriftAcceptance } from './acceptances.ts';
+import { dropAcceptance, readAcceptances, storeAcceptance } from './acceptances.ts';
+import type { ChangedRecord, CollectionCount } from './changes-between.ts';
+import { readChangesBetween, readCountsAt } from './changes-between.ts';
+import { checkpointNow } from './checkpoint.ts';
+import type { Connection } from './database.ts';
+import { asMirrorError, translated } from './database.ts';
+import { dueForCheck } from './due-checks.ts';
+import type { ForgetRow } from './forget-links.ts';
+import { readForgets } from './forget-links.ts';
+import type { ForgetChoice, ForgetOptions, ForgetResult } from './forgetting.ts';
+import { forgetRuns, planForget } from './forgetting.ts';
+import type { LockHolder, WriterLock } from './lock.ts';
+import type { Mirror, MirrorOptions } from './mirror.ts';
+import { openRun } from './open-run.ts';
+import type { Reader } from './opening.ts';
+import { openReader } from './opening.ts';
+import type { StoredRateLog } from './rate-log.ts';
+import { openRateLog } from './rate-log.ts';
+import { readRecordAt } from './record-at.ts';
+import type { RecordFilter } from './record-filter.ts';
+import type { MirrorRecord, RecordRow, RemovedRecord, Revision } from './records.ts';
+import { findRecords, readAsOf, readCurrent, readRemoved, readRevisions } from './records.ts';
+import type { RetentionPlan } from './retention.ts';
+import type { CollectionRow, RunRow, SweepRow } from './run-rows.ts';
+import { readCollections, readRuns, readSweeps } from './run-rows.ts';
+import type { RunOptions, RunWriter } from './run-writer.ts';
+import type { SchemaChange, SchemaChangeFilter } from './schema-changes.ts';
+import { readSchemaChanges } from './schema-changes.ts';
+import type { SnapshotRow } from './snapshots.ts';
+import { markBaseline, pinSnapshot, readSnapshots, unpinSnapshot } from './snapshots.ts';
+import type { VerifyProgress, VerifyResult } from './verify.ts';
+import { verifySnapshot } from './verify.ts';
+
+export class OpenMirror implements Mirror {
+  readonly path: string;
+  readonly mode: 'read' | 'write';
+  readonly #clock: Clock;
+  readonly #reader: Reader;
+  readonly #write: { readonly connection: Connection; readonly lock: WriterLock } | null;
+  readonly #holder: LockHolder;
+  readonly #rateLogs = new Map<string, ReturnType<typeof openRateLog>>();
+  #isPublishing = false;
+  #hasRun = false;
+
+  constructor(
+    path: string,
+    options: MirrorOptions,
+    reader: Reader,
+    write: { connection: Connection; lock: WriterLock } | null,
+    holder: LockHolder,
+  ) {
+    this.path = path;
+    this.mode = options.mode;
+    this.#clock = options.clock;
+    this.#reader = reader;
+    this.#write = write;
+    this.#holder = holder;
+  }
+
+  close(): void {
+    this.#reader.close();
+    const write = this.#write;
+    if (write === null || !write.connection.open) return;
+    try {
+      translated(this.path, () => {
+        if (write.connection.inTransaction) write.connection.exec('ROLLBACK');
+        else checkpointNow(write.connection);
+      });
+    } finally {
+      write.connection.close();
+      write.lock.release();
+    }
+  }
+
+  runs(filter: { source?: string; limit?: number } = {}): RunRow[] {
+    return this.#read((connection) => readRuns(connection, filter));
+  }
+
+  run(run: number): RunRow | undefined {
+    return this.#read((connection) => readRuns(connection, { run })[0]);
+  }
+
+  latestRun(source: string): RunRow | undefined {
+    return this.#read((connection) => readRuns(connection, { source, isPublished: true, limit: 1 })[0]);
+  }
+
+  sweepsOf(run: number): SweepRow[] {
+    return this.#read((connection) => readSweeps(connection, run));
+  }
+
+  collectionsOf(source?: string): CollectionRow[] {
+    return this.#read((connection) => readCollections(connection, source));
+  }
+
+  readRecords(filter: RecordFilter = {}): IterableIterator<MirrorRecord> {
+    return this.#stream((connection) => readCurrent(connection, filter));
+  }
+
+  readRecordsAt(run: number, filter: RecordFilter = {}): IterableIterator<MirrorRecord> {
+    return this.#stream((connection) => readAsOf(connection, run, filter));
+  }
+
+  findRecords(kind: Kind, id: string, filter: RecordFilter = {}): RecordRow[] {
+    return this.#read((connection) => findRecords(connection, kind, id, filter));
+  }
+
+  record(source: string, kind: Kind, id: string, scope?: Scope): RecordRow | undefined {
+    const found = this.findRecords(kind, id, {
+      sources: [source],
+      ...(scope === undefined ? {} : { scope }),
+    });
+    if (found.length <= 1) return found[0];
+    throw new TidemarkError('usage', `${kind} ${id} stands in ${found.length} scopes`, {
+      hint: 'name one with --organization or --project',
+    });
+  }
+
+  revisionsOf(record: RecordRow): Revision[] {
+    return this.#read((connection) => readRevisions(connection, record));
+  }
+
+  recordAt(record: Pick<RecordRow, 'kind' | 'record'>, run: number): string | undefined {
+    return this.#read((connection) => readRecordAt(connection, record, run));
+  }
+
+  changesBetween(from: number, to: number, filter: RecordFilter = {}): IterableIterator<ChangedRecord> {
+    return this.#stream((connection) => readChangesBetween(connection, from, to, filter));
+  }
+
+  recordCountsAt(run: number, filter: RecordFilter = {}): CollectionCount[] {
+    return this.#read((connection) => readCountsAt(connection, run, filter));
+  }
+
+  schemaChanges(filter: SchemaChangeFilter = {}): SchemaChange[] {
+    return this.#read((connection) => readSchemaChanges(connection, filter));
+  }
+
+  removedRecords(filter: RecordFilter = {}): IterableIterator<RemovedRecord> {
+    return this.#stream((connection) => readRemoved(connection, filter));
+  }
+
+  dueForCheck(source: string, kind: Kind, scope: Scope, limit: number): string[] {
+    return this.#read((connection) => dueForCheck(connection, { source, kind, scope, limit }));
+  }
+
+  query(statement: string): { columns: readonly string[]; rows: readonly (readonly unknown[])[] } {
+    return this.#read((connection) => {
+      const prepared = connection.prepare<[], unknown[]>(statement).raw();
+      return { columns: prepared.columns().map(({ name }) => name), rows: prepared.all() };
+    });
+  }
+
+  snapshots(): SnapshotRow[] {
+    return this.#read(readSnapshots);
+  }
+
+  baseline(): SnapshotRow | undefined {
+    return this.snapshots().find(({ isBaseline }) => isBaseline);
+  }
+
+  pin(name: string, run: number): SnapshotRow {
+    return this.#change((writer) => pinSnapshot(writer, name, run, isoTime(this.#clock.now())));
+  }
+
+  unpin(name: string): SnapshotRow {
+    return this.#change((writer) => unpinSnapshot(writer, name));
+  }
+
+  setBaseline(name: string): SnapshotRow {
+    return this.#change((writer) => markBaseline(writer, name));
+  }
+
+  acceptances(source?: string): DriftAcceptance[] {
+    return this.#read((connection) => readAcceptances(connection, source));
+  }
+
+  acceptDrift(acceptance: DriftAcceptance): void {
+    this.#change((writer) => storeAcceptance(writer, acceptance));
+  }
+
+  withdrawAcceptance(source: string, fingerprint: string): DriftAcceptance | undefined {
+    return this.#change((writer) => dropAcceptance(writer, source, fingerprint));
+  }
+
+  forgets(): ForgetRow[] {
+    return this.#read(readForgets);
+  }
+
+  planForget(choice: ForgetChoice): RetentionPlan {
+    return this.#read((connection) => planForget(connection, choice));
+  }
+
+  async forget(options: ForgetOptions): Promise<ForgetResult> {
+    if (this.#hasRun) {
+      throw new TidemarkError('mirror_locked', `a run of ${this.path} is under way: nothing was forgotten`, {
+        hint: 'wait until it has ended, then run the command again',
+        isRetryable: true,
+      });
+    }
+    const context = this.#change((writer) => ({
+      writer,
+      path: this.path,
+      clock: this.#clock,
+      onPublishing: (isPublishing: boolean) => this.#setPublishing(isPublishing),
+    }));
+    return await forgetRuns(context, options);
+  }
+
+  rateLog(keyFingerprint: string): StoredRateLog {
+    const known = this.#rateLogs.get(keyFingerprint);
+    if (known !== undefined) return known;
+    const log = openRateLog(
+      {
+        reader: this.#reader.connection,
+        writer: this.#write?.connection ?? null,
+        path: this.path,
+        clock: this.#clock,
+        isPublishing: () => this.#isPublishing,
+      },
+      keyFingerprint,
+    );
+    this.#rateLogs.set(keyFingerprint, log);
+    return log;
+  }
+
+  beginRun(options: RunOptions): RunWriter {
+    if (this.#write === null) throw new TidemarkError('internal', 'the mirror is open for reading only');
+    if (this.#hasRun || this.#isPublishing)
+      throw new TidemarkError('internal', 'another run of this mirror is not over');
+    const run = openRun(
+      {
+        writer: this.#write.connection,
+        path: this.path,
+        clock: this.#clock,
+        onPublishing: (isPublishing) => this.#setPublishing(isPublishing),
+        onEnd: () => {
+          this.#hasRun = false;
+        },
+      },
+      options,
+    );
+    this.#hasRun = true;
+    return run;
+  }
+
+  async verify(onProgress: (progress: VerifyProgress) => void): Promise<VerifyResult> {
+    const reader = translated(this.path, () => openReader(this.path, this.#holder));
+    try {
+      return await verifySnapshot(reader.connection, onProgress);
+    } catch (error) {
+      throw asMirrorError(error, this.path);
+    } finally {
+      reader.close();
+    }
+  }
+
+  #setPublishing(isPublishing: boolean): void {
+    this.#isPublishing = isPublishing;
+    if (!isPublishing) for (const log of this.#rateLogs.values()) log.flush();
+  }
+
+  /** Reads of the writer's process use their own connection too: they must not see half a run either. */
+  #read<T>(work: (connection: Connection) => T): T {
+    return translated(this.path, () => work(this.#reader.connection));
+  }
+
+  /** One write beside the runs: while one is published, the writer's connection is its alone. */
+  #change<T>(work: (writer: Connection) => T): T {
+    const write = this.#write;
+    if (write === null) throw new TidemarkError('internal', 'the mirror is open for reading only');
+    if (this.#isPublishing) {
+      throw new TidemarkError('mirror_locked', `${this.path} is being written at this moment`, {
+        hint: 'try again in a moment',
+        isRetryable: true,
+      });
+    }
+    return translated(this.path, () => work(write.connection));
+  }
+
+  /** A connection of its own, so that the whole iteration sees one snapshot whatever happens meanwhile. */
+  *#stream<T>(read: (connection: Connection) => Generator<T>): Generator<T, undefined> {
+    const reader = translated(this.path, () => openReader(this.path, this.#holder));
+    try {
+      reader.connection.exec('BEGIN');
+      yield* read(reader.connection);
+      return undefined;
+    } catch (error) {
+      throw asMirrorError(error, this.path);
+    } finally {
+      reader.close();
+    }
+  }
+}

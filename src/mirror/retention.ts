@@ -1,0 +1,190 @@
+/**
+ * Which runs of the history are kept and which are forgotten: pure. Rules are restic's: a run is kept when any of them
+ * keeps it. They count published runs, each source for itself, in UTC.
+ */
+import { TidemarkError } from '../core/errors.ts';
+import type { RunOutcome } from './sweep-result.ts';
+
+/** How many to keep; a rule that is missing or 0 keeps nothing. */
+export interface RetentionPolicy {
+  /** The newest runs. */
+  readonly last?: number;
+  /** The newest run of each of the newest hours that have one, and so on. */
+  readonly hourly?: number;
+  readonly daily?: number;
+  /** ISO weeks: from Monday on. */
+  readonly weekly?: number;
+  readonly monthly?: number;
+  readonly yearly?: number;
+  /** Every run at most so many milliseconds older than the source's newest one. */
+  readonly withinMs?: number;
+}
+
+export interface RetentionRun {
+  readonly run: number;
+  readonly source: string;
+  readonly outcome: RunOutcome;
+  readonly startedAt: string;
+  readonly finishedAt: string | null;
+}
+
+export interface RetentionSnapshot {
+  readonly name: string;
+  readonly run: number;
+  readonly isBaseline: boolean;
+}
+
+export interface RetentionInput {
+  /** Every run of the mirror. */
+  readonly runs: readonly RetentionRun[];
+  readonly snapshots: readonly RetentionSnapshot[];
+  readonly policy: RetentionPolicy;
+  /** Only these sources' runs are looked at; all where it is missing. */
+  readonly sources?: readonly string[];
+}
+
+export interface KeptRun {
+  readonly run: number;
+  readonly source: string;
+  /** When it ended. */
+  readonly at: string;
+  /**
+   * `latest`, `last`, `hourly`, …, `within`, `snapshot:NAME`, `baseline`; `beside snapshot:NAME` for the run whose state
+   * of its source a snapshot of another source's run shows.
+   */
+  readonly reasons: readonly string[];
+}
+
+export interface ForgottenRun {
+  readonly run: number;
+  readonly source: string;
+  readonly at: string;
+  readonly outcome: RunOutcome;
+  /** The next kept run of its source, into which its changes go; null where it made none: it was never published. */
+  readonly into: number | null;
+}
+
+/** Both by source, then newest first. */
+export interface RetentionPlan {
+  readonly kept: readonly KeptRun[];
+  readonly forgotten: readonly ForgottenRun[];
+}
+
+const DAY_MS = 86_400_000;
+
+/** In which hour, day, … a time lies: equal for times of the same one. */
+const PERIODS = {
+  hourly: (at) => Math.floor(at / 3_600_000),
+  daily: (at) => Math.floor(at / DAY_MS),
+  // The epoch was a Thursday; weeks begin on Monday.
+  weekly: (at) => Math.floor((Math.floor(at / DAY_MS) + 3) / 7),
+  monthly: (at) => new Date(at).getUTCFullYear() * 12 + new Date(at).getUTCMonth(),
+  yearly: (at) => new Date(at).getUTCFullYear(),
+} as const satisfies Record<string, (at: number) => number>;
+
+/**
+ * Sorts the runs. Always kept are each source's latest published run and every pinned run, with what the snapshot shows
+ * of the other sources. Runs that were never published go when nothing older than them is kept.
+ * @throws TidemarkError `usage` for a policy that keeps nothing, or counts that are no whole numbers
+ */
+export function planRetention(input: RetentionInput): RetentionPlan {
+  checkPolicy(input.policy);
+  const bySource = Map.groupBy(
+    input.runs.filter(({ source }) => input.sources?.includes(source) ?? true),
+    ({ source }) => source,
+  );
+  const kept: KeptRun[] = [];
+  const forgotten: ForgottenRun[] = [];
+  for (const source of [...bySource.keys()].sort()) {
+    const runs = (bySource.get(source) ?? []).toSorted((a, b) => b.run - a.run);
+    const reasons = reasonsFor(runs.filter(isPublished), input);
+    let into: number | null = null;
+    const oldest = Math.min(...reasons.keys());
+    for (const row of runs) {
+      const { run, outcome } = row;
+      const facts = { run, source, at: row.finishedAt ?? row.startedAt };
+      const why = reasons.get(run);
+      if (why !== undefined) {
+        kept.push({ ...facts, reasons: why });
+        into = run;
+      } else if (isPublished(row)) forgotten.push({ ...facts, outcome, into });
+      else if (outcome !== 'running' && run < oldest && reasons.size > 0) {
+        forgotten.push({ ...facts, outcome, into: null });
+      }
+    }
+  }
+  return { kept, forgotten };
+}
+
+/** Why each run is kept; `published` are the runs of one source, newest first. */
+function reasonsFor(
+  published: readonly RetentionRun[],
+  { policy, snapshots }: RetentionInput,
+): Map<number, string[]> {
+  const reasons = new Map<number, string[]>();
+  const keep = (row: RetentionRun | undefined, reason: string): void => {
+    if (row === undefined) return;
+    reasons.set(row.run, [...(reasons.get(row.run) ?? []), reason]);
+  };
+  const [latest] = published;
+  keep(latest, 'latest');
+  for (const row of published.slice(0, policy.last ?? 0)) keep(row, 'last');
+  for (const rule of Object.keys(PERIODS) as (keyof typeof PERIODS)[]) {
+    const seen = new Set<number>();
+    for (const row of published) {
+      if (seen.size >= (policy[rule] ?? 0)) break;
+      const period = PERIODS[rule](timeOf(row));
+      if (!seen.has(period)) keep(row, rule);
+      seen.add(period);
+    }
+  }
+  const { withinMs = 0 } = policy;
+  if (withinMs > 0 && latest !== undefined) {
+    const since = timeOf(latest) - withinMs;
+    for (const row of published) if (timeOf(row) >= since) keep(row, 'within');
+  }
+  for (const { name, run, isBaseline } of snapshots) {
+    const own = published.find((row) => row.run === run);
+    keep(own, `snapshot:${name}`);
+    if (isBaseline) keep(own, 'baseline');
+    if (own === undefined)
+      keep(
+        published.find((row) => row.run < run),
+        `beside snapshot:${name}`,
+      );
+  }
+  return reasons;
+}
+
+/** @throws TidemarkError `usage` for a policy that keeps nothing, or counts that are no whole numbers */
+export function checkPolicy(policy: RetentionPolicy): void {
+  const counts = Object.values(policy) as number[];
+  if (counts.some((value) => !Number.isSafeInteger(value) || value < 0)) {
+    throw new TidemarkError('usage', 'retention counts in whole numbers from 0 on', {
+      hint: 'for example --keep-last 7 --keep-daily 30',
+    });
+  }
+  if (counts.some((value) => value > 0)) return;
+  throw new TidemarkError('usage', 'no rule says what to keep: nothing was forgotten', {
+    hint: 'give at least one, for example --keep-last 7 --keep-daily 30; --dry-run shows what would go',
+  });
+}
+
+function isPublished({ outcome }: RetentionRun): boolean {
+  return outcome === 'complete' || outcome === 'partial';
+}
+
+function timeOf(row: RetentionRun): number {
+  return Date.parse(row.finishedAt ?? row.startedAt);
+}
+
+/** Run numbers as ranges, ascending: `[[1,40],[42,42]]`. */
+export function rangesOf(runs: readonly number[]): [first: number, last: number][] {
+  const ranges: [number, number][] = [];
+  for (const run of runs.toSorted((a, b) => a - b)) {
+    const open = ranges.at(-1);
+    if (open !== undefined && open[1] === run - 1) open[1] = run;
+    else ranges.push([run, run]);
+  }
+  return ranges;
+}

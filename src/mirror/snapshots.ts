@@ -1,0 +1,130 @@
+/** Snapshots: published runs pinned under a name, and the one of them that drift is measured from. */
+import { TidemarkError } from '../core/errors.ts';
+import { suggest } from '../core/suggest.ts';
+import type { Connection } from './database.ts';
+
+export interface SnapshotRow {
+  readonly name: string;
+  /** The published run whose state it is. */
+  readonly run: number;
+  /** When it was pinned, ISO 8601. */
+  readonly pinnedAt: string;
+  /** True for the one that drift is measured from; at most one is. */
+  readonly isBaseline: boolean;
+}
+
+const MAX_NAME = 100;
+
+/** By name. */
+export function readSnapshots(connection: Connection): SnapshotRow[] {
+  return connection
+    .prepare<[], Omit<SnapshotRow, 'isBaseline'> & { isBaseline: number }>(
+      `SELECT name, run, pinned_at AS pinnedAt, is_baseline AS isBaseline FROM snapshots ORDER BY name`,
+    )
+    .all()
+    .map((row) => ({ ...row, isBaseline: row.isBaseline === 1 }));
+}
+
+/**
+ * Pins a published run. Pinning the same run under the same name again changes nothing.
+ * @throws TidemarkError `usage` for a name that no reference could hold, or that another run has; `reference_unknown`
+ * for a run that was never published
+ */
+export function pinSnapshot(writer: Connection, name: string, run: number, at: string): SnapshotRow {
+  checkName(name);
+  return writer
+    .transaction((): SnapshotRow => {
+      const known = readSnapshots(writer).find((snapshot) => snapshot.name === name);
+      if (known !== undefined) {
+        if (known.run === run) return known;
+        throw new TidemarkError('usage', `${quoted(name)} is pinned to run ${known.run} already`, {
+          hint: 'a snapshot does not move: `tidemark snapshots unpin NAME` first, or choose another name',
+        });
+      }
+      checkRun(writer, run);
+      writer
+        .prepare<[string, number, string]>(
+          `INSERT INTO snapshots (name, run, pinned_at, is_baseline) VALUES (?, ?, ?, 0)`,
+        )
+        .run(name, run, at);
+      return { name, run, pinnedAt: at, isBaseline: false };
+    })
+    .immediate();
+}
+
+/**
+ * Lets retention have the run again; the run itself stays until then. Returns what was pinned.
+ * @throws TidemarkError `reference_unknown`
+ */
+export function unpinSnapshot(writer: Connection, name: string): SnapshotRow {
+  return writer
+    .transaction((): SnapshotRow => {
+      const known = knownSnapshot(writer, name);
+      writer.prepare<[string]>(`DELETE FROM snapshots WHERE name = ?`).run(name);
+      return known;
+    })
+    .immediate();
+}
+
+/**
+ * Measures drift from this snapshot, and from no other one.
+ * @throws TidemarkError `reference_unknown`
+ */
+export function markBaseline(writer: Connection, name: string): SnapshotRow {
+  return writer
+    .transaction((): SnapshotRow => {
+      const known = knownSnapshot(writer, name);
+      writer.prepare<[string]>(`UPDATE snapshots SET is_baseline = (name = ?)`).run(name);
+      return { ...known, isBaseline: true };
+    })
+    .immediate();
+}
+
+function knownSnapshot(connection: Connection, name: string): SnapshotRow {
+  const all = readSnapshots(connection);
+  const known = all.find((snapshot) => snapshot.name === name);
+  if (known !== undefined) return known;
+  const near = suggest(
+    name,
+    all.map((snapshot) => snapshot.name),
+  );
+  throw new TidemarkError(
+    'reference_unknown',
+    `there is no snapshot ${quoted(name)}${near === undefined ? '' : `; did you mean ${quoted(near)}?`}`,
+    { hint: '`tidemark snapshots` lists them; `tidemark snapshots pin NAME` makes one' },
+  );
+}
+
+/** What fits after `snapshot:` and prints as one line that looks like what it is. */
+function checkName(name: string): void {
+  const why =
+    name === ''
+      ? 'it is empty'
+      : name.length > MAX_NAME
+        ? `it is longer than ${MAX_NAME} characters`
+        : /[\p{C}\p{Zl}\p{Zp}]/u.test(name)
+          ? 'it holds characters that cannot be seen'
+          : name.trim() !== name
+            ? 'it begins or ends with a space'
+            : undefined;
+  if (why === undefined) return;
+  throw new TidemarkError('usage', `${quoted(name.slice(0, MAX_NAME))} is no name for a snapshot: ${why}`, {
+    hint: `a name has 1 to ${MAX_NAME} printable characters, like before-migration`,
+  });
+}
+
+function checkRun(connection: Connection, run: number): void {
+  const row = connection
+    .prepare<[number], { root: Buffer | null }>(`SELECT root FROM runs WHERE run = ?`)
+    .get(run);
+  if (row !== undefined && row.root !== null) return;
+  throw new TidemarkError(
+    'reference_unknown',
+    row === undefined ? `there is no run ${run}` : `run ${run} was never published: it holds no state`,
+    { hint: '`tidemark runs` lists them' },
+  );
+}
+
+function quoted(name: string): string {
+  return JSON.stringify(name);
+}

@@ -1,0 +1,97 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { environment, scratch, tidemark } from './harness.ts';
+import { ORG, open, sync } from '../mirror/fixture.ts';
+
+interface Listed {
+  schema: string;
+  snapshots: {
+    name: string;
+    run: number;
+    source: string;
+    at: string;
+    pinned_at: string;
+    is_baseline: boolean;
+  }[];
+}
+
+/** A mirror of two runs, and the command line over it. */
+async function mirrored() {
+  const mirror = open();
+  for (const name of ['One', 'Two']) await sync(mirror, 'roles', ORG, [`{"id":"r1","name":"${name}"}`]);
+  mirror.close();
+  const env = { TIDEMARK_MIRROR: mirror.path };
+  const run = (...args: string[]) => tidemark(args, { env });
+  const list = async (...args: string[]): Promise<Listed> =>
+    JSON.parse((await run(...args, '--json')).stdout) as Listed;
+  return { run, list };
+}
+
+describe('snapshots', () => {
+  it('are pinned, listed, made the baseline, and let go', async () => {
+    const { run, list } = await mirrored();
+    expect((await run('snapshots')).stdout).toMatch(/no snapshots.*snapshots pin NAME/);
+    const pinned = await run('snapshots', 'pin', 'after change');
+    expect(pinned.code, pinned.stderr).toBe(0);
+    expect(pinned.stdout).toMatch(
+      /^after change is pinned to run 2 \(.*\): use it as snapshot:after change\n$/,
+    );
+    expect((await run('snapshots', 'pin', 'first', 'run:1')).code).toBe(0);
+    expect((await run('snapshots', 'pin', 'first', 'run:1')).code).toBe(0);
+    expect((await run('snapshots', 'baseline', 'first')).stdout).toBe(
+      'drift is measured from first (run 1)\n',
+    );
+    expect(await list('snapshots', 'list')).toEqual({
+      schema: 'tidemark.snapshots/1',
+      snapshots: [
+        {
+          ...{ name: 'after change', run: 2, source: 'production', is_baseline: false },
+          ...{ at: expect.stringMatching(/Z$/) as string, pinned_at: expect.stringMatching(/Z$/) as string },
+        },
+        expect.objectContaining({ name: 'first', run: 1, is_baseline: true }),
+      ],
+    });
+    expect((await run('snapshots')).stdout).toMatch(/first +1 +\S+Z +\S+Z +baseline\n/);
+    expect((await run('snapshots', 'baseline')).stdout).toMatch(/first/);
+    expect((await run('snapshots', 'baseline', 'after change')).stdout).toMatch(/\(run 2\), no longer first/);
+    expect((await run('snapshots', 'unpin', 'after change')).stdout).toMatch(/There is no baseline now/);
+    expect((await list('snapshots')).snapshots.map(({ name }) => name)).toEqual(['first']);
+  });
+
+  const REFUSED: [name: string, args: string[], code: number, said: RegExp][] = [
+    ['a run that there is not', ['pin', 'x', 'run:9'], 4, /there is no run 9/],
+    ['no reference', ['pin', 'x', 'lastest'], 4, /did you mean latest/],
+    ['a name of two lines', ['pin', 'a\nb'], 4, /cannot be seen/],
+    ['an empty name', ['pin', ''], 4, /it is empty/],
+    ['a long name', ['pin', 'x'.repeat(101)], 4, /longer than 100/],
+    ['another run under a name', ['pin', 'first', 'run:2'], 4, /pinned to run 1 already.*\n.*unpin/],
+    ['letting go of what is not pinned', ['unpin', 'frist'], 4, /did you mean "first"/],
+    ['a baseline that is not pinned', ['baseline', 'x'], 4, /there is no snapshot "x".*\n.*pin NAME/],
+    ['no baseline', ['baseline'], 1, /there is no baseline.*\n.*snapshots pin NAME/],
+    ['an unknown deed', ['pinn', 'x'], 4, /pin/],
+  ];
+
+  it('are refused where something is wrong, and stay as they are', async () => {
+    const { run, list } = await mirrored();
+    await run('snapshots', 'pin', 'first', 'run:1');
+    for (const [name, args, code, said] of REFUSED) {
+      const ended = await run('snapshots', ...args);
+      expect(ended.code, name).toBe(code);
+      expect(ended.stderr, name).toMatch(said);
+    }
+    expect((await list('snapshots')).snapshots).toMatchObject([
+      { name: 'first', run: 1, is_baseline: false },
+    ]);
+  });
+
+  it('of a mirror that is not there make none', async () => {
+    const directory = scratch();
+    const ended = await tidemark(['snapshots', 'pin', 'x'], {
+      env: environment('http://127.0.0.1:9', directory),
+    });
+    expect(ended.code).toBe(1);
+    expect(ended.stderr).toMatch(/there is no mirror .*\n.*tidemark sync/);
+    expect(existsSync(join(directory, 'mirror.db'))).toBe(false);
+  });
+});
