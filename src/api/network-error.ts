@@ -63,6 +63,22 @@ function codesOf(thrown: unknown, depth = 0): string[] {
   return [...own, ...[...bundled, ...cause].flatMap((each) => codesOf(each, depth + 1))];
 }
 
+/** Failures before a connection stood: nothing of the request can have reached the far side. */
+const BEFORE_SENDING: ReadonlySet<string> = new Set([
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ECONNREFUSED',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
+]);
+
+/** True where the request certainly never left this machine. */
+export function wasNeverSent(error: TidemarkError): boolean {
+  const codes = codesOf(error.cause);
+  return codes.length > 0 && codes.every((code) => BEFORE_SENDING.has(code));
+}
+
 /** Any failure of the dispatcher as `unreachable`, `timeout` or `malformed`. `host` is host and port, for the message. */
 export function networkError(thrown: unknown, host: string): TidemarkError {
   const codes = codesOf(thrown);

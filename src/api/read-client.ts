@@ -5,23 +5,16 @@
 import { fillPath } from '../catalog/catalog.ts';
 import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { operationOf } from '../catalog/definition.ts';
-import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
-import type { Logger } from '../core/logger.ts';
-import type { Secret } from '../core/secret.ts';
-import { createCounters } from './figures.ts';
+import type { Connection, ConnectionOptions } from './connection.ts';
+import { openConnection } from './connection.ts';
 import type { RequestFigures } from './figures.ts';
-import { createLimiter } from './limiter.ts';
-import type { RateLimits, RateLog } from './limiter.ts';
-import { neutralText } from './neutral-text.ts';
 import { createRequester } from './requester.ts';
 import { readRecord } from './retrieved.ts';
 import type { Retrieved } from './retrieved.ts';
-import { createRetryBudget } from './retry.ts';
 import type { CollectionTarget } from './target.ts';
-import { DEFAULT_TIMEOUTS, getOnly, openTransport } from './transport.ts';
-import type { Timeouts } from './transport.ts';
+import { getOnly } from './transport.ts';
 import { walkList } from './walk.ts';
 
 export type { RequestFigures } from './figures.ts';
@@ -96,58 +89,32 @@ export interface WalkVerdict {
   readonly error: TidemarkError | null;
 }
 
-export interface ReadClientOptions {
-  /** A path in it is put before every request's. */
-  readonly baseUrl: URL;
-  readonly apiKey: Secret;
-  readonly rate: RateLimits;
-  readonly retry: { readonly attempts: number; readonly maxWaitSeconds: number };
-  readonly timeouts?: Partial<Timeouts>;
-  readonly userAgent: string;
-  readonly clock: Clock;
-  /** Uniform in [0, 1), for jitter. */
-  readonly random: () => number;
-  readonly log: Logger;
-  readonly rateLog?: RateLog;
-}
+export type ReadClientOptions = ConnectionOptions;
 
 /**
- * A client for one source. Nothing is sent yet.
+ * A client for one source, with a connection of its own. Nothing is sent yet.
  * @throws TidemarkError `config_invalid` when the key cannot stand in a header
  */
 export function createReadClient(options: ReadClientOptions): ReadClient {
-  const { baseUrl, apiKey, rate, retry, clock, random, log, rateLog } = options;
-  const transport = openTransport({
-    baseUrl,
-    apiKey,
-    userAgent: options.userAgent,
-    concurrency: rate.concurrency,
-    timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },
-  });
-  const maxWaitMs = retry.maxWaitSeconds * 1000;
-  const counters = createCounters();
-  const neutral = neutralText(apiKey);
-  const limiter = createLimiter({
-    rate,
-    maxWaitMs,
-    clock,
-    log,
-    ...(rateLog === undefined ? {} : { rateLog }),
-  });
-  const requester = createRequester({
-    get: getOnly(transport),
-    limiter,
-    policy: { attempts: retry.attempts, maxWaitMs },
-    budget: createRetryBudget(counters),
-    counters,
-    neutral,
-    clock,
-    random,
-    log,
-  });
-  const prefix = baseUrl.pathname.replace(/\/+$/, '');
+  return readClientOver(openConnection(options));
+}
+
+/** The reading half of a connection: it is given GET and nothing else of it. `close` closes the connection. */
+export function readClientOver(connection: Connection): ReadClient {
+  const { policy, prefix, neutral, clock } = connection;
+  const requester = createRequester({ ...connection, get: getOnly(connection.transport) });
   const walk = (target: CollectionTarget, sink: WalkSink, headOnly: boolean, signal?: AbortSignal) =>
-    walkList({ requester, target, sink, headOnly, prefix, attempts: retry.attempts, neutral, clock, signal });
+    walkList({
+      requester,
+      target,
+      sink,
+      headOnly,
+      prefix,
+      attempts: policy.attempts,
+      neutral,
+      clock,
+      signal,
+    });
 
   return {
     walk: (target, sink, signal) => walk(target, sink, false, signal),
@@ -165,22 +132,8 @@ export function createReadClient(options: ReadClientOptions): ReadClient {
         throw error;
       }
     },
-    figures: () => {
-      const waitingUntil = limiter.waitingUntil();
-      return {
-        ...counters,
-        perMinute: limiter.perMinute(),
-        perHour: limiter.perHour(),
-        ...(waitingUntil === undefined ? {} : { waitingUntil }),
-      };
-    },
-    close: async () => {
-      try {
-        limiter.flush();
-      } finally {
-        await transport.close();
-      }
-    },
+    figures: () => connection.figures(),
+    close: () => connection.close(),
   };
 }
 

@@ -2,6 +2,7 @@
 import type { ResourceDefinition } from './definition.ts';
 import { DEFAULT_LISTING } from './definition.ts';
 import { action, owned, verbs, volatile, writable } from './fields.ts';
+import { PLAIN_RESTORE } from './restore-rules.ts';
 
 const MEMBER = { read: 'organization_member:read', write: 'organization_member:write' };
 // Not listed by interface.md; wire-notes.md, Errors: roles and role memberships use the organization's.
@@ -38,6 +39,17 @@ export const members: ResourceDefinition = {
   references: [],
   listing: DEFAULT_LISTING,
   family: null,
+  restore: {
+    ...PLAIN_RESTORE,
+    creation: {
+      by: 'invitation',
+      kind: 'invites',
+      fields: { target_email: '/user/email', first_name: '/user/first_name', level: '/level' },
+      reason: 'members cannot be created: invite the person, who comes back by accepting',
+    },
+    keepsHighest: '/level',
+    protectsOwnUser: true,
+  },
 };
 
 const invitesPath = '/api/organizations/:organization_id/invites/';
@@ -83,6 +95,23 @@ export const invites: ResourceDefinition = {
   references: [{ pointer: '/private_project_access/*/id', kind: 'projects', target: '/id' }],
   listing: DEFAULT_LISTING,
   family: null,
+  restore: {
+    ...PLAIN_RESTORE,
+    requestValues: [{ field: 'send_email', option: 'sendEmail' }],
+    endedWhen: [
+      {
+        pointer: '/is_expired',
+        value: true,
+        reason: 'it had expired: created again it would be open again; invite by hand if that is wanted',
+      },
+    ],
+    replacedBy: {
+      kind: 'members',
+      pointer: '/target_email',
+      target: '/user/email',
+      reason: 'accepted meanwhile: the invited person is a member',
+    },
+  },
 };
 
 const rolesPath = '/api/organizations/:organization_id/roles/';
@@ -106,6 +135,7 @@ export const roles: ResourceDefinition = {
   references: [],
   listing: DEFAULT_LISTING,
   family: null,
+  restore: PLAIN_RESTORE,
 };
 
 const roleMembershipsPath = '/api/organizations/:organization_id/roles/:role_id/role_memberships/';
@@ -132,4 +162,9 @@ export const roleMemberships: ResourceDefinition = {
   ],
   listing: DEFAULT_LISTING,
   family: null,
+  restore: {
+    ...PLAIN_RESTORE,
+    // wire-notes.md, Restore: POST {"user_uuid"}; an answer holds it in `user`.
+    derived: [{ field: 'user_uuid', from: ['/user_uuid', '/user/uuid'], kind: 'members' }],
+  },
 };

@@ -1,11 +1,31 @@
 /** Batch exports (interface.md: Batch export, Batch export run; Endpoints: Batch exports). */
-import type { ResourceDefinition } from './definition.ts';
+import type { ResourceDefinition, SecretsNeeded } from './definition.ts';
 import { DEFAULT_LISTING } from './definition.ts';
 import { action, owned, verbs, volatile, writable } from './fields.ts';
+import { PLAIN_RESTORE } from './restore-rules.ts';
 
 const BATCH_EXPORT = { read: 'batch_export:read', write: 'batch_export:write' };
 
 const batchExportsPath = '/api/organizations/:organization_id/batch_exports/';
+
+/** What each type of destination cannot do without (config/profiles/posthog.yaml, batch_exports). */
+const SECRETS_BY_DESTINATION: SecretsNeeded = {
+  by: '/type',
+  byText: {
+    S3: [['/config/aws_access_key_id'], ['/config/aws_secret_access_key']],
+    Snowflake: [['/config/user'], ['/config/password', '/config/private_key']],
+    Postgres: [['/config/user'], ['/config/password']],
+    Redshift: [['/config/user'], ['/config/password']],
+    BigQuery: [
+      ['/config/private_key'],
+      ['/config/private_key_id'],
+      ['/config/client_email'],
+      ['/config/token_uri'],
+    ],
+    HTTP: [['/config/token']],
+    NoOp: [],
+  },
+};
 
 export const batchExports: ResourceDefinition = {
   kind: 'batch_exports',
@@ -30,7 +50,8 @@ export const batchExports: ResourceDefinition = {
   hasDocumentedFields: true,
   fields: [
     owned('id', 'uuid', 'Identifier of the export.'),
-    owned('team_id', 'integer', 'Project whose data is exported.', { severity: 'high' }),
+    // Marked neither writable nor response only: taken on creation, never changed.
+    owned('team_id', 'integer', 'Project whose data is exported.', { severity: 'high', isCreateOnly: true }),
     writable('name', 'string', 'Display name.', { severity: 'low' }),
     writable('model', 'string', 'What is exported: events or persons.', {
       severity: 'high',
@@ -42,13 +63,16 @@ export const batchExports: ResourceDefinition = {
       secretPointers: [
         '/config/aws_access_key_id',
         '/config/aws_secret_access_key',
+        '/config/user',
         '/config/password',
         '/config/private_key',
         '/config/private_key_passphrase',
         '/config/private_key_id',
+        '/config/client_email',
         '/config/token',
         '/config/token_uri',
       ],
+      secretsNeeded: SECRETS_BY_DESTINATION,
     }),
     writable('interval', 'string', 'How often it runs.', { severity: 'high' }),
     writable('paused', 'boolean', 'Whether the export is paused.', { severity: 'critical' }),
@@ -64,4 +88,16 @@ export const batchExports: ResourceDefinition = {
   references: [{ pointer: '/team_id', kind: 'projects', target: '/id' }],
   listing: DEFAULT_LISTING,
   family: null,
+  restore: {
+    ...PLAIN_RESTORE,
+    // wire-notes.md, Restore: created paused, else the schedule starts at once; stopped before, started after changes.
+    state: {
+      field: 'paused',
+      onCreation: true,
+      actions: [
+        { value: true, action: 'pause', order: 'before', moves: ['last_paused_at'] },
+        { value: false, action: 'unpause', order: 'after', moves: [] },
+      ],
+    },
+  },
 };

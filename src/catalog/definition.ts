@@ -2,6 +2,7 @@
  * The shape of one row of the catalog: everything Tidemark knows about a kind. Adding a kind is adding a row; an
  * `if (kind === …)` elsewhere means that this type lacks a field.
  */
+import type { RestoreRules } from './restore-rules.ts';
 
 /** The kinds of the interface, named by their path segment (interface.md, Endpoints). */
 export const KINDS = [
@@ -41,6 +42,14 @@ export type FieldType =
 /** How much a change of a field matters in a drift report. */
 export type Severity = 'critical' | 'high' | 'medium' | 'low';
 
+/** The secrets that go with a value, told by a text inside it. */
+export interface SecretsNeeded {
+  /** Pointer below the field, e.g. `/type`. */
+  readonly by: string;
+  /** By that text: every entry must be met, by any one of its pointers. A text that is not named: not known. */
+  readonly byText: Readonly<Record<string, readonly (readonly string[])[]>>;
+}
+
 export interface FieldDefinition {
   readonly name: string;
   readonly type: FieldType;
@@ -52,6 +61,14 @@ export interface FieldDefinition {
   readonly isSecret: boolean;
   /** JSON pointers below this field that hold secrets which the far side omits or masks; `*` matches one segment. */
   readonly secretPointers: readonly string[];
+  /** Which of these a value needs when it is sent whole; null where that is not known. */
+  readonly secretsNeeded: SecretsNeeded | null;
+  /** Accepted when a record is created, never afterwards; compared as managed only where it is writable too. */
+  readonly isCreateOnly: boolean;
+  /** PATCH merges the members of this object over what is stored: an omitted secret survives, a member never goes. */
+  readonly isMerged: boolean;
+  /** Pointer into the live body to a boolean that must be true before the field can be set; null for most. */
+  readonly requires: string | null;
   /** An array whose order carries no meaning. */
   readonly isUnordered: boolean;
   readonly severity: Severity;
@@ -156,6 +173,7 @@ export interface ResourceDefinition {
   readonly listing: ListingRules;
   /** Kinds whose list can show the same record under the same id (the pipeline families share the plugin rows). */
   readonly family: string | null;
+  readonly restore: RestoreRules;
 }
 
 /** The operation of that role, if the interface offers it. */

@@ -1,8 +1,11 @@
 /** Short forms in which the catalog's rows declare their fields and operations. */
-import type { FieldDefinition, FieldType, Method, Operation, Severity } from './definition.ts';
+import type { FieldDefinition, FieldType, Method, Operation, SecretsNeeded, Severity } from './definition.ts';
 
 interface FieldOptions {
   readonly secretPointers?: readonly string[];
+  readonly secretsNeeded?: SecretsNeeded;
+  readonly isCreateOnly?: boolean;
+  readonly requires?: string;
   readonly isUnordered?: boolean;
   readonly severity?: Severity;
   readonly values?: readonly string[];
@@ -23,6 +26,10 @@ function field(
     ...roles,
     isSecret: options.isSecret ?? false,
     secretPointers: options.secretPointers ?? [],
+    secretsNeeded: options.secretsNeeded ?? null,
+    isCreateOnly: options.isCreateOnly ?? false,
+    isMerged: false,
+    requires: options.requires ?? null,
     isUnordered: options.isUnordered ?? false,
     severity: options.severity ?? (roles.isWritable ? 'medium' : 'low'),
     values: options.values ?? null,

@@ -2,6 +2,7 @@
 import type { ResourceDefinition } from './definition.ts';
 import { DEFAULT_LISTING } from './definition.ts';
 import { action, owned, verbs, volatile, writable } from './fields.ts';
+import { PLAIN_RESTORE } from './restore-rules.ts';
 
 const ORGANIZATION = { read: 'organization:read', write: 'organization:write' };
 
@@ -58,6 +59,7 @@ export const organizations: ResourceDefinition = {
   references: [],
   listing: DEFAULT_LISTING,
   family: null,
+  restore: { ...PLAIN_RESTORE, creation: { by: 'consent' }, isRemovable: false },
 };
 
 const domainsPath = '/api/organizations/:organization_id/domains/';
@@ -86,11 +88,14 @@ export const domains: ResourceDefinition = {
     owned('is_verified', 'boolean', 'Whether ownership was proved by DNS.', { severity: 'high' }),
     owned('verified_at', 'timestamp', 'When ownership was proved.'),
     owned('verification_challenge', 'string', 'Text to publish in DNS.'),
+    // wire-notes.md, Restore: both are dropped on creation and refused until the domain is verified.
     writable('jit_provisioning_enabled', 'boolean', 'Whether a first sign-in creates a member.', {
       severity: 'critical',
+      requires: '/is_verified',
     }),
     writable('sso_enforcement', 'string', 'Identity provider that sign-in must use.', {
       severity: 'critical',
+      requires: '/is_verified',
     }),
     owned('has_saml', 'boolean', 'Whether SAML is set up in full.', { severity: 'high' }),
     writable('saml_entity_id', 'string', "Identity provider's entity id.", { severity: 'critical' }),
@@ -102,4 +107,14 @@ export const domains: ResourceDefinition = {
   references: [],
   listing: DEFAULT_LISTING,
   family: null,
+  restore: {
+    ...PLAIN_RESTORE,
+    byPerson: [
+      {
+        pointer: '/is_verified',
+        value: true,
+        reason: 'publish verification_challenge of the domain in DNS and have it verified',
+      },
+    ],
+  },
 };

@@ -2,6 +2,7 @@
 import type { FieldDefinition, Kind, Operation, ResourceDefinition } from './definition.ts';
 import { DEFAULT_LISTING } from './definition.ts';
 import { action, owned, verbs, volatile, writable } from './fields.ts';
+import { PLAIN_RESTORE } from './restore-rules.ts';
 
 const PLUGIN = { read: 'plugin:read', write: 'plugin:write' };
 
@@ -65,6 +66,7 @@ function family(kind: Kind, one: string, many: string, hasDocumentedFields: bool
     references: [],
     listing: DEFAULT_LISTING,
     family: 'components',
+    restore: { ...PLAIN_RESTORE, owner: '/organization_id' },
   };
 }
 

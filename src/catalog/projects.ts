@@ -2,6 +2,7 @@
 import type { ResourceDefinition } from './definition.ts';
 import { DEFAULT_LISTING } from './definition.ts';
 import { action, verbs, volatile, owned } from './fields.ts';
+import { PLAIN_RESTORE } from './restore-rules.ts';
 
 const projectsPath = '/api/organizations/:organization_id/projects/';
 
@@ -43,6 +44,7 @@ export const projects: ResourceDefinition = {
   references: [],
   listing: DEFAULT_LISTING,
   family: null,
+  restore: { ...PLAIN_RESTORE, isRemovable: false },
 };
 
 const proxyRecordsPath = '/api/organizations/:organization_id/proxy_records/';
@@ -69,4 +71,5 @@ export const proxyRecords: ResourceDefinition = {
   references: [],
   listing: DEFAULT_LISTING,
   family: null,
+  restore: PLAIN_RESTORE,
 };

@@ -2,6 +2,7 @@
 import type { ResourceDefinition } from './definition.ts';
 import { DEFAULT_LISTING } from './definition.ts';
 import { owned, verbs, volatile } from './fields.ts';
+import { neverRestored } from './restore-rules.ts';
 
 const RECORDING = { read: 'session_recording:read', write: 'session_recording:write' };
 
@@ -46,6 +47,7 @@ export const sessionRecordings: ResourceDefinition = {
   references: [],
   listing: DEFAULT_LISTING,
   family: null,
+  restore: neverRestored('recordings are what users did: they cannot be created or changed'),
 };
 
 const sharingPath = '/api/projects/:project_id/session_recordings/:recording_id/sharing/';
@@ -86,4 +88,5 @@ export const recordingSharing: ResourceDefinition = {
   references: [],
   listing: DEFAULT_LISTING,
   family: null,
+  restore: neverRestored('the interface offers no way to write it'),
 };

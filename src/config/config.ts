@@ -1,5 +1,5 @@
 /** Configuration as the rest of the program sees it: parsed once, whole, and frozen. */
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { Kind, ResourceDefinition, Severity } from '../catalog/definition.ts';
 import type { LogLevel } from '../core/logger-levels.ts';
 import type { Secret } from '../core/secret.ts';
 
@@ -46,6 +46,24 @@ export interface Schedule {
 export const SCHEDULE_NAMES = ['sync', 'drift', 'verify', 'forget', 'drill'] as const;
 export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
 
+/** What counts as drift. A rule that names a source is for that one only. */
+export interface DriftConfig {
+  readonly ignore: readonly {
+    readonly source?: string | undefined;
+    readonly kind?: Kind | undefined;
+    readonly id?: string | undefined;
+    /** A JSON pointer with `*` for one segment and `**` for any number. */
+    readonly path?: string | undefined;
+    readonly reason: string;
+  }[];
+  readonly severities: readonly {
+    readonly source?: string | undefined;
+    readonly kind?: Kind | undefined;
+    readonly path?: string | undefined;
+    readonly severity: Severity;
+  }[];
+}
+
 export interface HttpConfig {
   readonly host: string;
   readonly port: number;
@@ -62,6 +80,7 @@ export interface Config {
   readonly mirror: string;
   readonly sources: readonly SourceConfig[];
   readonly schedules: Readonly<Record<ScheduleName, Schedule | null>>;
+  readonly drift: DriftConfig;
   readonly http: HttpConfig;
   readonly log: { readonly level: LogLevel };
   /** What is unwise but not wrong, one line each. */

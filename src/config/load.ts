@@ -61,6 +61,7 @@ export function loadConfig(options: LoadOptions): Config {
     mirror: absolutePath(checking, ['mirror'], parsed.mirror),
     sources,
     schedules: checkSchedules(checking, parsed),
+    drift: parsed.drift,
     http: checkHttp(checking, parsed),
     log: parsed.log,
     warnings: [...warnings, ...unknownVariables(env, usedVariables)],

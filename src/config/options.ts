@@ -3,6 +3,7 @@ import { KINDS } from '../catalog/definition.ts';
 import { LOG_LEVELS } from '../core/logger-levels.ts';
 import type { Parsed } from './option.ts';
 import { listOf, option, optional, section } from './option.ts';
+import { DRIFT_IGNORE, DRIFT_SEVERITIES } from './drift-rules.ts';
 import { KIND_OVERRIDES } from './override-options.ts';
 import {
   baseUrl,
@@ -182,6 +183,20 @@ export const OPTIONS = section('Tidemark configuration', {
     verify: schedule('Verify the mirror.', '0 3 * * 0'),
     forget: schedule('Drop history by the retention rules.', '30 3 * * *'),
     drill: schedule('Practise a restore in the sandbox.', '0 5 * * 1'),
+  }),
+  drift: section('What counts as drift, for all sources.', {
+    ignore: option(DRIFT_IGNORE, {
+      default: [],
+      description:
+        'Drift that is not reported. Each rule names at least one of kind, id and path (a JSON pointer with `*` for one segment, `**` for any number), and says why; with source, it holds for that source only.',
+      example: [{ kind: 'batch_exports', path: '/destination/config/prefix', reason: 'set by the pipeline' }],
+    }),
+    severities: option(DRIFT_SEVERITIES, {
+      default: [],
+      description:
+        'How much a change matters, over the catalog; the first rule that fits decides. Without path: for records that came or went.',
+      example: [{ kind: 'organizations', path: '/name', severity: 'low' }],
+    }),
   }),
   http: section("The daemon's HTTP endpoints. `serve` and `sandbox` take --host and --port.", {
     listen: option(listenAddress, {

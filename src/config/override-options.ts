@@ -1,7 +1,7 @@
 /** What a profile, and a source's `definitions`, may change about each kind: the table of `definitions.KIND`. */
 import { z } from 'zod';
 import { KINDS } from '../catalog/definition.ts';
-import type { FieldType, Severity } from '../catalog/definition.ts';
+import type { FieldType, SecretsNeeded, Severity } from '../catalog/definition.ts';
 import type { Parsed } from './option.ts';
 import { mapOf, optional, section } from './option.ts';
 import { choice, flag, pointers, structured, text, textByName, texts } from './value-types.ts';
@@ -19,6 +19,11 @@ const FIELD_TYPES = [
 ] as const satisfies readonly FieldType[];
 
 const SEVERITIES = ['critical', 'high', 'medium', 'low'] as const satisfies readonly Severity[];
+
+const SECRETS_NEEDED = z.strictObject({
+  by: z.string().regex(/^\/./),
+  byText: z.record(z.string(), z.array(z.array(z.string().regex(/^\/./)).min(1))),
+});
 
 const FIELD = section('One field of the records.', {
   was: optional(text, {
@@ -49,6 +54,32 @@ const FIELD = section('One field of the records.', {
       'Where, below this field, secrets stand that the service omits or masks; `*` is every element.',
     example: ['/config/token'],
   }),
+  secretsNeeded: optional(
+    structured<SecretsNeeded>(
+      'secrets by type',
+      'a mapping {by, byText: {TEXT: [[POINTER, …], …]}}',
+      SECRETS_NEEDED,
+    ),
+    {
+      description:
+        'Which of these a value needs when it is sent whole, by the text at a pointer below the field; each entry is met by any one of its pointers.',
+      example: { by: '/type', byText: { HTTP: [['/config/token']] } },
+    },
+  ),
+  createOnly: optional(flag, {
+    description:
+      'Accepted when a record is created, never afterwards. Compared as managed only if it is writable too.',
+    example: true,
+  }),
+  merged: optional(flag, {
+    description:
+      'PATCH merges the members of this object over what is stored: secrets that are left out survive.',
+    example: true,
+  }),
+  requires: optional(text, {
+    description: 'Pointer to a boolean of the live record that must be true before the field can be set.',
+    example: '/is_verified',
+  }),
   unordered: optional(flag, {
     description: 'An array whose order carries no meaning.',
     example: false,
@@ -67,11 +98,15 @@ const FIELD = section('One field of the records.', {
   ),
 });
 
+const WRITES_WITH_PATH = ['create', 'update'] as const;
+
 const REFERENCE = z.strictObject({
   pointer: z.string().regex(/^\/./),
   kind: z.enum(KINDS),
   target: z.string().regex(/^\/./),
 });
+
+const WRITE_PATHS = z.partialRecord(z.enum(WRITES_WITH_PATH), z.string().regex(/^\/./));
 
 const KIND = section('One kind.', {
   permission: section('API key permissions that the kind needs.', {
@@ -120,6 +155,18 @@ const KIND = section('One kind.', {
       example: false,
     }),
   }),
+  writePaths: optional(
+    structured<z.output<typeof WRITE_PATHS>>(
+      'mapping of paths',
+      'a mapping of create and update to paths with :parameters',
+      WRITE_PATHS,
+    ),
+    {
+      description:
+        'Other paths that take the same body, tried when the documented one answers 500. Parameters beside scope and id are fields of the body.',
+      example: { create: '/api/projects/:team_id/batch_exports/' },
+    },
+  ),
   fields: mapOf('Fields by name.', 'field', null, FIELD, { name: { type: 'string', writable: true } }),
 });
 
@@ -132,7 +179,7 @@ export const KIND_OVERRIDES = mapOf(
   { roles: { fields: { name: { type: 'string', writable: true } } } },
 );
 
-type Loose<T> = T extends readonly unknown[]
+type Loose<T> = T extends readonly unknown[] | SecretsNeeded
   ? T
   : T extends Readonly<Record<string, string>>
     ? T

@@ -1,5 +1,6 @@
 /** Applies what a profile and a user say about the kinds to the catalog. Pure. */
 import type { FieldDefinition, Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { Condition, RestoreRules } from '../catalog/restore-rules.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { FieldOverride, KindOverride, KindOverrides } from './override-options.ts';
@@ -106,9 +107,11 @@ function overridden(
     const field = overriddenField(name, current, change);
     fields =
       current === undefined ? [...fields, field] : fields.map((each) => (each === current ? field : each));
-    if (was !== name) renamed = withRenamedPointers(renamed, was, name);
+    if (was === name) continue;
+    renamed = withRenamedPointers({ ...renamed, fields }, was, name);
+    fields = renamed.fields;
   }
-  const { permission, listing } = override;
+  const { permission, listing, writePaths } = override;
   return {
     ...renamed,
     fields,
@@ -127,6 +130,17 @@ function overridden(
       isCountTrusted: listing?.countTrusted ?? renamed.listing.isCountTrusted,
       needsRetrieve: listing?.needsRetrieve ?? renamed.listing.needsRetrieve,
     },
+    restore:
+      writePaths === undefined
+        ? renamed.restore
+        : {
+            ...renamed.restore,
+            alternativePaths: {
+              ...renamed.restore.alternativePaths,
+              ...(writePaths.create === undefined ? {} : { create: writePaths.create }),
+              ...(writePaths.update === undefined ? {} : { update: writePaths.update }),
+            },
+          },
   };
 }
 
@@ -147,6 +161,10 @@ function overriddenField(
     isVolatile: change.volatile ?? current?.isVolatile ?? false,
     isSecret: change.secret ?? current?.isSecret ?? false,
     secretPointers: change.secretPointers ?? current?.secretPointers ?? [],
+    secretsNeeded: change.secretsNeeded ?? current?.secretsNeeded ?? null,
+    isCreateOnly: change.createOnly ?? current?.isCreateOnly ?? false,
+    isMerged: change.merged ?? current?.isMerged ?? false,
+    requires: change.requires ?? current?.requires ?? null,
     isUnordered: change.unordered ?? current?.isUnordered ?? false,
     // As the catalog's own rows: what somebody can set matters more than what the service derives.
     severity: change.severity ?? current?.severity ?? (isWritable ? 'medium' : 'low'),
@@ -160,6 +178,38 @@ function overriddenField(
   };
 }
 
+/** The rules of restore that name a field or point into the body. */
+function followed(
+  restore: RestoreRules,
+  was: string,
+  name: string,
+  follow: (pointer: string) => string,
+): RestoreRules {
+  const renamed = (field: string): string => (field === was ? name : field);
+  const conditions = (list: readonly Condition[]): Condition[] =>
+    list.map((each) => ({ ...each, pointer: follow(each.pointer) }));
+  const { state, replacedBy, owner, keepsHighest } = restore;
+  return {
+    ...restore,
+    state: state && {
+      ...state,
+      field: renamed(state.field),
+      actions: state.actions.map((each) => ({ ...each, moves: each.moves.map(renamed) })),
+    },
+    derived: restore.derived.map((each) => ({
+      ...each,
+      field: renamed(each.field),
+      from: each.from.map(follow),
+    })),
+    requestValues: restore.requestValues.map((each) => ({ ...each, field: renamed(each.field) })),
+    owner: owner === null ? null : follow(owner),
+    byPerson: conditions(restore.byPerson),
+    endedWhen: conditions(restore.endedWhen),
+    replacedBy: replacedBy && { ...replacedBy, pointer: follow(replacedBy.pointer) },
+    keepsHighest: keepsHighest === null ? null : follow(keepsHighest),
+  };
+}
+
 /** Pointers into the body follow a renamed field. */
 function withRenamedPointers(definition: ResourceDefinition, was: string, name: string): ResourceDefinition {
   const follow = (pointer: string): string =>
@@ -168,6 +218,9 @@ function withRenamedPointers(definition: ResourceDefinition, was: string, name: 
       : pointer;
   return {
     ...definition,
+    fields: definition.fields.map((field) =>
+      field.requires === null ? field : { ...field, requires: follow(field.requires) },
+    ),
     idPath: definition.idPath.map((part, index) => (index === 0 && part === was ? name : part)),
     naturalKey: definition.naturalKey.map(follow),
     nameFrom: definition.nameFrom.map(follow),
@@ -175,5 +228,6 @@ function withRenamedPointers(definition: ResourceDefinition, was: string, name: 
       ...reference,
       pointer: follow(reference.pointer),
     })),
+    restore: followed(definition.restore, was, name, follow),
   };
 }

@@ -1,0 +1,203 @@
+/**
+ * The client of restore: the only way to change the far side. A write that may have reached the far side is never sent
+ * again here, whatever its method: whoever holds the journal looks first (design.md, Never broken 6).
+ */
+import { fillPath } from '../catalog/catalog.ts';
+import type { Operation, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import { operationOf } from '../catalog/definition.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import type { Connection, ConnectionOptions } from './connection.ts';
+import { openConnection } from './connection.ts';
+import { answerError } from './error-body.ts';
+import type { RequestFigures } from './figures.ts';
+import { wasNeverSent } from './network-error.ts';
+import type { ReadClient } from './read-client.ts';
+import { readClientOver } from './read-client.ts';
+import { backoffMs, retrying } from './retry.ts';
+import type { Answer, Transport } from './transport.ts';
+import { readWritten } from './written.ts';
+import type { WriteOutcome } from './write-outcome.ts';
+
+export type { WriteOutcome } from './write-outcome.ts';
+
+/** What a write is about. */
+export interface WriteTarget {
+  readonly definition: ResourceDefinition;
+  readonly scope: Scope;
+  /** Another path that takes the same body, filled, below the base URL; the documented one when left out. */
+  readonly path?: string;
+}
+
+export interface RecordTarget extends WriteTarget {
+  readonly id: string;
+}
+
+/** Bodies are JSON text, sent byte for byte. Every method throws the abort reason when aborted before it is sent. */
+export interface WriteClient {
+  create(target: WriteTarget, body: string, signal?: AbortSignal): Promise<WriteOutcome>;
+  update(target: RecordTarget, body: string, signal?: AbortSignal): Promise<WriteOutcome>;
+  /** One of the catalog's actions by its name, e.g. `pause`. */
+  act(target: RecordTarget, action: string, body: string, signal?: AbortSignal): Promise<WriteOutcome>;
+  /** 404 and 410 are refusals like any other: whether the record is gone is for a retrieve to tell. */
+  remove(target: RecordTarget, signal?: AbortSignal): Promise<WriteOutcome>;
+  /** Reads over the same connection: one limiter and one budget of retries for both. */
+  readonly reader: ReadClient;
+  figures(): RequestFigures;
+  close(): Promise<void>;
+}
+
+/**
+ * A writing client for one source. Nothing is sent yet.
+ * @throws TidemarkError `config_invalid` when the key cannot stand in a header
+ */
+export function createWriteClient(options: ConnectionOptions): WriteClient {
+  const connection = openConnection(options);
+  const send = (ask: Sending): Promise<WriteOutcome> => sendOnce(connection, ask);
+  return {
+    reader: readClientOver(connection),
+    create: (target, body, signal) =>
+      send({ target, operation: offered(target.definition, 'create'), body, signal }),
+    update: (target, body, signal) =>
+      send({ target, id: target.id, operation: offered(target.definition, 'update'), body, signal }),
+    act: (target, action, body, signal) =>
+      send({ target, id: target.id, operation: offeredAction(target.definition, action), body, signal }),
+    remove: (target, signal) =>
+      send({ target, id: target.id, operation: offered(target.definition, 'remove'), signal }),
+    figures: () => connection.figures(),
+    close: () => connection.close(),
+  };
+}
+
+interface Sending {
+  readonly target: WriteTarget;
+  readonly id?: string;
+  readonly operation: Operation;
+  readonly body?: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Whether a request is out whose answer has not come. */
+interface Flight {
+  isUnanswered: boolean;
+}
+
+/** Marks an error after which the far side may have acted. */
+class Doubt extends Error {
+  override readonly cause: TidemarkError;
+
+  constructor(cause: TidemarkError) {
+    super(cause.message);
+    this.cause = cause;
+  }
+}
+
+async function sendOnce(connection: Connection, ask: Sending): Promise<WriteOutcome> {
+  const { definition, scope } = ask.target;
+  const path =
+    ask.target.path ??
+    fillPath(ask.operation.path, {
+      ...scope,
+      ...(ask.id === undefined ? {} : { [definition.idParameter]: ask.id }),
+    });
+  const { policy, budget, clock, random, log } = connection;
+  ask.signal?.throwIfAborted();
+  const flight: Flight = { isUnanswered: false };
+  try {
+    const answer = await retrying(
+      {
+        policy,
+        budget,
+        clock,
+        random,
+        signal: ask.signal,
+        onRetry: (error, attempt) =>
+          log.debug(
+            { path, attempt, code: error.code, status: error.status },
+            'nothing was written, trying again',
+          ),
+      },
+      (attempt) => attemptWrite(connection, ask, path, flight, attempt),
+    );
+    return readWritten(answer, definition, ask.id ?? null, connection.neutral);
+  } catch (error) {
+    if (error instanceof Doubt) return { outcome: 'unknown', error: error.cause };
+    // The queue gives up on an aborted task at once, also on one that is under way.
+    if (flight.isUnanswered) return { outcome: 'unknown', error: interrupted(error) };
+    // Aborted while it waited for its turn: nothing left this machine.
+    if (ask.signal?.aborted === true || !(error instanceof TidemarkError)) throw error;
+    return { outcome: 'refused', error };
+  }
+}
+
+/**
+ * One attempt. What may have been processed leaves as `Doubt`, which nothing retries; what is thrown as a
+ * `TidemarkError` certainly was not.
+ */
+async function attemptWrite(
+  connection: Connection,
+  ask: Sending,
+  path: string,
+  flight: Flight,
+  attempt: number,
+): Promise<Answer> {
+  const { limiter, counters, transport, neutral, clock, random } = connection;
+  return limiter.run(async (startedAt) => {
+    counters.requests += 1;
+    flight.isUnanswered = true;
+    const answer = await delivered(transport, ask, path, flight);
+    flight.isUnanswered = false;
+    counters.bytes += answer.bytes;
+    if (answer.status >= 200 && answer.status < 300) return answer;
+    const error = answerError(answer, neutral, clock.now());
+    if (answer.status === 429) {
+      counters.throttled += 1;
+      limiter.throttled(startedAt, error.retryAfterMs ?? backoffMs(attempt + 1, random()));
+      throw error;
+    }
+    // 408 and 5xx say nothing of what happened before them; every other refusal comes before any change.
+    if (answer.status === 408 || answer.status >= 500) throw new Doubt(error);
+    throw error;
+  }, ask.signal);
+}
+
+async function delivered(transport: Transport, ask: Sending, path: string, flight: Flight): Promise<Answer> {
+  try {
+    return await transport.send({
+      method: ask.operation.method,
+      path,
+      ...(ask.body === undefined ? {} : { body: ask.body }),
+      signal: ask.signal,
+    });
+  } catch (error) {
+    if (error instanceof TidemarkError && wasNeverSent(error)) {
+      flight.isUnanswered = false;
+      throw error;
+    }
+    throw new Doubt(ask.signal?.aborted === true ? interrupted(error) : asTidemarkError(error));
+  }
+}
+
+function interrupted(cause: unknown): TidemarkError {
+  return new TidemarkError('interrupted', 'interrupted before the answer came', {
+    hint: 'continue with `tidemark restore --resume`: it looks first what was done',
+    cause,
+  });
+}
+
+function offered(definition: ResourceDefinition, role: 'create' | 'update' | 'remove'): Operation {
+  const operation = operationOf(definition, role);
+  if (operation === undefined) throw notOffered(definition, role);
+  return operation;
+}
+
+function offeredAction(definition: ResourceDefinition, action: string): Operation {
+  const operation = definition.operations.find((each) => each.action === action && each.method === 'POST');
+  if (operation === undefined) throw notOffered(definition, action);
+  return operation;
+}
+
+function notOffered(definition: ResourceDefinition, what: string): TidemarkError {
+  return new TidemarkError('internal', `the interface has no ${what} for ${definition.title.many}`, {
+    hint: 'this is a defect of Tidemark: report it with the command that you ran',
+  });
+}

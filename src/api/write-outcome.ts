@@ -1,0 +1,17 @@
+/** What became of a write, as far as that can be known. */
+import type { JsonValue } from '../core/json.ts';
+import type { TidemarkError } from '../core/errors.ts';
+
+export type WriteOutcome =
+  | {
+      readonly outcome: 'done';
+      readonly status: number;
+      /** The answer's body without losing a digit; null where it was empty. */
+      readonly body: JsonValue | null;
+      /** The id that the answer gives; null where it gives none. */
+      readonly id: string | null;
+    }
+  /** Certainly nothing was changed: the far side said no, or the request never reached it. */
+  | { readonly outcome: 'refused'; readonly error: TidemarkError }
+  /** It may or may not have been done: look before it is sent again. */
+  | { readonly outcome: 'unknown'; readonly error: TidemarkError };

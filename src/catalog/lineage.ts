@@ -1,0 +1,33 @@
+/** How kinds hang from one another. All of it follows from the catalog's rows: a new row needs nothing here. */
+import { CATALOG, definitionOf } from './catalog.ts';
+import type { Kind, ResourceDefinition, ScopeKey } from './definition.ts';
+
+/** The kinds whose records lead to this kind's collections, outermost first; none for the root. */
+export function parentsOf(definition: ResourceDefinition): readonly Kind[] {
+  const { from } = definition.discovery;
+  return from === 'root' ? [] : [...parentsOf(definitionOf(from)), from];
+}
+
+/** The catalog's kinds by how deep they hang: each level's collections are found in the records of those before it. */
+export const LEVELS: readonly (readonly Kind[])[] = levels();
+
+function levels(): Kind[][] {
+  const found: Kind[][] = [];
+  for (const definition of CATALOG) (found[parentsOf(definition).length] ??= []).push(definition.kind);
+  return found;
+}
+
+/**
+ * The path parameter by which the collections below a kind name its record: `role_id` for `roles`. Undefined for kinds
+ * with no collection below them; a single object per record is none.
+ */
+export function scopeKeyNaming(kind: Kind): ScopeKey | undefined {
+  return CATALOG.find(({ discovery, reading }) => discovery.from === kind && reading !== 'each')?.scope.at(
+    -1,
+  );
+}
+
+/** True for the kind that a scope value names a record of, and for every kind below such a record. */
+export function isWithin(definition: ResourceDefinition, key: ScopeKey): boolean {
+  return scopeKeyNaming(definition.kind) === key || definition.scope.includes(key);
+}

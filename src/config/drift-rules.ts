@@ -1,0 +1,45 @@
+/** The value types of `drift.ignore` and `drift.severities`. */
+import { z } from 'zod';
+import { KINDS } from '../catalog/definition.ts';
+import type { Severity } from '../catalog/definition.ts';
+import { structured } from './value-types.ts';
+
+const SEVERITIES = ['critical', 'high', 'medium', 'low'] as const satisfies readonly Severity[];
+
+/** A JSON pointer in which `*` and `**` stand for segments. */
+const PATTERN = z
+  .string()
+  .regex(/^\/./)
+  .refine((pattern) => !/~(?![01])/.test(pattern));
+
+const IGNORE_RULE = z
+  .strictObject({
+    source: z.string().min(1).optional(),
+    kind: z.enum(KINDS).optional(),
+    id: z.union([z.string().min(1), z.int().transform(String)]).optional(),
+    path: PATTERN.optional(),
+    reason: z.string().refine((reason) => reason.trim() !== ''),
+  })
+  .refine(({ kind, id, path }) => kind !== undefined || id !== undefined || path !== undefined);
+
+const SEVERITY_RULE = z.strictObject({
+  source: z.string().min(1).optional(),
+  kind: z.enum(KINDS).optional(),
+  path: PATTERN.optional(),
+  severity: z.enum(SEVERITIES),
+});
+
+export type DriftIgnoreRule = z.output<typeof IGNORE_RULE>;
+export type DriftSeverityRule = z.output<typeof SEVERITY_RULE>;
+
+export const DRIFT_IGNORE = structured<readonly DriftIgnoreRule[]>(
+  'list of rules',
+  'a list of {kind, id, path, source, reason}: reason and at least one of kind, id and path, path as a JSON pointer',
+  z.array(IGNORE_RULE),
+);
+
+export const DRIFT_SEVERITIES = structured<readonly DriftSeverityRule[]>(
+  'list of rules',
+  'a list of {kind, path, source, severity}: severity one of critical, high, medium, low; path as a JSON pointer',
+  z.array(SEVERITY_RULE),
+);

@@ -1,0 +1,292 @@
+/** Steps for records that both states have and that differ. */
+import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
+import { operationOf } from '../catalog/definition.ts';
+import { isMask } from '../catalog/masks.ts';
+import type { StateField } from '../catalog/restore-rules.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
+import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import type { ParsedRecord } from '../diff/change.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import { compareBodies } from '../diff/compare.ts';
+import { resolvePointer } from '../diff/pointer.ts';
+import { managedDigest } from './digest.ts';
+import type { Draft, DraftFill } from './draft.ts';
+import { draftKey } from './draft.ts';
+import type { Inverse } from './plan.ts';
+import { ownerObstacle, ownUserObstacle } from './protected-records.ts';
+import { remapped } from './references.ts';
+import { planReplacement } from './removal-steps.ts';
+import { buildBody } from './request-body.ts';
+import { hiddenFields, withoutSecrets } from './secret-values.ts';
+import {
+  alternativePath,
+  draftOf,
+  liveSlots,
+  needsText,
+  requestFor,
+  stopped,
+  waitsFor,
+} from './step-parts.ts';
+import type { Planning } from './step-parts.ts';
+import { allowingLine, memberPointer, topMember, writableFields } from './writable.ts';
+
+/** What of a changed record goes which way. */
+interface Sorted {
+  readonly send: FieldDefinition[];
+  readonly act: StateField['actions'][number] | null;
+  /** Fields that cannot be put back by a request, each with the reason. */
+  readonly stuck: {
+    readonly name: string;
+    readonly obstacle: 'immutable' | 'no_value';
+    readonly reason: string;
+  }[];
+  /** Fields that wait for a person. */
+  readonly waiting: string[];
+}
+
+/** Plans one record that both states have; false where there is nothing to do. */
+export function planChange(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  live: ParsedRecord,
+): boolean {
+  const remap = remapped(definition, desired, planning.references);
+  const isOpen = writableFields(definition).length > 0;
+  const changes = compareBodies(definition, live.body, remap.body, isOpen ? 'managed' : 'default').filter(
+    (change) => !isHiddenLive(change, planning),
+  );
+  const persons = definition.restore.byPerson.filter(
+    ({ pointer, value }) =>
+      resolvePointer(desired.body, pointer) === value && resolvePointer(live.body, pointer) !== value,
+  );
+  if (changes.length === 0 && persons.length === 0) return false;
+  const draft: Draft = {
+    ...draftOf(planning, definition, desired, live, draftKey(desired, 'update')),
+    fields: hiddenFields(definition, changes),
+  };
+  const put = (step: Draft): void => void planning.drafts.set(step.key, step);
+  if (changes.length > 0) {
+    const other = ownerObstacle(definition, live) ?? ownUserObstacle(planning, definition, live);
+    if (other !== null) {
+      put(stopped(draft, 'blocked', other.obstacle, other.reason));
+      return true;
+    }
+    if (!isOpen) {
+      const names = [...new Set(changes.map(({ path }) => topMember(path)))];
+      const reason = `the interface does not show what may be written; to allow it: ${allowingLine(definition, names)}`;
+      put(stopped(draft, 'blocked', 'not_writable', reason));
+      return true;
+    }
+    if (operationOf(definition, 'update') === undefined) {
+      planReplacement(planning, definition, desired, live, draft);
+      return true;
+    }
+  }
+  const sorted = sortFields(definition, changes, desired, live);
+  planSorted(planning, definition, desired, live, { draft, changes, remap, sorted });
+  if (sorted.waiting.length > 0 || persons.length > 0) {
+    const what = (persons.length > 0 ? persons : definition.restore.byPerson).map(({ reason }) => reason);
+    const then = sorted.waiting.length === 0 ? '' : `; then restore again: sets ${sorted.waiting.join(', ')}`;
+    const step = { ...draft, key: draftKey(desired, 'person'), fields: only(draft.fields, sorted.waiting) };
+    put(stopped(step, 'manual', 'needs_person', `${what.join('; ')}${then}`));
+  }
+  return true;
+}
+
+/** A live mask hides the value: that it differs cannot be known. */
+function isHiddenLive({ from, to }: FieldChange, planning: Planning): boolean {
+  return typeof from === 'string' && to !== undefined && to !== null && isMask(from, planning.input.masks);
+}
+
+function sortFields(
+  definition: ResourceDefinition,
+  changes: readonly FieldChange[],
+  desired: ParsedRecord,
+  live: ParsedRecord,
+): Sorted {
+  const sorted: Sorted & { act: Sorted['act'] } = { send: [], act: null, stuck: [], waiting: [] };
+  const { state } = definition.restore;
+  const byName = Map.groupBy(changes, ({ path }) => topMember(path));
+  for (const field of definition.fields) {
+    const { name } = field;
+    const inside = byName.get(name);
+    if (inside === undefined) continue;
+    const value = isJsonObject(desired.body) ? getOwn(desired.body, name) : undefined;
+    const action = state?.field === name ? state.actions.find((each) => each.value === value) : undefined;
+    if (value === undefined) {
+      sorted.stuck.push({ name, obstacle: 'no_value', reason: 'the desired record has no value for it' });
+    } else if (field.isCreateOnly) {
+      sorted.stuck.push({ name, obstacle: 'immutable', reason: 'it cannot be changed after creation' });
+    } else if (
+      field.requires !== null &&
+      isSet(value) &&
+      resolvePointer(live.body, field.requires) !== true
+    ) {
+      sorted.waiting.push(name);
+    } else if (action !== undefined) {
+      sorted.act = action;
+    } else {
+      const kept = field.isMerged
+        ? inside.filter(({ path, to }) => to === undefined && !/\/\d+$/.test(path))
+        : [];
+      if (kept.length > 0) {
+        const places = kept.map(({ path }) => path).join(', ');
+        const reason = `PATCH keeps what it is not given, so ${places} can only be taken away by hand`;
+        sorted.stuck.push({ name, obstacle: 'no_value', reason });
+      }
+      if (kept.length < inside.length) sorted.send.push(field);
+    }
+  }
+  return sorted;
+}
+
+function isSet(value: JsonValue): boolean {
+  return value !== null && value !== false && value !== '';
+}
+
+interface Changing {
+  readonly draft: Draft;
+  readonly changes: readonly FieldChange[];
+  readonly remap: ReturnType<typeof remapped>;
+  readonly sorted: Sorted;
+}
+
+function planSorted(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  live: ParsedRecord,
+  { draft, changes, remap, sorted }: Changing,
+): void {
+  const { input, drafts } = planning;
+  const { act } = sorted;
+  const moved = act?.order === 'before' ? movedFields(definition, act.moves, desired, sorted.send) : [];
+  const built = separate(input, desired, remap, [...sorted.send, ...moved], live.body);
+  const slots = liveSlots(definition, live);
+  const present = {
+    state: 'present',
+    id: live.id,
+    digest: managedDigest(definition, live.body),
+  } as const;
+  const actKey = draftKey(desired, act?.action ?? '');
+  let isStopped = sorted.stuck.length > 0;
+  for (const { name, obstacle, reason } of sorted.stuck) {
+    const step = { ...draft, key: draftKey(desired, `stuck ${name}`), fields: only(draft.fields, [name]) };
+    drafts.set(step.key, stopped(step, 'blocked', obstacle, `${name}: ${reason}`));
+  }
+  for (const { name, needs, unknown } of built.stopped) {
+    isStopped = true;
+    const step = {
+      ...draft,
+      key: draftKey(desired, `stuck ${name}`),
+      fields: only(draft.fields, [name]),
+      needs,
+    };
+    drafts.set(
+      step.key,
+      needs.length > 0
+        ? stopped(step, 'blocked', 'secret_missing', needsText(needs))
+        : stopped(step, 'blocked', 'reference_unknown', unknown),
+    );
+  }
+  const names = Object.keys(built.body);
+  if (names.length > 0) {
+    const fills = built.fills;
+    const first = act?.order === 'before';
+    drafts.set(draft.key, {
+      ...draft,
+      action: 'update',
+      fields: only(draft.fields, names),
+      request: {
+        ...requestFor(definition, 'update', slots, built.body, fills),
+        alternative: alternativePath(definition, 'update', slots, live.body, []),
+      },
+      precondition: first ? { state: 'after', step: actKey } : present,
+      inverse: inverseOf(definition, changes, live.body, names),
+      after: [...waitsFor(slots, fills), ...(first ? [actKey] : [])],
+    });
+  }
+  if (act === null) return;
+  const field = definition.restore.state?.field ?? '';
+  const back = definition.restore.state?.actions.find(({ value }) => value !== act.value);
+  const isSecond = act.order === 'after' && names.length > 0;
+  const step: Draft = {
+    ...draft,
+    key: actKey,
+    action: 'act',
+    fields: only(draft.fields, [field]),
+    request: requestFor(definition, 'act', slots, {}, [], act.action),
+    precondition: isSecond ? { state: 'after', step: draft.key } : present,
+    inverse: back === undefined ? null : { action: 'act', act: back.action },
+    after: isSecond ? [draft.key] : [],
+  };
+  // What runs again must run as desired: not while a part of it cannot be put back.
+  const reason = `${act.action} waits: a part of the record cannot be put back`;
+  drafts.set(
+    actKey,
+    act.order === 'after' && isStopped ? stopped(step, 'blocked', 'depends_on_blocked', reason) : step,
+  );
+}
+
+/** Fields that the action ahead moves by itself: sent again as desired, though they may be equal now. */
+function movedFields(
+  definition: ResourceDefinition,
+  names: readonly string[],
+  desired: ParsedRecord,
+  sent: readonly FieldDefinition[],
+): FieldDefinition[] {
+  return writableFields(definition).filter(
+    (field) =>
+      names.includes(field.name) &&
+      !sent.includes(field) &&
+      isJsonObject(desired.body) &&
+      getOwn(desired.body, field.name) !== undefined,
+  );
+}
+
+/** The body of what can be sent; field by field, so that one that cannot does not hold up the others. */
+function separate(
+  input: Planning['input'],
+  desired: ParsedRecord,
+  remap: ReturnType<typeof remapped>,
+  fields: readonly FieldDefinition[],
+  live: JsonValue,
+) {
+  const body: JsonObject = {};
+  const fills: DraftFill[] = [];
+  const stoppedFields: { name: string; needs: ReturnType<typeof buildBody>['needs']; unknown: string }[] = [];
+  for (const field of fields) {
+    const built = buildBody(input, desired, remap, [field], live);
+    if (built.needs.length > 0 || built.unknown.length > 0) {
+      const unknown = built.unknown.map(({ pointer, reason }) => `${pointer}: ${reason}`).join('; ');
+      stoppedFields.push({ name: field.name, needs: built.needs, unknown });
+      continue;
+    }
+    for (const name of Object.keys(built.body)) setOwn(body, name, getOwn(built.body, name) ?? null);
+    fills.push(...built.fills);
+  }
+  return { body, fills, stopped: stoppedFields };
+}
+
+function only(fields: readonly FieldChange[], names: readonly string[]): FieldChange[] {
+  return fields.filter(({ path }) => names.includes(topMember(path)));
+}
+
+/** The managed fields that a step overwrites, as they are. */
+function inverseOf(
+  definition: ResourceDefinition,
+  changes: readonly FieldChange[],
+  live: JsonValue,
+  names: readonly string[],
+): Inverse {
+  const before: JsonObject = {};
+  const absent: string[] = [];
+  const changed = new Set(changes.map(({ path }) => topMember(path)));
+  for (const name of names.filter((each) => changed.has(each))) {
+    const value = isJsonObject(live) ? getOwn(live, name) : undefined;
+    if (value === undefined) absent.push(memberPointer(name));
+    else setOwn(before, name, value);
+  }
+  return { action: 'update', absent, ...withoutSecrets(definition, before) };
+}

@@ -1,0 +1,40 @@
+/** Secrets that the configuration supplies for records whose own ones the service never shows. */
+import type { Kind } from '../catalog/definition.ts';
+import type { Secret } from '../core/secret.ts';
+import type { ParsedRecord } from '../diff/change.ts';
+import { idText } from '../diff/natural-key.ts';
+import { resolvePointer } from '../diff/pointer.ts';
+
+/** Values for the records of a kind that hold these texts. */
+export interface SecretRule {
+  readonly kind: Kind;
+  /** Pointer into the body → text that must stand there; empty: every record of the kind. */
+  readonly match: Readonly<Record<string, string>>;
+  /** Pointer into the body → value. */
+  readonly values: Readonly<Record<string, Secret>>;
+}
+
+export interface SecretLookup {
+  /** The value for that place of the record; undefined where the configuration has none. */
+  find(record: ParsedRecord, pointer: string): Secret | undefined;
+}
+
+export const NO_SECRETS: SecretLookup = { find: () => undefined };
+
+/** The first rule that matches a record and has the pointer wins, so that narrow rules go first. */
+export function configuredSecrets(rules: readonly SecretRule[]): SecretLookup {
+  const byKind = Map.groupBy(rules, (rule) => rule.kind);
+  return {
+    find: (record, pointer) =>
+      byKind
+        .get(record.kind)
+        ?.find((rule) => Object.hasOwn(rule.values, pointer) && matches(rule.match, record))?.values[pointer],
+  };
+}
+
+function matches(match: SecretRule['match'], record: ParsedRecord): boolean {
+  return Object.entries(match).every(([pointer, text]) => {
+    const value = resolvePointer(record.body, pointer);
+    return value !== undefined && idText(value) === text;
+  });
+}

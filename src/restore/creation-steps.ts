@@ -1,0 +1,314 @@
+/** Steps for desired records that live does not have. */
+import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
+import type { Creation } from '../catalog/restore-rules.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
+import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import type { ParsedRecord } from '../diff/change.ts';
+import { compareRecords } from '../diff/change.ts';
+import { equalValues } from '../diff/compare.ts';
+import { idText } from '../diff/natural-key.ts';
+import { resolvePointer } from '../diff/pointer.ts';
+import { naturalKeyDigest } from './digest.ts';
+import type { Draft, DraftFill, Slot } from './draft.ts';
+import { draftKey } from './draft.ts';
+import { asId, remapped } from './references.ts';
+import { buildBody } from './request-body.ts';
+import { hiddenFields } from './secret-values.ts';
+import {
+  alternativePath,
+  draftOf,
+  needsText,
+  requestFor,
+  shownScope,
+  slotsOf,
+  stopped,
+  waitsFor,
+} from './step-parts.ts';
+import type { Planning } from './step-parts.ts';
+import { allowingLine, creatableFields, memberPointer, writableFields } from './writable.ts';
+
+/** Plans one missing record. */
+export function planCreation(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  /** Steps that must come first, e.g. the removal of what it replaces. */
+  after: readonly string[] = [],
+): void {
+  const { restore, kind } = definition;
+  const scope = planning.references.scope(desired.scope);
+  const key = draftKey(desired, 'create');
+  const draft: Draft = {
+    ...draftOf(planning, definition, desired, null, key),
+    scope: shownScope(desired.scope, scope),
+    fields: hiddenFields(definition, wanted(definition, desired)),
+    after,
+  };
+  const put = (step: Draft): void => void planning.drafts.set(step.key, step);
+  const parent = slotsOf(scope);
+  if ('unknown' in parent) {
+    put(stopped(draft, 'blocked', 'reference_unknown', parent.unknown));
+    return;
+  }
+  const liveScope = planning.matching.liveScope(desired.scope);
+  const replaced = replacedReason(planning, definition, desired);
+  if (replaced !== null) {
+    planning.leave(kind, replaced, draft.name);
+    return;
+  }
+  const ended = restore.endedWhen.find(
+    ({ pointer, value }) => resolvePointer(desired.body, pointer) === value,
+  );
+  if (ended !== undefined) {
+    put(stopped(draft, 'manual', 'ended', ended.reason));
+    return;
+  }
+  if (liveScope !== null && !planning.references.isRead(kind, liveScope)) {
+    const reason = `the live ${definition.title.many} could not be read whole, so it is not known to be missing`;
+    put(stopped(draft, 'blocked', 'collection_not_read', reason));
+    return;
+  }
+  if (restore.creation.by === 'invitation') {
+    planInvitation(planning, definition, desired, draft, restore.creation, parent.slots);
+    return;
+  }
+  if (restore.creation.by === 'consent' && !planning.input.options.createOrganizations) {
+    const reason = `live has no such ${definition.title.one}: another one than recorded? --create-organizations makes it anew`;
+    put(stopped(draft, 'blocked', 'consent', reason));
+    return;
+  }
+  if (writableFields(definition).length === 0) {
+    const reason = `the interface does not show what may be written; to allow it: ${allowingLine(definition, [])}`;
+    put(stopped(draft, 'blocked', 'not_writable', reason));
+    return;
+  }
+  planRequest(planning, definition, desired, draft, parent.slots);
+}
+
+function wanted(definition: ResourceDefinition, desired: ParsedRecord): Draft['fields'] {
+  const mode = writableFields(definition).length === 0 ? 'default' : 'managed';
+  return compareRecords(definition, undefined, desired, mode)?.fields ?? [];
+}
+
+/** Why nobody misses the record: something else stands in its place. */
+function replacedReason(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+): string | null {
+  const { replacedBy } = definition.restore;
+  const liveScope = planning.matching.liveScope(desired.scope);
+  if (replacedBy === null || liveScope === null) return null;
+  const value = textAt(desired.body, replacedBy.pointer);
+  const others = planning.matching.kinds.get(replacedBy.kind)?.live ?? [];
+  const isThere = others.some(
+    (other) =>
+      other.scope.organization_id === liveScope.organization_id &&
+      textAt(other.body, replacedBy.target) === value,
+  );
+  return value !== '' && isThere ? replacedBy.reason : null;
+}
+
+function textAt(body: JsonValue, pointer: string): string {
+  const value = resolvePointer(body, pointer);
+  return typeof value === 'string' ? value.toLowerCase() : '';
+}
+
+function planRequest(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  draft: Draft,
+  slots: Readonly<Record<string, Slot>>,
+): void {
+  const { input, references } = planning;
+  const remap = remapped(definition, desired, references);
+  const later = creatableFields(definition).filter((field) => field.requires !== null);
+  const sent = creatableFields(definition).filter((field) => field.requires === null);
+  const built = buildBody(input, desired, remap, sent, null);
+  const [body, fills] = [built.body, [...built.fills]];
+  const unknown = [...built.unknown, ...addDerived(planning, definition, desired, body, fills)];
+  for (const { field, option } of definition.restore.requestValues)
+    setOwn(body, field, input.options[option]);
+  const state = addState(definition, body);
+  if (built.needs.length > 0) {
+    const step = stopped(draft, 'blocked', 'secret_missing', needsText(built.needs));
+    planning.drafts.set(draft.key, { ...step, needs: built.needs });
+    return;
+  }
+  if (unknown.length > 0) {
+    const reason = unknown.map(({ pointer, reason: why }) => `${pointer}: ${why}`).join('; ');
+    planning.drafts.set(draft.key, stopped(draft, 'blocked', 'reference_unknown', reason));
+    return;
+  }
+  const request = requestFor(definition, 'create', slots, body, fills);
+  planning.drafts.set(draft.key, {
+    ...draft,
+    action: 'create',
+    request: {
+      ...request,
+      alternative: alternativePath(definition, 'create', slots, body, fills),
+    },
+    reason: null,
+    precondition: { state: 'absent', digest: naturalKeyDigest(definition, remap.body) },
+    inverse: { action: 'remove' },
+    after: [...draft.after, ...waitsFor(slots, fills)],
+  });
+  if (state !== null) planFollowingAct(planning, definition, desired, draft, slots, state);
+  planPersonAfter(planning, definition, desired, draft, later);
+}
+
+/** Values that the desired body holds elsewhere; tells those that lead nowhere. */
+function addDerived(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  body: JsonObject,
+  fills: DraftFill[],
+): { pointer: string; reason: string }[] {
+  const unknown: { pointer: string; reason: string }[] = [];
+  const creatable = new Set(creatableFields(definition).map(({ name }) => name));
+  for (const { field, from, kind } of definition.restore.derived) {
+    if (!creatable.has(field)) continue;
+    const pointer = memberPointer(field);
+    const value = from
+      .map((each) => resolvePointer(desired.body, each))
+      .find((each) => typeof each === 'string');
+    if (value === undefined) {
+      unknown.push({ pointer, reason: `the desired record does not hold it at ${from.join(' or ')}` });
+      continue;
+    }
+    // It may stand in the body already, mapped as a reference: this is the same id, looked up the same way.
+    const id = idText(value);
+    const found = planning.references.resolve(kind, id, desired.scope);
+    if ('unknown' in found) unknown.push({ pointer, reason: found.unknown });
+    else if ('value' in found) setOwn(body, field, asId(found.value, value));
+    else if (!fills.some((fill) => fill.pointer === pointer)) {
+      setOwn(body, field, `{new id of ${kind} ${id}}`);
+      fills.push({ pointer, from: 'step', step: found.step, as: 'text' });
+    }
+  }
+  return unknown;
+}
+
+/** Sets the state that a new record starts in; returns the action that leads to the desired one, if it is another. */
+function addState(definition: ResourceDefinition, body: JsonObject): string | null {
+  const { state } = definition.restore;
+  if (state === null) return null;
+  const desired = getOwn(body, state.field);
+  const action = state.actions.find(({ value }) => value === desired);
+  if (action === undefined) return null;
+  setOwn(body, state.field, state.onCreation);
+  return action.value === state.onCreation ? null : action.action;
+}
+
+function planFollowingAct(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  created: Draft,
+  slots: Readonly<Record<string, Slot>>,
+  act: string,
+): void {
+  const key = draftKey(desired, act);
+  const field = definition.restore.state?.field ?? '';
+  const before = definition.restore.state?.onCreation ?? null;
+  const withId = { ...slots, [definition.idParameter]: { step: created.key } };
+  planning.drafts.set(key, {
+    ...created,
+    key,
+    action: 'act',
+    fields: [
+      { path: memberPointer(field), from: before, to: getOwn(desired.body as JsonObject, field) ?? null },
+    ],
+    request: requestFor(definition, 'act', withId, {}, [], act),
+    precondition: { state: 'after', step: created.key },
+    inverse: null,
+    after: [created.key],
+  });
+}
+
+/** What only a person can do once the record is there, and the fields that wait for it. */
+function planPersonAfter(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  created: Draft,
+  later: readonly FieldDefinition[],
+): void {
+  const waiting = later.filter(({ name }) => {
+    const value = isJsonObject(desired.body) ? getOwn(desired.body, name) : undefined;
+    return value !== undefined && value !== null && value !== false && value !== '';
+  });
+  const due = definition.restore.byPerson.filter(
+    ({ pointer, value }) => resolvePointer(desired.body, pointer) === value,
+  );
+  if (waiting.length === 0 && due.length === 0) return;
+  const names = waiting.map(({ name }) => name);
+  const what = (due.length > 0 ? due : definition.restore.byPerson).map(({ reason }) => reason).join('; ');
+  const then = names.length === 0 ? '' : `; then restore again: sets ${names.join(', ')}`;
+  const key = draftKey(desired, 'person');
+  planning.drafts.set(key, {
+    ...stopped({ ...created, key }, 'manual', 'needs_person', `${what}${then}`),
+    fields: created.fields.filter(({ path }) => names.some((name) => path === memberPointer(name))),
+    after: [created.key],
+  });
+}
+
+function planInvitation(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  draft: Draft,
+  creation: Extract<Creation, { by: 'invitation' }>,
+  slots: Readonly<Record<string, Slot>>,
+): void {
+  const { input, matching, drafts } = planning;
+  const invitation = input.definitions(creation.kind);
+  const body: JsonObject = {};
+  for (const [field, pointer] of Object.entries(creation.fields)) {
+    const value = resolvePointer(desired.body, pointer);
+    if (value !== undefined && value !== null) setOwn(body, field, value);
+  }
+  const address = Object.keys(creation.fields)[0] ?? '';
+  const to = body[address];
+  const key = draft.key;
+  if (!input.options.inviteMissing || typeof to !== 'string' || to === '') {
+    drafts.set(
+      key,
+      stopped(draft, 'manual', 'not_creatable', `${creation.reason}; --invite-missing does it`),
+    );
+    return;
+  }
+  const liveScope = matching.liveScope(desired.scope);
+  const open = (matching.kinds.get(creation.kind)?.live ?? []).find(
+    (other) =>
+      other.scope.organization_id === liveScope?.organization_id &&
+      textAt(other.body, memberPointer(address)) === to.toLowerCase(),
+  );
+  const isSame =
+    open !== undefined &&
+    Object.entries(body).every(([field, value]) =>
+      equalValues(resolvePointer(open.body, memberPointer(field)) ?? null, value),
+    );
+  if (isSame && resolvePointer(open.body, '/is_expired') !== true) {
+    planning.leave(definition.kind, 'invited: comes back when the invite is accepted', draft.name);
+    return;
+  }
+  if (liveScope !== null && !planning.references.isRead(creation.kind, liveScope)) {
+    const reason = `the live ${invitation.title.many} were not read, so an open one cannot be told`;
+    drafts.set(key, stopped(draft, 'blocked', 'collection_not_read', reason));
+    return;
+  }
+  for (const { field, option } of invitation.restore.requestValues)
+    setOwn(body, field, input.options[option]);
+  drafts.set(key, {
+    ...draft,
+    action: 'create',
+    request: requestFor(invitation, 'create', slots, body, []),
+    reason: 'invited: comes back when the invite is accepted',
+    precondition: { state: 'absent', digest: naturalKeyDigest(definition, desired.body) },
+    inverse: { action: 'remove' },
+    after: [...draft.after, ...waitsFor(slots, [])],
+  });
+}

@@ -1,0 +1,67 @@
+/** Kinds that show the same record (wire-notes.md, Lists): each record is planned once, through one of them. */
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import { CATALOG, scopeKey } from '../catalog/catalog.ts';
+import type { ParsedRecord } from '../diff/change.ts';
+import type { PlanState } from './plan-input.ts';
+import { writableFields } from './writable.ts';
+
+export interface SingleStates {
+  readonly desired: readonly ParsedRecord[];
+  readonly live: readonly ParsedRecord[];
+  /** The kind under which a desired record was kept, where it is planned as another one. */
+  readonly kindOf: ReadonlyMap<ParsedRecord, Kind>;
+}
+
+/**
+ * The records of both states, each family's record once: under the first kind that can be written, of those under which
+ * both states show it, else live, else the desired one.
+ */
+export function withoutDoubles(
+  desired: PlanState,
+  live: PlanState,
+  definitions: (kind: Kind) => ResourceDefinition,
+): SingleStates {
+  const inDesired = byFamilyKey(desired.records, definitions);
+  const inLive = byFamilyKey(live.records, definitions);
+  const kindOf = new Map<ParsedRecord, Kind>();
+  const kindFor = (key: string): Kind | undefined => {
+    const shown = [inDesired, inLive].map((side) => new Set(side.get(key)?.map(({ kind }) => kind)));
+    const [wanted = new Set<Kind>(), there = new Set<Kind>()] = shown;
+    const both = wanted.intersection(there);
+    const choice = both.size > 0 ? both : there.size > 0 ? there : wanted;
+    const kinds = CATALOG.map(({ kind }) => kind).filter((kind) => choice.has(kind));
+    return kinds.find((kind) => writableFields(definitions(kind)).length > 0) ?? kinds[0];
+  };
+  const single = (
+    records: readonly ParsedRecord[],
+    families: ReadonlyMap<string, readonly ParsedRecord[]>,
+  ): ParsedRecord[] => {
+    const kept = records.filter((record) => definitions(record.kind).family === null);
+    for (const [key, same] of families) {
+      const kind = kindFor(key);
+      const record = same.find((each) => each.kind === kind) ?? same[0];
+      if (record === undefined || kind === undefined) continue;
+      const planned = record.kind === kind ? record : { ...record, kind };
+      if (planned !== record) kindOf.set(planned, record.kind);
+      kept.push(planned);
+    }
+    return kept;
+  };
+  return { desired: single(desired.records, inDesired), live: single(live.records, inLive), kindOf };
+}
+
+function byFamilyKey(
+  records: readonly ParsedRecord[],
+  definitions: (kind: Kind) => ResourceDefinition,
+): Map<string, ParsedRecord[]> {
+  const families = new Map<string, ParsedRecord[]>();
+  for (const record of records) {
+    const { family } = definitions(record.kind);
+    if (family === null) continue;
+    const key = `${family} ${scopeKey(record.scope)} ${record.id}`;
+    const same = families.get(key);
+    if (same === undefined) families.set(key, [record]);
+    else same.push(record);
+  }
+  return families;
+}

@@ -1,0 +1,29 @@
+/** Which collections a plan has to know beside those that it is about. */
+import { CATALOG } from '../catalog/catalog.ts';
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import { SCOPE_KIND } from '../diff/lineage.ts';
+
+/**
+ * The kinds to read, in catalog order: those asked for, their parents, what they refer to, what stands in their place,
+ * and the other kinds that show the same records. Kinds that are never written are left out.
+ */
+export function kindsToRead(
+  asked: ReadonlySet<Kind>,
+  definitions: (kind: Kind) => ResourceDefinition,
+): Kind[] {
+  const needed = new Set<Kind>();
+  const add = (kind: Kind): void => {
+    const definition = definitions(kind);
+    if (needed.has(kind) || definition.restore.never !== null) return;
+    needed.add(kind);
+    const { restore, family } = definition;
+    for (const key of definition.scope) add(SCOPE_KIND[key]);
+    for (const { kind: target } of [...definition.references, ...restore.derived]) add(target);
+    if (restore.replacedBy !== null) add(restore.replacedBy.kind);
+    if (restore.creation.by === 'invitation') add(restore.creation.kind);
+    if (family === null) return;
+    for (const other of CATALOG) if (other.family === family) add(other.kind);
+  };
+  for (const kind of asked) add(kind);
+  return CATALOG.map(({ kind }) => kind).filter((kind) => needed.has(kind));
+}

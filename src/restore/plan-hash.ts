@@ -1,0 +1,13 @@
+/** The hash that pins a plan: equal exactly when the plans would do the same to the same. */
+import { hash } from 'node:crypto';
+import { parseLossless } from '../core/json.ts';
+import { canonicalText } from '../diff/canonical.ts';
+import type { PlanStep } from './plan.ts';
+
+/**
+ * SHA-256 (hex) of the steps' canonical text: requests, preconditions (with digests of the live records) and digests of
+ * the desired bodies stand in them. When it was made, under which references and what it costs takes no part.
+ */
+export function planHash(steps: readonly PlanStep[]): string {
+  return hash('sha256', canonicalText(parseLossless(JSON.stringify(steps))), 'hex');
+}

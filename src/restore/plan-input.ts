@@ -1,0 +1,53 @@
+/** What the planner is given. It reads nothing else: no clock, no network, no mirror. */
+import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { ParsedRecord, StateReference } from '../diff/change.ts';
+import type { SecretLookup } from './configured-secrets.ts';
+
+/** A collection of a state. What is not whole proves nothing about what is absent from it. */
+export interface PlanCollection {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly isComplete: boolean;
+}
+
+/** One side: records of the affected collections, already narrowed by the filters of the command. */
+export interface PlanState {
+  readonly reference: StateReference;
+  readonly records: readonly ParsedRecord[];
+  readonly collections: readonly PlanCollection[];
+}
+
+export interface PlanOptions {
+  /** Remove live records that the desired state does not have, at most this many; null: remove nothing. */
+  readonly prune: { readonly maxRemovals: number } | null;
+  /** Of a kind with at least `minRecords` live records no larger share may be changed, or removed. */
+  readonly limits: { readonly maxShare: number; readonly minRecords: number };
+  readonly createOrganizations: boolean;
+  readonly inviteMissing: boolean;
+  /** Let the service mail invites. */
+  readonly sendEmail: boolean;
+  /** Id of the key's own user among `members`; null where it is not known, and then nobody of that level is touched. */
+  readonly ownUserId: string | null;
+  /** Oldest age of the desired state, milliseconds; null where the user named the state and so knows its age. */
+  readonly maxAgeMs: number | null;
+  readonly rate: { readonly perMinute: number; readonly perHour: number };
+}
+
+/** design.md, Restore: 30 % of a kind with at least 10 records. */
+export const DEFAULT_LIMITS: PlanOptions['limits'] = { maxShare: 0.3, minRecords: 10 };
+
+export interface PlanInput {
+  /** FROM of the command: what is wanted. */
+  readonly desired: PlanState;
+  readonly live: PlanState;
+  /** Definitions in force: profile and overrides applied. */
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  /** The id that a record has since it was created again; undefined where it never was. */
+  readonly idMap: (kind: Kind, id: string) => string | undefined;
+  readonly secrets: SecretLookup;
+  /** What marks a masked value; those of the catalog when left out. */
+  readonly masks?: readonly RegExp[];
+  readonly options: PlanOptions;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+}

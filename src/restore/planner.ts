@@ -1,0 +1,114 @@
+/** Makes the plan that brings live to desired (design.md, Restore). Pure: equal input gives an equal plan. */
+import { CATALOG } from '../catalog/catalog.ts';
+import type { Kind } from '../catalog/definition.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { recordName } from '../diff/name.ts';
+import { planChange } from './change-steps.ts';
+import { costOf } from './cost.ts';
+import { planCreation } from './creation-steps.ts';
+import { draftKey } from './draft.ts';
+import type { Draft } from './draft.ts';
+import { finishedSteps } from './finished-steps.ts';
+import { refusalsOf } from './guards.ts';
+import { matchStates } from './matching.ts';
+import type { KindMatch } from './matching.ts';
+import { orderNames } from './name-conflicts.ts';
+import { ordered } from './order.ts';
+import type { LeftAlone, Plan, PlanStep } from './plan.ts';
+import { planHash } from './plan-hash.ts';
+import type { PlanInput } from './plan-input.ts';
+import { keepLastHolders } from './protected-records.ts';
+import { referencesOf } from './references.ts';
+import { planRemovals } from './removal-steps.ts';
+import { draftOf, stopped } from './step-parts.ts';
+import type { Planning } from './step-parts.ts';
+
+const NAMES_SHOWN = 10;
+
+/**
+ * The plan. Both states hold the records of the affected collections, and of those that they hang from or refer to
+ * (`kindsToRead`).
+ * @throws TidemarkError `not_found` when neither state holds a collection or a record: a plan of nothing proves nothing
+ */
+export function planRestore(input: PlanInput): Plan {
+  requireSomething(input);
+  const matching = matchStates(input);
+  const drafts = new Map<string, Draft>();
+  const left = new Map<string, { kind: Kind; count: number; reason: string; names: string[] }>();
+  const planning: Planning = {
+    input,
+    matching,
+    references: referencesOf(input, matching),
+    drafts,
+    leave: (kind, reason, name) => {
+      const entry = left.get(`${kind} ${reason}`) ?? { kind, count: 0, reason, names: [] };
+      entry.count += 1;
+      if (entry.names.length < NAMES_SHOWN) entry.names.push(name);
+      left.set(`${kind} ${reason}`, entry);
+    },
+  };
+  let unchanged = 0;
+  for (const { kind } of CATALOG) {
+    const match = matching.kinds.get(kind);
+    if (match !== undefined) unchanged += planKind(planning, match);
+  }
+  planRemovals(planning);
+  keepLastHolders(planning);
+  orderNames(planning);
+  const steps = finishedSteps(ordered(drafts));
+  return {
+    from: input.desired.reference,
+    to: input.live.reference,
+    hash: planHash(steps),
+    steps,
+    adopted: matching.adopted,
+    left: [...left.values()] satisfies readonly LeftAlone[],
+    refused: refusalsOf(input, matching, steps),
+    summary: { ...countsOf(steps), unchanged },
+    cost: costOf(steps, input.options.rate),
+  };
+}
+
+/** Plans one kind's desired records; returns how many need nothing. */
+function planKind(planning: Planning, match: KindMatch): number {
+  const { definition } = match;
+  const { never } = definition.restore;
+  if (never !== null) {
+    for (const { id, body } of match.missing)
+      planning.leave(definition.kind, never, recordName(definition, body, id));
+    return match.pairs.length;
+  }
+  let unchanged = 0;
+  for (const { desired, live } of match.pairs) {
+    if (!planChange(planning, definition, desired, live)) unchanged += 1;
+  }
+  for (const desired of match.missing) planCreation(planning, definition, desired);
+  for (const { name, desired, live } of match.ambiguous) {
+    const candidates = live.map(({ id }) => id).join(' and ');
+    const rivals = desired.length > 1 ? `, and ${desired.length} desired records are called so` : '';
+    for (const record of desired) {
+      const draft = draftOf(planning, definition, record, null, draftKey(record, 'create'));
+      const reason = `which one it is cannot be told: live has ${candidates} called ${JSON.stringify(name)}${rivals}`;
+      planning.drafts.set(draft.key, stopped(draft, 'blocked', 'ambiguous', reason));
+    }
+  }
+  return unchanged;
+}
+
+function requireSomething({ desired, live }: PlanInput): void {
+  const sides = [desired, live];
+  if (sides.some(({ records, collections }) => records.length > 0 || collections.length > 0)) return;
+  throw new TidemarkError(
+    'not_found',
+    'nothing was compared: neither state holds anything that the filters let through',
+    {
+      hint: 'widen the filters, or look at `tidemark status` for what could not be read',
+    },
+  );
+}
+
+function countsOf(steps: readonly PlanStep[]): Omit<Plan['summary'], 'unchanged'> {
+  const counts = { create: 0, update: 0, act: 0, remove: 0, blocked: 0, manual: 0 };
+  for (const { action } of steps) counts[action] += 1;
+  return counts;
+}

@@ -1,0 +1,147 @@
+/** What the ids of the desired state are in live: the same, another one, or the one that a step will give. */
+import { scopeKey } from '../catalog/catalog.ts';
+import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { JsonValue } from '../core/json.ts';
+import { isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
+import type { ParsedRecord } from '../diff/change.ts';
+import { idText } from '../diff/natural-key.ts';
+import { pointerTo, resolvePointer, splitPointer } from '../diff/pointer.ts';
+import type { DraftFill, Slot } from './draft.ts';
+import { draftKey } from './draft.ts';
+import type { Matching } from './matching.ts';
+import { parentOf } from './matching.ts';
+import { placesOf, withMember } from './places.ts';
+import type { PlanInput } from './plan-input.ts';
+
+/** What an id of the desired state leads to. */
+export type Resolved = Slot | { readonly unknown: string };
+
+export interface References {
+  /** The live record that an id of the desired state means, seen from a record of that (desired) scope. */
+  resolve(kind: Kind, id: string, from: Scope): Resolved;
+  /** A desired scope in live ids, parameter by parameter. */
+  scope(scope: Scope): Readonly<Record<string, Resolved>>;
+  /** Pointer to the id in a body of the kind. */
+  idPointer(kind: Kind): string;
+  /** True where the live collection was read whole. */
+  isRead(kind: Kind, liveScope: Scope): boolean;
+}
+
+export function referencesOf(input: PlanInput, matching: Matching): References {
+  const complete = new Set(
+    input.live.collections
+      .filter(({ isComplete }) => isComplete)
+      .map(({ kind, scope }) => `${kind} ${scopeKey(scope)}`),
+  );
+  const readKinds = new Set(input.live.collections.map(({ kind }) => kind));
+  const liveKeys = new Set<string>();
+  const missing = new Map<string, ParsedRecord>();
+  const pairs = new Map<string, string>();
+  for (const [kind, match] of matching.kinds) {
+    for (const { scope, id } of match.live) {
+      liveKeys.add(`${kind} ${scopeKey(scope)} ${id}`).add(`${kind} ${id}`);
+    }
+    for (const record of match.missing) missing.set(`${kind} ${scopeKey(record.scope)} ${record.id}`, record);
+    for (const { desired, live } of match.pairs) {
+      pairs.set(`${kind} ${scopeKey(desired.scope)} ${desired.id}`, live.id);
+    }
+  }
+
+  /** The scope of a record of that kind, as far as the scope of the one that names it tells. */
+  const within = (kind: Kind, scope: Scope): Scope | null => {
+    const part: Partial<Record<ScopeKey, string>> = {};
+    for (const key of input.definitions(kind).scope) {
+      const value = scope[key];
+      if (value === undefined) return null;
+      part[key] = value;
+    }
+    return part;
+  };
+
+  const resolve = (kind: Kind, id: string, from: Scope): Resolved => {
+    const { title } = input.definitions(kind);
+    const scope = within(kind, from);
+    if (scope !== null) {
+      const key = `${kind} ${scopeKey(scope)} ${id}`;
+      const paired = pairs.get(key);
+      if (paired !== undefined) return { value: paired };
+      if (missing.has(key)) return { step: draftKey({ kind, scope, id }, 'create') };
+      const liveScope = matching.liveScope(scope);
+      if (liveScope !== null) {
+        if (liveKeys.has(`${kind} ${scopeKey(liveScope)} ${id}`)) return { value: id };
+        const now = input.idMap(kind, id);
+        if (now !== undefined && liveKeys.has(`${kind} ${scopeKey(liveScope)} ${now}`)) return { value: now };
+      }
+    } else if (liveKeys.has(`${kind} ${id}`)) {
+      return { value: id };
+    }
+    const reason = readKinds.has(kind)
+      ? `${title.one} ${id} is neither in the desired state nor live`
+      : `${title.many} were not read, so ${id} is not known to exist`;
+    return { unknown: reason };
+  };
+
+  return {
+    resolve,
+    scope: (scope) => {
+      const slots: Record<string, Resolved> = {};
+      for (const key of Object.keys(scope) as ScopeKey[]) {
+        const parent = parentOf(scope, key);
+        const found = resolve(parent.kind, parent.id, scope);
+        const known = matching.liveId(parent.kind, parent.id);
+        slots[key] = 'unknown' in found && known !== undefined ? { value: known } : found;
+      }
+      return slots;
+    },
+    idPointer: (kind) => pointerTo(input.definitions(kind).idPath),
+    isRead: (kind, liveScope) => complete.has(`${kind} ${scopeKey(liveScope)}`),
+  };
+}
+
+export interface Remapped {
+  readonly body: JsonValue;
+  /** Ids that a step gives; a text stands in their place. */
+  readonly fills: readonly DraftFill[];
+  /** References that lead nowhere; their value stands unchanged. */
+  readonly unknown: readonly { readonly pointer: string; readonly reason: string }[];
+}
+
+/** A desired body with its references in live ids. The same object where nothing changes. */
+export function remapped(
+  definition: ResourceDefinition,
+  record: ParsedRecord,
+  references: References,
+): Remapped {
+  let body = record.body;
+  const fills: DraftFill[] = [];
+  const unknown: { pointer: string; reason: string }[] = [];
+  if (!isJsonObject(body)) return { body, fills, unknown };
+  for (const { pointer: pattern, kind, target } of definition.references) {
+    // What names a record by anything but its id (a name, an address) stays the same when ids change.
+    if (target !== references.idPointer(kind)) continue;
+    for (const pointer of placesOf(record.body, pattern)) {
+      const value = resolvePointer(record.body, pointer);
+      if (value === undefined || value === null || typeof value === 'boolean' || value === '') continue;
+      const id = idText(value);
+      const found = references.resolve(kind, id, record.scope);
+      if ('unknown' in found) unknown.push({ pointer, reason: found.unknown });
+      else if ('step' in found) {
+        const as = isNumber(value) ? 'number' : 'text';
+        fills.push({ pointer, from: 'step', step: found.step, as });
+        body = withMember(body, splitPointer(pointer), `{new id of ${kind} ${id}}`) ?? body;
+      } else if (found.value !== id) {
+        body = withMember(body, splitPointer(pointer), asId(found.value, value)) ?? body;
+      }
+    }
+  }
+  return { body, fills, unknown };
+}
+
+function isNumber(value: JsonValue): boolean {
+  return typeof value === 'number' || isRawNumber(value);
+}
+
+/** An id as the type that stood there: a number stays a number. */
+export function asId(id: string, like: JsonValue): JsonValue {
+  return isNumber(like) && /^-?(?:0|[1-9][0-9]*)$/.test(id) ? parseLossless(id) : id;
+}

@@ -1,0 +1,123 @@
+/** The body of a request: what is sent, what is filled in later, and what stands in the way. */
+import type { FieldDefinition } from '../catalog/definition.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
+import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import type { ParsedRecord } from '../diff/change.ts';
+import { equalValues } from '../diff/compare.ts';
+import { resolvePointer, splitPointer } from '../diff/pointer.ts';
+import type { DraftFill } from './draft.ts';
+import type { SecretNeed } from './plan.ts';
+import type { PlanInput } from './plan-input.ts';
+import { withMember } from './places.ts';
+import type { Remapped } from './references.ts';
+import { HIDDEN, missingSecrets, secretsIn } from './secret-values.ts';
+import { memberPointer, topMember } from './writable.ts';
+
+export interface BuiltBody {
+  readonly body: JsonObject;
+  readonly fills: readonly DraftFill[];
+  /** Secrets that nothing supplies. */
+  readonly needs: readonly SecretNeed[];
+  /** References that lead nowhere. */
+  readonly unknown: readonly { readonly pointer: string; readonly reason: string }[];
+}
+
+/**
+ * The body that sets these fields as the desired record has them; fields that it does not have are left out, which is
+ * neither null nor empty. `live` is the record that a PATCH changes; null for a creation.
+ */
+export function buildBody(
+  input: PlanInput,
+  record: ParsedRecord,
+  remap: Remapped,
+  fields: readonly FieldDefinition[],
+  live: JsonValue | null,
+): BuiltBody {
+  const body: JsonObject = {};
+  const names = new Set(fields.map(({ name }) => name));
+  const isSent = ({ pointer }: { readonly pointer: string }): boolean => names.has(topMember(pointer));
+  const fills: DraftFill[] = remap.fills.filter(isSent);
+  const needs: SecretNeed[] = [];
+  for (const field of fields) {
+    const value = isJsonObject(remap.body) ? getOwn(remap.body, field.name) : undefined;
+    if (value === undefined) continue;
+    const built = withSecrets(input, field, record, value, live);
+    setOwn(body, field.name, built.value);
+    fills.push(...built.fills);
+    needs.push(...built.needs);
+  }
+  return { body, fills, needs, unknown: remap.unknown.filter(isSent) };
+}
+
+function withSecrets(
+  input: PlanInput,
+  field: FieldDefinition,
+  record: ParsedRecord,
+  value: JsonValue,
+  live: JsonValue | null,
+): { value: JsonValue; fills: DraftFill[]; needs: SecretNeed[] } {
+  const top = memberPointer(field.name);
+  const has = (pointer: string): boolean => input.secrets.find(record, top + pointer) !== undefined;
+  const keepsStored = live !== null && staysStored(field, value, live);
+  const places = secretsIn(field, value, input.masks);
+  const fills: DraftFill[] = [];
+  const needs: SecretNeed[] = [];
+  let shown: JsonValue = value;
+  const set = (pointer: string, from: 'desired' | 'configuration'): void => {
+    shown = withMember(shown, splitPointer(pointer), HIDDEN) ?? HIDDEN;
+    fills.push({ pointer: top + pointer, from });
+  };
+  const drop = (pointer: string): void => {
+    shown = withMember(shown, splitPointer(pointer), undefined) ?? null;
+  };
+  for (const pointer of places.clear) set(pointer, 'desired');
+  if (keepsStored) {
+    // What a merging PATCH is not given stays as it is stored.
+    for (const pointer of places.masked) {
+      if (isOmittable(value, pointer)) drop(pointer);
+      else if (has(pointer)) set(pointer, 'configuration');
+      else needs.push({ anyOf: [top + pointer] });
+    }
+    return { value: shown, fills, needs };
+  }
+  needs.push(...missingSecrets(field, value, input.masks, has));
+  for (const pointer of places.masked) {
+    if (has(pointer)) set(pointer, 'configuration');
+    else if (!isJudged(field, value, pointer)) needs.push({ anyOf: [top + pointer] });
+    // Another secret stands in for it: it is left out, a mask is never sent.
+    else drop(pointer);
+  }
+  for (const pointer of field.secretPointers) {
+    if (pointer.includes('*') || !has(pointer) || resolvePointer(value, pointer) !== undefined) continue;
+    set(pointer, 'configuration');
+  }
+  return { value: shown, fills, needs };
+}
+
+/** True where a PATCH of the field leaves stored what it is not given: it merges, and the kind of secrets is the same. */
+function staysStored(field: FieldDefinition, value: JsonValue, live: JsonValue): boolean {
+  if (!field.isMerged || !isJsonObject(live)) return false;
+  const stored = getOwn(live, field.name);
+  if (stored === undefined || !isJsonObject(stored) || !isJsonObject(value)) return false;
+  if (field.secretsNeeded === null) return true;
+  const { by } = field.secretsNeeded;
+  return equalValues(resolvePointer(value, by) ?? null, resolvePointer(stored, by) ?? null);
+}
+
+/** Only a member of an object can be left out; an element of an array, or the field itself, cannot. */
+function isOmittable(value: JsonValue, pointer: string): boolean {
+  const parent = resolvePointer(value, pointer.slice(0, pointer.lastIndexOf('/')));
+  return pointer !== '' && isJsonObject(parent ?? null);
+}
+
+/** True for a secret of which `missingSecrets` has told whether it is needed. */
+function isJudged(field: FieldDefinition, value: JsonValue, pointer: string): boolean {
+  const { secretsNeeded } = field;
+  if (secretsNeeded === null) return field.secretPointers.includes(pointer);
+  const by = resolvePointer(value, secretsNeeded.by);
+  const table = secretsNeeded.byText;
+  const groups = typeof by === 'string' && Object.hasOwn(table, by) ? table[by] : undefined;
+  return groups === undefined
+    ? field.secretPointers.includes(pointer)
+    : groups.some((anyOf) => anyOf.includes(pointer));
+}

@@ -1,0 +1,126 @@
+/** Secrets inside a field's value: what is there, what is masked, what is missing (design.md, Restore: Secrets). */
+import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
+import { isMask } from '../catalog/masks.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
+import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import { resolvePointer, splitPointer } from '../diff/pointer.ts';
+import { placesOf, textsWhere, withMember } from './places.ts';
+import type { SecretNeed } from './plan.ts';
+import { memberPointer } from './writable.ts';
+
+/** What stands in a plan in place of a secret. */
+export const HIDDEN = '[secret]';
+
+export interface SecretPlaces {
+  /** Where a secret stands in clear. */
+  readonly clear: readonly string[];
+  /** Where a mask stands. */
+  readonly masked: readonly string[];
+}
+
+/** The places of secrets in a field's value, as pointers into the value. */
+export function secretsIn(
+  field: FieldDefinition,
+  value: JsonValue,
+  masks: readonly RegExp[] | undefined,
+): SecretPlaces {
+  const masked = textsWhere(value, (text) => isMask(text, masks));
+  const named = [
+    ...(field.isSecret ? [''] : []),
+    ...field.secretPointers.flatMap((pointer) => placesOf(value, pointer)),
+  ];
+  const clear = named.filter((pointer) => {
+    const secret = resolvePointer(value, pointer);
+    return secret !== null && secret !== '' && !masked.includes(pointer);
+  });
+  return { clear: [...new Set(clear)], masked };
+}
+
+/** The secrets that a value cannot be sent without and does not hold. `has` tells what the configuration supplies. */
+export function missingSecrets(
+  field: FieldDefinition,
+  value: JsonValue,
+  masks: readonly RegExp[] | undefined,
+  has: (pointer: string) => boolean,
+): SecretNeed[] {
+  if (field.secretPointers.length === 0) return [];
+  const isThere = (pointer: string): boolean => {
+    if (has(pointer)) return true;
+    const held = resolvePointer(value, pointer);
+    return (
+      held !== undefined && held !== null && held !== '' && !(typeof held === 'string' && isMask(held, masks))
+    );
+  };
+  const by = field.secretsNeeded === null ? undefined : resolvePointer(value, field.secretsNeeded.by);
+  const table = field.secretsNeeded?.byText ?? {};
+  const groups = typeof by === 'string' && Object.hasOwn(table, by) ? table[by] : undefined;
+  // Which secrets it takes is not known: one that is supplied shows that somebody thought of them.
+  const needed = groups ?? [field.secretPointers.filter((pointer) => !pointer.includes('*'))];
+  return needed
+    .filter((anyOf) => anyOf.length > 0 && !anyOf.some(isThere))
+    .map((anyOf) => ({ anyOf: anyOf.map((pointer) => memberPointer(field.name) + pointer) }));
+}
+
+/** A body with every secret in clear replaced, and where they stood. */
+export function withoutSecrets(
+  definition: ResourceDefinition,
+  body: JsonObject,
+): { readonly body: JsonObject; readonly withheld: readonly string[] } {
+  const withheld: string[] = [];
+  const shown: JsonObject = {};
+  const fields = new Map(definition.fields.map((field) => [field.name, field]));
+  for (const name of Object.keys(body)) {
+    const value = getOwn(body, name) ?? null;
+    const field = fields.get(name);
+    let hidden: JsonValue = value;
+    for (const pointer of field === undefined ? [] : secretsIn(field, value, undefined).clear) {
+      hidden = withMember(hidden, splitPointer(pointer), HIDDEN) ?? HIDDEN;
+      withheld.push(memberPointer(name) + pointer);
+    }
+    setOwn(shown, name, hidden);
+  }
+  return { body: shown, withheld };
+}
+
+/** Changes with every secret in clear replaced: null and empty stay, since that they are is no secret. */
+export function hiddenFields(
+  definition: ResourceDefinition,
+  fields: readonly FieldChange[],
+): readonly FieldChange[] {
+  const places = definition.fields.flatMap((field) => [
+    ...(field.isSecret ? [[field.name]] : []),
+    ...field.secretPointers.map((pointer) => [field.name, ...splitPointer(pointer)]),
+  ]);
+  if (places.length === 0) return fields;
+  return fields.map((change) => {
+    const at = splitPointer(change.path);
+    return {
+      ...change,
+      ...(change.from === undefined ? {} : { from: hiddenAt(change.from, at, places) }),
+      ...(change.to === undefined ? {} : { to: hiddenAt(change.to, at, places) }),
+    };
+  });
+}
+
+function hiddenAt(
+  value: JsonValue,
+  at: readonly string[],
+  places: readonly (readonly string[])[],
+): JsonValue {
+  if (value === null || value === '') return value;
+  const near = places.filter((place) =>
+    place.slice(0, at.length).every((part, index) => part === '*' || part === at[index]),
+  );
+  if (near.length === 0) return value;
+  if (near.some((place) => place.length <= at.length)) return HIDDEN;
+  if (Array.isArray(value)) {
+    return value.map((element, index) => hiddenAt(element, [...at, String(index)], near));
+  }
+  if (!isJsonObject(value)) return value;
+  const shown: JsonObject = {};
+  for (const name of Object.keys(value)) {
+    setOwn(shown, name, hiddenAt(getOwn(value, name) ?? null, [...at, name], near));
+  }
+  return shown;
+}

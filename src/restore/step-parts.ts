@@ -1,0 +1,163 @@
+/** Parts that steps of every action are made of. */
+import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import { operationOf } from '../catalog/definition.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
+import { getOwn, isJsonObject } from '../core/json.ts';
+import type { ParsedRecord } from '../diff/change.ts';
+import { valueDigest } from '../diff/canonical.ts';
+import { idText } from '../diff/natural-key.ts';
+import { recordName } from '../diff/name.ts';
+import type { Draft, DraftFill, DraftPath, DraftRequest, Slot } from './draft.ts';
+import type { Matching } from './matching.ts';
+import type { Obstacle, PlanStep, SecretNeed } from './plan.ts';
+import type { PlanInput } from './plan-input.ts';
+import type { References, Resolved } from './references.ts';
+
+/** What every planning function works with. */
+export interface Planning {
+  readonly input: PlanInput;
+  readonly matching: Matching;
+  readonly references: References;
+  readonly drafts: Map<string, Draft>;
+  /** Records that no step is about though the states differ. */
+  leave(kind: Kind, reason: string, name: string): void;
+}
+
+/** The parts of a step that follow from the record that it is about. */
+export function draftOf(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord | null,
+  live: ParsedRecord | null,
+  key: string,
+): Draft {
+  const shown = live ?? desired;
+  if (shown === null) throw new Error('a step needs a record');
+  const scope = live?.scope ?? planning.matching.liveScope(shown.scope) ?? shown.scope;
+  const named = desired ?? shown;
+  return {
+    key,
+    action: 'blocked',
+    kind: definition.kind,
+    scope,
+    id: shown.id,
+    name: recordName(definition, named.body, named.id),
+    fields: [],
+    request: null,
+    reason: null,
+    obstacle: null,
+    needs: [],
+    precondition: null,
+    desired: desired === null ? null : pinned(desired, planning.matching.recordedKind(desired)),
+    inverse: null,
+    after: [],
+  };
+}
+
+function pinned({ scope, id, body }: ParsedRecord, kind: Kind): NonNullable<PlanStep['desired']> {
+  return { kind, scope, id, digest: valueDigest(body) };
+}
+
+/** A request of the kind, with its path parameters. */
+export function requestFor(
+  definition: ResourceDefinition,
+  role: DraftRequest['role'],
+  parameters: Readonly<Record<string, Slot>>,
+  body: JsonObject | null,
+  fills: readonly DraftFill[],
+  act: string | null = null,
+): DraftRequest {
+  const operation =
+    role === 'act'
+      ? definition.operations.find((each) => each.action === act && each.method === 'POST')
+      : operationOf(definition, role);
+  if (operation === undefined) throw new Error(`${definition.kind} has no operation ${act ?? role}`);
+  return {
+    kind: definition.kind,
+    method: operation.method,
+    template: operation.path,
+    parameters,
+    role,
+    act,
+    body,
+    fills,
+    alternative: null,
+  };
+}
+
+/** The other path of a creation or update, with the parameters that it takes from the body. */
+export function alternativePath(
+  definition: ResourceDefinition,
+  role: 'create' | 'update',
+  parameters: Readonly<Record<string, Slot>>,
+  body: JsonValue,
+  fills: readonly DraftFill[],
+): DraftPath | null {
+  const template = definition.restore.alternativePaths[role];
+  if (template === undefined) return null;
+  const all: Record<string, Slot> = { ...parameters };
+  for (const [, name = ''] of template.matchAll(/:([a-z_]+)/g)) {
+    if (Object.hasOwn(all, name)) continue;
+    const fill = fills.find((each) => each.pointer === `/${name}` && each.from === 'step');
+    const value = isJsonObject(body) ? getOwn(body, name) : undefined;
+    if (fill?.from === 'step') all[name] = { step: fill.step };
+    else if (value === undefined || value === null) return null;
+    else all[name] = { value: idText(value) };
+  }
+  return { template, parameters: all };
+}
+
+/** Scope parameters as slots, or the reason why one of them leads nowhere. */
+export function slotsOf(
+  scope: Readonly<Record<string, Resolved>>,
+): { readonly slots: Readonly<Record<string, Slot>> } | { readonly unknown: string } {
+  const slots: Record<string, Slot> = {};
+  for (const [name, resolved] of Object.entries(scope)) {
+    if ('unknown' in resolved) return resolved;
+    slots[name] = resolved;
+  }
+  return { slots };
+}
+
+/** Keys of the steps that slots and fills wait for. */
+export function waitsFor(slots: Readonly<Record<string, Slot>>, fills: readonly DraftFill[]): string[] {
+  const steps = [
+    ...Object.values(slots).flatMap((slot) => ('step' in slot ? [slot.step] : [])),
+    ...fills.flatMap((fill) => (fill.from === 'step' ? [fill.step] : [])),
+  ];
+  return [...new Set(steps)];
+}
+
+/** Slots of a live record: everything is known. */
+export function liveSlots(definition: ResourceDefinition, live: ParsedRecord): Record<string, Slot> {
+  const slots: Record<string, Slot> = {};
+  for (const [name, value] of Object.entries(live.scope)) slots[name] = { value };
+  slots[definition.idParameter] = { value: live.id };
+  return slots;
+}
+
+/** "needs a value for /a, and for /b or /c": names places, never values. */
+export function needsText(needs: readonly SecretNeed[]): string {
+  const places = needs.map(({ anyOf }) => anyOf.join(' or '));
+  return `the service does not show ${places.join(', ')}: give the value in the configuration under secrets`;
+}
+
+/** The step marked as one that is not sent. */
+export function stopped(
+  draft: Draft,
+  action: 'blocked' | 'manual',
+  obstacle: Obstacle,
+  reason: string,
+): Draft {
+  return { ...draft, action, request: null, precondition: null, inverse: null, obstacle, reason };
+}
+
+/** A scope that can stand in a step: live ids as far as they are known, else the desired ones. */
+export function shownScope(scope: Scope, resolved: Readonly<Record<string, Resolved>>): Scope {
+  return Object.fromEntries(
+    Object.entries(scope).map(([name, value]) => {
+      const found = resolved[name];
+      return [name, found !== undefined && 'value' in found ? found.value : value];
+    }),
+  );
+}

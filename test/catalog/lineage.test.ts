@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest';
+import { CATALOG, definitionOf } from '../../src/catalog/catalog.ts';
+import { KINDS } from '../../src/catalog/definition.ts';
+import { isWithin, LEVELS, parentsOf, scopeKeyNaming } from '../../src/catalog/lineage.ts';
+
+describe('how kinds hang from one another', () => {
+  it('the parents of a kind, outermost first', () => {
+    expect(parentsOf(definitionOf('organizations'))).toEqual([]);
+    expect(parentsOf(definitionOf('domains'))).toEqual(['organizations']);
+    expect(parentsOf(definitionOf('role_memberships'))).toEqual(['organizations', 'roles']);
+    expect(parentsOf(definitionOf('recording_sharing'))).toEqual([
+      'organizations',
+      'projects',
+      'session_recordings',
+    ]);
+  });
+
+  it('levels hold every kind once, after its parents', () => {
+    expect(LEVELS.flat().sort()).toEqual([...KINDS].sort());
+    expect(LEVELS.map((level) => level.length)).toEqual([1, 12, 2, 1]);
+    for (const definition of CATALOG) {
+      const level = LEVELS.findIndex((kinds) => kinds.includes(definition.kind));
+      for (const parent of parentsOf(definition))
+        expect(LEVELS.slice(0, level).flat(), definition.kind).toContain(parent);
+    }
+  });
+
+  it('the path parameter that names a record of a parent', () => {
+    expect(KINDS.map((kind) => [kind, scopeKeyNaming(kind)]).filter(([, key]) => key !== undefined)).toEqual([
+      ['organizations', 'organization_id'],
+      ['projects', 'project_id'],
+      ['roles', 'role_id'],
+    ]);
+  });
+
+  it('what belongs to a project', () => {
+    expect(KINDS.filter((kind) => isWithin(definitionOf(kind), 'project_id'))).toEqual([
+      'projects',
+      'session_recordings',
+      'recording_sharing',
+    ]);
+  });
+});
