@@ -71,8 +71,11 @@ function keyFingerprint(source: SourceConfig): string {
     .slice(0, 32);
 }
 
-/** A client that can read and nothing else, limited by the source's rate. */
-export function openReadClient(source: SourceConfig, log: Logger, mirror: Mirror): ReadClient {
+/**
+ * A client that can read and nothing else, limited by the source's rate. Without a mirror the last hour's requests of
+ * other processes are not known.
+ */
+export function openReadClient(source: SourceConfig, log: Logger, mirror: Mirror | null): ReadClient {
   return createReadClient({
     baseUrl: source.baseUrl,
     apiKey: source.apiKey,
@@ -82,7 +85,7 @@ export function openReadClient(source: SourceConfig, log: Logger, mirror: Mirror
     clock: systemClock,
     random: Math.random,
     log: log.child({ source: source.name }),
-    rateLog: mirror.rateLog(keyFingerprint(source)),
+    ...(mirror === null ? {} : { rateLog: mirror.rateLog(keyFingerprint(source)) }),
   });
 }
 

@@ -1,9 +1,11 @@
 /** `tidemark config check`: the configuration as it was understood, and what to look at. */
+import type { RateLimits } from '../config/config.ts';
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { readConfig } from '../wire.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
+import { count, plural } from './wording.ts';
 
 /** All mistakes come as one error (exit 4); warnings are printed and do not fail. */
 export async function configCheck(context: CommandContext): Promise<ExitCode> {
@@ -37,12 +39,10 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
   return EXIT.done;
 }
 
-function rateText(rate: {
-  readonly perMinute: number;
-  readonly perHour: number;
-  readonly concurrency: number;
-}): string {
-  const limit = (value: number, per: string): string =>
-    value === 0 ? `no limit a ${per}` : `${value} a ${per}`;
-  return `${limit(rate.perMinute, 'minute')}, ${limit(rate.perHour, 'hour')}, ${rate.concurrency} at a time`;
+function rateText({ perMinute, perHour, concurrency }: RateLimits): string {
+  const limits = [
+    ...(perMinute === 0 ? [] : [`at most ${plural(perMinute, 'request')} a minute`]),
+    ...(perHour === 0 ? [] : [`at most ${plural(perHour, 'request')} an hour`]),
+  ];
+  return `${limits.length === 0 ? 'no limit on requests' : limits.join(' and ')}, ${count(concurrency)} at a time`;
 }

@@ -3,6 +3,7 @@ import type { ReadStream } from 'node:tty';
 import type { Writable } from 'node:stream';
 import type { ExitCode } from '../core/errors.ts';
 import type { LogLevel } from '../core/logger-levels.ts';
+import { neutralise } from '../report/neutralise.ts';
 
 /** The process as `main.ts` hands it in. */
 export interface ProcessContext {
@@ -40,6 +41,13 @@ export type CommandAction<Options> = (context: CommandContext, options: Options)
 export async function print(context: Pick<ProcessContext, 'stdout'>, text: string): Promise<void> {
   if (context.stdout.write(text)) return;
   await new Promise<void>((resolve) => context.stdout.once('drain', resolve));
+}
+
+/** Says what a person should know beside the result: a line each on stderr, unless `--quiet`. */
+export function remark(context: Pick<CommandContext, 'stderr' | 'options'>, lines: readonly string[]): void {
+  if (context.options.quiet === true) return;
+  for (const line of lines)
+    context.stderr.write(line.startsWith(' ') ? `${neutralise(line)}\n` : `tidemark: ${neutralise(line)}\n`);
 }
 
 /** True where progress bars and prompts make sense. */

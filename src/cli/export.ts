@@ -1,171 +1,191 @@
 /** `tidemark export`: the mirror's records as NDJSON, JSON, YAML or CSV, to stdout or into a directory. */
 import { once } from 'node:events';
-import { createWriteStream } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
-import { finished } from 'node:stream/promises';
-import type { Writable } from 'node:stream';
-import { definitionOf } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
+import { resolve } from 'node:path';
 import { KINDS } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/definition.ts';
+import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
-import { parseLossless } from '../core/json.ts';
-import { stringifyYaml } from '../core/yaml.ts';
-import type { RecordFilter } from '../mirror/record-filter.ts';
-import type { MirrorRecord } from '../mirror/records.ts';
-import { CsvColumns } from '../report/export/csv.ts';
-import { recordPath } from '../report/export/file-name.ts';
-import { exportLine } from '../report/export/record.ts';
-import type { ExportRecord } from '../report/export/record.ts';
+import {
+  csvLines,
+  jsonDocument,
+  ndjsonLines,
+  yamlDocument,
+  yamlDocuments,
+} from '../report/export/documents.ts';
+import { fileSegment, recordPath } from '../report/export/file-name.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
+import { ExportContent } from './export-content.ts';
+import { writeDirectory } from './export-directory.ts';
+import type { DirectoryOutcome, ExportFile } from './export-directory.ts';
+import type { ExportFormat } from './export-manifest.ts';
+import { staleCollections, staleText } from './export-remarks.ts';
+import type { StaleCollection } from './export-remarks.ts';
+import { filterText, recordFilter, requireKnown, unpublishedSources } from './export-selection.ts';
+import type { FilterOptions } from './export-selection.ts';
+import { sourcesToRead } from './mirrored-sources.ts';
 import { resolveRun } from './reference.ts';
+import { breathe, inChunks } from './whole-file.ts';
+import { count, plural } from './wording.ts';
 
-type Format = 'ndjson' | 'json' | 'yaml' | 'csv';
-
-interface ExportOptions {
-  readonly format?: Format;
+interface ExportOptions extends FilterOptions {
+  readonly format?: ExportFormat;
   readonly output?: string;
   readonly at?: string;
-  readonly kind?: readonly Kind[];
-  readonly organization?: readonly string[];
-  readonly project?: readonly string[];
-  readonly id?: readonly string[];
 }
 
+/** How the records are to be written. */
+interface Shape {
+  readonly format: ExportFormat;
+  readonly kinds: readonly Kind[];
+}
+
+/**
+ * Exit 0 with what the mirror holds, also where some of it is stale: that is said on stderr and is `sync`'s to reflect.
+ * Nothing published yet, and an id, organization or project that nobody knows, is exit 1.
+ */
 export async function exportRecords(context: CommandContext, options: ExportOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const format = options.format ?? (context.options.json === true ? 'json' : 'ndjson');
+  if (format === 'csv' && options.output === undefined && options.kind?.length !== 1) {
+    throw new TidemarkError('usage', 'CSV on stdout holds one kind', {
+      hint: 'name it with --kind, or write one file per kind with --output DIR',
+    });
+  }
   const mirror = openConfiguredMirror(config, 'read', 'export', context.pid);
   try {
-    const names = config.sources.map(({ name }) => name);
-    const filter: RecordFilter = {
-      ...(names.length === 0 ? {} : { sources: names }),
-      ...(options.kind === undefined ? {} : { kinds: options.kind }),
-      ...(options.organization === undefined ? {} : { organizations: options.organization }),
-      ...(options.project === undefined ? {} : { projects: options.project }),
-      ...(options.id === undefined ? {} : { ids: options.id }),
-    };
+    const sources = sourcesToRead(config, mirror);
+    const unpublished = unpublishedSources(mirror, sources);
     const run = resolveRun(mirror, options.at ?? 'latest');
-    const recordsOf = (of: RecordFilter): Iterable<MirrorRecord> =>
-      run === null ? mirror.readRecords(of) : mirror.readRecordsAt(run, of);
-    const read = (kinds?: readonly Kind[]): Iterable<ExportRecord> =>
-      withSource(recordsOf(kinds === undefined ? filter : { ...filter, kinds }), names.length > 1);
-    if (options.output === undefined) await toStream(context.stdout, format, read, options);
-    else await toDirectory(resolve(context.cwd, options.output), format, read, options);
+    const content = new ExportContent(mirror, recordFilter(sources, options), run);
+    requireKnown(mirror, sources, options, () => content.look());
+
+    const shape: Shape = { format, kinds: options.kind ?? KINDS };
+    const stale = staleCollections(mirror, sources, options, run);
+    if (options.output === undefined) await toStdout(context, content, shape);
+    else await toDirectory(context, resolve(context.cwd, options.output), content, shape, stale);
+
+    remark(context, [
+      ...unpublished.map((source) => `nothing of ${source} is in the mirror yet: run \`tidemark sync\``),
+      ...(content.count > 0 ? [] : [nothingText(options)]),
+      ...staleText(stale, run, systemClock.now(), content.hasSource),
+    ]);
   } finally {
     mirror.close();
   }
   return EXIT.done;
 }
 
-function* withSource(
-  records: Iterable<Omit<ExportRecord, 'source'> & { readonly source: string }>,
-  isNamed: boolean,
-): Generator<ExportRecord> {
-  for (const record of records) yield { ...record, source: isNamed ? record.source : null };
+function nothingText(options: FilterOptions): string {
+  const filters = filterText(options);
+  return filters === ''
+    ? 'the mirror holds no records: the export is empty'
+    : `nothing matches ${filters}: the export is empty`;
 }
 
-type Read = (kinds?: readonly Kind[]) => Iterable<ExportRecord>;
+async function toStdout(context: CommandContext, content: ExportContent, shape: Shape): Promise<void> {
+  const only = shape.format === 'csv' ? shape.kinds[0] : undefined;
+  for (const chunk of inChunks(textOf(content, shape.format, only))) {
+    await breathe(context.signal);
+    // `once` from node:events takes its listeners away again and rejects on an error of the stream.
+    if (!context.stdout.write(chunk)) await once(context.stdout, 'drain');
+  }
+}
 
-async function toStream(stream: Writable, format: Format, read: Read, options: ExportOptions): Promise<void> {
-  if (format === 'csv') {
-    const [kind, ...others] = options.kind ?? [];
-    if (kind === undefined || others.length > 0) {
-      throw new TidemarkError('usage', 'CSV on stdout holds one kind', {
-        hint: 'name it with --kind, or write one file per kind with --output DIR',
-      });
-    }
-    await write(stream, csvLines(kind, read));
-  } else if (format === 'yaml') {
-    await write(stream, yamlDocuments(read()));
-  } else await write(stream, format === 'json' ? jsonDocument(read()) : ndjsonLines(read()));
+/** The text of all kinds, or of `only` one: CSV knows no other way. */
+function textOf(content: ExportContent, format: ExportFormat, only?: Kind): Iterable<string> {
+  const narrowing = only === undefined ? {} : { kind: only };
+  const records = content.records(narrowing);
+  switch (format) {
+    case 'csv':
+      if (only === undefined) throw new Error('a CSV file holds one kind');
+      return csvLines(only, content.hasSource, content.look(narrowing), records);
+    case 'yaml':
+      return yamlDocuments(records);
+    case 'json':
+      return jsonDocument(records);
+    case 'ndjson':
+      return ndjsonLines(records);
+  }
 }
 
 async function toDirectory(
+  context: CommandContext,
   directory: string,
-  format: Format,
-  read: Read,
-  options: ExportOptions,
+  content: ExportContent,
+  { format, kinds }: Shape,
+  stale: readonly StaleCollection[],
 ): Promise<void> {
-  await mkdir(directory, { recursive: true, mode: 0o700 });
-  if (format === 'yaml') {
-    for (const record of read()) {
-      const path = `${join(directory, ...recordPath(record))}.yaml`;
-      await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-      await writeFile(path, yamlOf(record), { mode: 0o600 });
-    }
+  const outcome = await writeDirectory(
+    directory,
+    format === 'yaml'
+      ? { format, paths: folders(content, kinds), files: () => recordFiles(content) }
+      : {
+          format,
+          paths: kinds.map((kind) => `${kind}.${format}`),
+          files: () => kindFiles(content, { format, kinds }),
+        },
+    { pid: context.pid, signal: context.signal },
+  );
+  if (context.options.json === true) {
+    const document = outcomeDocument(directory, format, content.run, outcome, stale);
+    await print(context, `${JSON.stringify(document)}\n`);
     return;
   }
-  for (const kind of options.kind ?? KINDS) {
-    const lines =
-      format === 'csv'
-        ? csvLines(kind, read)
-        : format === 'json'
-          ? jsonDocument(read([kind]))
-          : ndjsonLines(read([kind]));
-    const file = createWriteStream(join(directory, `${kind}.${format}`), { mode: 0o600 });
-    await write(file, lines);
-    file.end();
-    await finished(file);
-  }
+  const { files, written, removed } = outcome;
+  remark(context, [
+    `${plural(files, 'file')} in ${directory}: ${count(written)} written, ${count(files - written)} unchanged; ${count(removed)} of an earlier export removed`,
+  ]);
 }
 
-function* ndjsonLines(records: Iterable<ExportRecord>): Generator<string> {
-  for (const record of records) yield `${exportLine(record)}\n`;
-}
-
-function* jsonDocument(records: Iterable<ExportRecord>): Generator<string> {
-  yield '{"schema":"tidemark.export/1","records":[';
-  let separator = '\n';
-  for (const record of records) {
-    yield separator + exportLine(record);
-    separator = ',\n';
-  }
-  yield '\n]}\n';
-}
-
-function* yamlDocuments(records: Iterable<ExportRecord>): Generator<string> {
-  for (const record of records) yield `---\n${yamlOf(record)}`;
-}
-
-function yamlOf({ kind, scope, id, body, source }: ExportRecord): string {
-  return stringifyYaml({
-    ...(source === null ? {} : { source }),
-    kind,
-    scope: { ...scope },
-    id,
-    body: parseLossless(body),
-  });
-}
-
-function* csvLines(kind: Kind, read: Read): Generator<string> {
-  const records = read([kind]);
-  const columns = new CsvColumns(definitionOf(kind), isNamedSource(read, kind));
-  for (const { body } of records) columns.see(body);
-  yield columns.header();
-  for (const record of read([kind])) yield columns.line(record);
-}
-
-function isNamedSource(read: Read, kind: Kind): boolean {
-  for (const { source } of read([kind])) return source !== null;
-  return false;
-}
-
-/** Writes in pieces of about 64 KiB, and waits for the reader. */
-async function write(stream: Writable, pieces: Iterable<string>): Promise<void> {
-  let buffer = '';
-  const flush = async (): Promise<void> => {
-    if (buffer === '') return;
-    const isFlowing = stream.write(buffer);
-    buffer = '';
-    // `once` from node:events takes its listeners away again and rejects on an error of the stream.
-    if (!isFlowing) await once(stream, 'drain');
+function outcomeDocument(
+  directory: string,
+  format: ExportFormat,
+  run: number,
+  outcome: DirectoryOutcome,
+  stale: readonly StaleCollection[],
+): object {
+  return {
+    schema: 'tidemark.export_directory/1',
+    directory,
+    format,
+    run,
+    files: outcome.files,
+    written: outcome.written,
+    removed: outcome.removed,
+    stale: stale.map(({ source, kind, scope, outcome: last, lastComplete }) => ({
+      source,
+      kind,
+      scope,
+      outcome: last,
+      last_complete: lastComplete,
+    })),
   };
-  for (const piece of pieces) {
-    buffer += piece;
-    if (buffer.length > 65_536) await flush();
+}
+
+/** The folders that a tree of record files will have: per source where several are named, else per kind. */
+function folders(content: ExportContent, kinds: readonly Kind[]): string[] {
+  return content.hasSource
+    ? content.sources
+        .filter((source) => !content.isEmpty({ source }))
+        .map((source) => `${fileSegment(source)}/`)
+    : kinds.filter((kind) => !content.isEmpty({ kind })).map((kind) => `${kind}/`);
+}
+
+function* recordFiles(content: ExportContent): Generator<ExportFile> {
+  for (const record of content.records()) {
+    const path = recordPath(record);
+    yield {
+      path: [...path.slice(0, -1), `${path.at(-1) ?? ''}.yaml`],
+      pieces: [yamlDocument(record)],
+      isRecord: true,
+    };
   }
-  await flush();
+}
+
+function* kindFiles(content: ExportContent, { format, kinds }: Shape): Generator<ExportFile> {
+  for (const kind of kinds)
+    yield { path: [`${kind}.${format}`], pieces: textOf(content, format, kind), isRecord: false };
 }

@@ -5,22 +5,25 @@ import { neutralise } from '../report/neutralise.ts';
 import type { ProcessContext } from './context.ts';
 
 /**
- * Prints the error to stderr and returns the exit code of its code. Stack traces only where `isVerbose`.
+ * Prints the error and returns the exit code of its code. Where `isJson`, as one document on stdout, in the place of the
+ * result; behind a result that has begun (`hasBegun`) it would spoil it and goes to stderr in words, as without `--json`.
+ * Stack traces only where `isVerbose`, on stderr.
  */
 export function reportFailure(
-  context: Pick<ProcessContext, 'stderr'>,
+  context: Pick<ProcessContext, 'stdout' | 'stderr'>,
   thrown: unknown,
-  mode: { readonly isVerbose: boolean; readonly isJson: boolean },
+  mode: { readonly isVerbose: boolean; readonly isJson: boolean; readonly hasBegun: boolean },
 ): ExitCode {
   const error = asTidemarkError(thrown);
-  if (mode.isJson) {
+  if (mode.isJson && !mode.hasBegun) {
     const document = {
       schema: 'tidemark.error/1',
       code: error.code,
       message: error.message,
       hint: error.hint ?? null,
+      exit_code: exitCodeFor(error.code),
     };
-    context.stderr.write(`${JSON.stringify(document)}\n`);
+    context.stdout.write(`${JSON.stringify(document)}\n`);
   } else {
     const lines = error.message.split('\n').map((line) => neutralise(line));
     context.stderr.write(`tidemark: ${lines.join('\n  ')}\n`);

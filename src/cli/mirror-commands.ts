@@ -47,14 +47,18 @@ export const MIRROR_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'export',
-    description: "Writes the mirror's records",
+    description: "Writes the mirror's records; on stderr it names what of them is stale",
     options: [
       {
         flags: '--format <format>',
         description: 'how (default: ndjson)',
         choices: ['ndjson', 'json', 'yaml', 'csv'],
       },
-      { flags: '--output <dir>', description: 'into this directory instead of stdout' },
+      {
+        flags: '--output <dir>',
+        description:
+          'into this directory instead of stdout; what an earlier export left there and this one does not have goes',
+      },
       { flags: '--at <ref>', description: 'which state (default: latest)' },
       ...filterOptions,
     ],

@@ -11,31 +11,53 @@ import { packageFile } from '../core/package-root.ts';
 import { COMMANDS } from './command-table.ts';
 import type { CommandRow } from './command-row.ts';
 import type { CommandContext, GlobalOptions, ProcessContext } from './context.ts';
+import { watchOutput } from './output-watch.ts';
 
 /** Runs one command line and returns its exit code. Never throws: every failure is printed and coded. */
 export async function runCommandLine(argv: readonly string[], process: ProcessContext): Promise<ExitCode> {
-  let exitCode: ExitCode = EXIT.done;
-  const program = createProgram(process, (code) => (exitCode = code));
+  const output = watchOutput(process.stdout);
+  const state: Course = { exitCode: EXIT.done, refusing: null, help: '' };
+  const program = createProgram({ ...process, stdout: output.stream }, state);
   try {
     await program.parseAsync([...argv], { from: 'user' });
-    return exitCode;
+    return state.exitCode;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
-    const { reportFailure } = await import('./failure.ts');
-    const stopped =
-      process.signal.aborted && !(error instanceof TidemarkError && error.code !== 'interrupted')
-        ? new TidemarkError('interrupted', 'interrupted; what was published before is untouched')
-        : error;
-    const options = program.opts<GlobalOptions>();
-    return reportFailure(process, stopped, {
-      isVerbose: options.logLevel === 'debug',
-      isJson: options.json === true,
+    if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done;
+    // Commander may have stopped before it came to the options.
+    const isJson = argv.slice(0, argv.includes('--') ? argv.indexOf('--') : argv.length).includes('--json');
+    const [{ reportFailure }, { isCommandMissing, usageError }] = await Promise.all([
+      import('./failure.ts'),
+      import('./usage.ts'),
+    ]);
+    let failure: unknown = error;
+    if (error instanceof CommanderError) {
+      failure = usageError(error, state.refusing ?? program, argv);
+      if (!isJson && isCommandMissing(error, state.refusing ?? program, argv)) {
+        process.stderr.write(state.help);
+        return EXIT.usage;
+      }
+    } else if (process.signal.aborted && !(error instanceof TidemarkError && error.code !== 'interrupted')) {
+      failure = new TidemarkError('interrupted', 'interrupted; what was published before is untouched');
+    }
+    return reportFailure(process, failure, {
+      isVerbose: program.opts<GlobalOptions>().logLevel === 'debug',
+      isJson,
+      hasBegun: output.hasBegun(),
     });
   }
 }
 
-function createProgram(process: ProcessContext, end: (code: ExitCode) => void): Command {
-  const program = new Command('tidemark')
+/** What commander tells on the way. */
+interface Course {
+  exitCode: ExitCode;
+  /** The command that found the command line wrong. */
+  refusing: Command | null;
+  /** What it would have printed to stderr: help, where a command is missing. */
+  help: string;
+}
+
+function createProgram(process: ProcessContext, course: Course): Command {
+  const program: Command = new Command('tidemark')
     .description(
       'Keeps a trustworthy local SQLite copy of all that an organization has configured in a remote service.',
     )
@@ -46,26 +68,22 @@ function createProgram(process: ProcessContext, end: (code: ExitCode) => void): 
     .option('--quiet', 'no progress, no remarks')
     .addOption(new Option('--log-level <level>', 'how much to log to stderr').choices([...LOG_LEVELS]))
     .option('--no-color', 'no colours')
-    .showHelpAfterError('(run with --help for usage)')
     .configureOutput({
       writeOut: (text) => process.stdout.write(text),
-      writeErr: (text) => process.stderr.write(text),
+      writeErr: (text) => (course.help += text),
+      // The error itself is thrown, and printed once at the end.
+      outputError: () => undefined,
       getOutHelpWidth: () => process.stdout.columns ?? 100,
       getErrHelpWidth: () => process.stderr.columns ?? 100,
     })
-    .exitOverride();
-  for (const row of COMMANDS) addCommand(program, row, process, end);
+    .exitOverride(refusedBy(() => program, course));
+  for (const row of COMMANDS) addCommand(program, row, process, course);
   return program;
 }
 
-function addCommand(
-  parent: Command,
-  row: CommandRow,
-  process: ProcessContext,
-  end: (code: ExitCode) => void,
-): void {
-  const command = parent.command(row.name).description(row.description).exitOverride();
-  command.copyInheritedSettings(parent);
+function addCommand(parent: Command, row: CommandRow, process: ProcessContext, course: Course): void {
+  const command = parent.command(row.name).description(row.description).copyInheritedSettings(parent);
+  command.exitOverride(refusedBy(() => command, course));
   for (const argument of row.arguments ?? []) command.argument(argument.name, argument.description);
   for (const option of row.options ?? []) {
     const made = new Option(option.flags, option.description);
@@ -82,7 +100,7 @@ function addCommand(
   if (row.examples !== undefined) {
     command.addHelpText('after', `\nExamples:\n${row.examples.map((example) => `  ${example}`).join('\n')}`);
   }
-  for (const child of row.commands ?? []) addCommand(command, child, process, end);
+  for (const child of row.commands ?? []) addCommand(command, child, process, course);
   const { load } = row;
   if (load === undefined) return;
   command.action(async () => {
@@ -92,8 +110,16 @@ function addCommand(
     const named = Object.fromEntries(
       (row.arguments ?? []).map(({ key }, index) => [key, command.args[index]]),
     );
-    end(await run(context, { ...command.opts(), ...named }));
+    course.exitCode = await run(context, { ...command.opts(), ...named });
   });
+}
+
+/** Instead of ending the process: notes which command it was, and throws. */
+function refusedBy(command: () => Command, course: Course): (error: CommanderError) => never {
+  return (error) => {
+    course.refusing = command();
+    throw error;
+  };
 }
 
 function program(command: Command): Command {

@@ -1,127 +1,83 @@
-/** Progress bars on stderr: one for all, one per kind under way. The one door to cli-progress. */
-import cliProgress from 'cli-progress';
-import type { RequestFigures } from '../api/read-client.ts';
-import type { Kind } from '../catalog/definition.ts';
+/** Progress on a terminal: a run's events in, bars on stderr out (design.md, Commands). */
+import type { RequestFigures } from '../api/figures.ts';
+import type { SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import type { SyncEvents } from '../sync/events.ts';
 import type { CommandContext } from './context.ts';
-import { count, duration } from './wording.ts';
+import { progressLines } from './progress-lines.ts';
+import { PaceMeter } from './progress-pace.ts';
+import { Painter } from './progress-painter.ts';
+import { RunProgress } from './progress-state.ts';
+import { progressView } from './progress-view.ts';
 
-interface KindState {
-  bar: cliProgress.SingleBar;
-  /** Per collection: records received and expected. */
-  readonly collections: Map<string, { received: number; expected: number }>;
-  open: number;
+/** Eight frames a second: smooth to look at, nothing to compute. */
+const FRAME_MS = 125;
+
+export interface Progress {
+  readonly events: SyncEvents;
+  /** Takes the bars away for the moment: something else is about to be written. The next frame brings them back. */
+  clear(): void;
+  /** Takes the bars away for good. May be called again. */
+  stop(): void;
 }
 
-/** Shows a run's progress on a terminal; `stop` clears the bars. */
+export interface ProgressOptions {
+  readonly clock: Clock;
+  readonly source: Pick<SourceConfig, 'pageSize' | 'rate'>;
+  readonly figures: () => RequestFigures;
+}
+
+/**
+ * Shows a run's progress until `stop`. When the run is told to end (Ctrl-C), the bars make way for one line that says so.
+ */
 export function showProgress(
-  context: CommandContext,
-  clock: Clock,
-  figures: () => RequestFigures,
-): { events: SyncEvents; stop: () => void } {
-  const bars = new cliProgress.MultiBar(
-    {
-      // Only a terminal gets bars, and there stderr is a terminal's stream.
-      stream: context.stderr,
-      clearOnComplete: true,
-      hideCursor: true,
-      fps: 8,
-      barsize: 24,
-      autopadding: true,
-      emptyOnZero: true,
-      linewrap: false,
-      format: '{name} {bar} {shown} {note}',
-    },
-    cliProgress.Presets.shades_classic,
-  );
-  const startedAt = clock.monotonicMs();
-  const kinds = new Map<Kind, KindState>();
-  const overall = bars.create(0, 0, { name: 'all'.padEnd(26), shown: '', note: '' });
+  context: Pick<CommandContext, 'stderr' | 'signal'>,
+  options: ProgressOptions,
+): Progress {
+  const { clock, source } = options;
+  const painter = new Painter(context.stderr);
+  const progress = new RunProgress();
+  const pace = new PaceMeter();
+  const over = new AbortController();
 
-  const totals = (state: KindState): { received: number; expected: number } => {
-    let received = 0;
-    let expected = 0;
-    for (const each of state.collections.values()) {
-      received += each.received;
-      expected += Math.max(each.expected, each.received);
-    }
-    return { received, expected };
-  };
-
-  const draw = (): void => {
-    let received = 0;
-    let expected = 0;
-    for (const [kind, state] of kinds) {
-      const sum = totals(state);
-      received += sum.received;
-      expected += sum.expected;
-      state.bar.setTotal(sum.expected);
-      state.bar.update(sum.received, {
-        name: kind.padEnd(26),
-        shown: `${count(sum.received)}/${count(sum.expected)}`,
-        note: '',
-      });
-    }
-    overall.setTotal(expected);
-    overall.update(received, {
-      name: 'all'.padEnd(26),
-      shown: `${count(received)}/${count(expected)}`,
-      note: note(received, expected),
+  const frame = (): void => {
+    const figures = options.figures();
+    const now = clock.now();
+    const records = progress.sweeps.reduce((sum, { received }) => sum + received, 0);
+    const isWaiting = figures.waitingUntil !== undefined && figures.waitingUntil > now;
+    pace.add({ at: clock.monotonicMs(), requests: figures.requests, records, isWaiting });
+    const view = progressView({
+      progress,
+      figures,
+      now,
+      requestMs: pace.requestMs(),
+      recordsPerSecond: pace.recordsPerSecond(),
+      pageSize: source.pageSize,
+      perMinute: source.rate.perMinute,
     });
+    const { columns, rows } = painter.size;
+    painter.paint(progressLines(view, columns, rows));
   };
 
-  const note = (received: number, expected: number): string => {
-    const now = figures();
-    const elapsed = clock.monotonicMs() - startedAt;
-    const rate = elapsed > 500 ? received / (elapsed / 1000) : 0;
-    const left =
-      rate > 0 && expected > received ? `, ${duration(((expected - received) / rate) * 1000)} left` : '';
-    const limit =
-      now.perMinute.limit > 0
-        ? ` (${count(now.perMinute.used)} of ${count(now.perMinute.limit)} a minute)`
-        : '';
-    const waiting =
-      now.waitingUntil !== undefined && now.waitingUntil > clock.now()
-        ? `, waiting ${duration(now.waitingUntil - clock.now())} for the service`
-        : '';
-    return `${count(Math.round(rate))}/s, ${count(now.requests)} requests${limit}${left}${waiting}`;
+  const onAbort = (): void => {
+    stop();
+    context.stderr.write('tidemark: ending the run (Ctrl-C again to leave at once)\n');
   };
+  const stop = (): void => {
+    if (over.signal.aborted) return;
+    over.abort();
+    context.signal.removeEventListener('abort', onAbort);
+    painter.clear();
+  };
+  context.signal.addEventListener('abort', onAbort);
+  void keepDrawing(clock, over.signal, frame);
+  return { events: progress.events, clear: () => painter.clear(), stop };
+}
 
-  const events: SyncEvents = {
-    sweepStarted: ({ kind, scope, known }) => {
-      let state = kinds.get(kind);
-      if (state === undefined) {
-        state = {
-          bar: bars.create(0, 0, { name: kind.padEnd(26), shown: '', note: '' }),
-          collections: new Map(),
-          open: 0,
-        };
-        kinds.set(kind, state);
-      }
-      state.open += 1;
-      state.collections.set(JSON.stringify(scope), { received: 0, expected: known });
-      draw();
-    },
-    sweepProgressed: ({ kind, scope, received, count: expected }) => {
-      const each = kinds.get(kind)?.collections.get(JSON.stringify(scope));
-      if (each === undefined) return;
-      each.received = received;
-      if (expected !== null) each.expected = expected;
-      draw();
-    },
-    sweepEnded: ({ kind, scope, records }) => {
-      const state = kinds.get(kind);
-      const each = state?.collections.get(JSON.stringify(scope));
-      if (state === undefined || each === undefined) return;
-      each.received = records;
-      each.expected = records;
-      state.open -= 1;
-      draw();
-    },
-    publishing: () => {
-      overall.update({ note: 'publishing' });
-    },
-  };
-  return { events, stop: () => bars.stop() };
+/** Draws until stopped; nothing can fail in it but the wait, which the stop ends. */
+async function keepDrawing(clock: Clock, stopped: AbortSignal, frame: () => void): Promise<void> {
+  while (!stopped.aborted) {
+    frame();
+    await clock.sleep(FRAME_MS, stopped).catch((): void => undefined);
+  }
 }

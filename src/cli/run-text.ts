@@ -1,15 +1,25 @@
 /** A run for people and as `tidemark.sync/1`. */
+import type { Mirror } from '../mirror/mirror.ts';
+import type { SchemaChange } from '../mirror/schema-changes.ts';
 import type { SweepReport } from '../sync/outcome.ts';
 import type { RunReport } from '../sync/run.ts';
+import { schemaChangeDocument, schemaChangeLines } from './schema-change-text.ts';
 import { renderTable } from './table.ts';
 import { count, duration, plural, scopeText } from './wording.ts';
 
+/** A run, and what it found of the form of records. */
+export interface ReportedRun {
+  readonly report: RunReport;
+  readonly schemaChanges: readonly SchemaChange[];
+}
+
 /** The JSON document of one or more runs (design.md, JSON documents). */
-export function runDocument(reports: readonly RunReport[]): object {
+export function runDocument(runs: readonly ReportedRun[]): object {
   return {
     schema: 'tidemark.sync/1',
-    runs: reports.map((report) => ({
+    runs: runs.map(({ report, schemaChanges }) => ({
       ...report,
+      schema_changes: schemaChanges.map(schemaChangeDocument),
       sweeps: report.sweeps.map((sweep) => {
         const { pageCap, ...rest } = sweep;
         return { ...rest, page_cap: pageCap };
@@ -18,8 +28,27 @@ export function runDocument(reports: readonly RunReport[]): object {
   };
 }
 
+/**
+ * What a person should know before a run where the one before it died: that it did, and what the mirror shows meanwhile.
+ * Nothing where that run ended, however it did.
+ */
+export function afterDeath(mirror: Pick<Mirror, 'runs' | 'latestRun'>, source: string): string[] {
+  const [last] = mirror.runs({ source, limit: 1 });
+  // Its process wrote no end; opening the mirror for writing marked it.
+  if (last?.errorCode !== 'interrupted' || last.finishedAt !== null) return [];
+  const published = mirror.latestRun(source);
+  return [
+    `run ${last.run} of ${source}, begun ${last.startedAt}, did not end: its process died; ` +
+      (published === undefined ? 'nothing was published before' : `going on from run ${published.run}`),
+  ];
+}
+
 /** A run as a table per kind, then every sweep that was not whole with its reason and what to do. */
-export function renderRun(report: RunReport, mirrorPath: string, isQuiet: boolean): string {
+export function renderRun(
+  { report, schemaChanges }: ReportedRun,
+  mirrorPath: string,
+  isQuiet: boolean,
+): string {
   const lines: string[] = [];
   const seconds = duration(Date.parse(report.finished_at) - Date.parse(report.started_at));
   const head = `run ${report.run} of ${report.source}: ${report.outcome} in ${seconds}, ${plural(report.requests, 'request')}`;
@@ -41,6 +70,7 @@ export function renderRun(report: RunReport, mirrorPath: string, isQuiet: boolea
       `sharing not yet looked at: ${plural(pending, 'recording')}; the next runs go on (recordings.sharingPerRun)`,
     );
   }
+  lines.push(...schemaChangeLines(schemaChanges));
   if (!isQuiet) lines.push(`mirror: ${mirrorPath}`);
   return `${lines.join('\n')}\n`;
 }

@@ -1,23 +1,28 @@
 /** `tidemark runs` and `tidemark runs show N`. */
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
-import type { SweepRow } from '../mirror/run-rows.ts';
+import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
+import { neutralise } from '../report/neutralise.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
-import { runDocument } from './status.ts';
+import { runDocument } from './run-document.ts';
+import { schemaChangeDocument, schemaChangeLines } from './schema-change-text.ts';
 import { renderTable } from './table.ts';
-import { count, duration, scopeText } from './wording.ts';
+import { collectionText, count, duration, scopeText } from './wording.ts';
 
 export async function runs(context: CommandContext, options: { readonly limit?: number }): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'runs', context.pid);
   try {
     const names = new Set(config.sources.map(({ name }) => name));
-    const rows = mirror
-      .runs()
-      .filter(({ source }) => names.size === 0 || names.has(source))
-      .slice(0, options.limit ?? 20);
+    const limit = options.limit ?? 20;
+    // Without a configured source, the mirror itself knows whose runs it holds.
+    const found =
+      names.size === 0
+        ? mirror.runs({ limit })
+        : [...names].flatMap((source) => mirror.runs({ source, limit }));
+    const rows = found.sort((a, b) => b.run - a.run).slice(0, limit);
     if (context.options.json === true) {
       await print(context, `${JSON.stringify({ schema: 'tidemark.runs/1', runs: rows.map(runDocument) })}\n`);
       return EXIT.done;
@@ -29,7 +34,7 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
         row.source,
         row.startedAt,
         row.finishedAt === null ? '' : duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)),
-        row.outcome + (row.error === null ? '' : ` (${row.errorCode ?? ''})`),
+        row.outcome + (row.errorCode === null ? '' : ` (${row.errorCode})`),
         count(row.added),
         count(row.changed),
         count(row.removed),
@@ -38,7 +43,7 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
       ]),
       ['right', 'left', 'left', 'right', 'left', 'right', 'right', 'right', 'right', 'left'],
     );
-    await print(context, rows.length === 0 ? 'no runs yet: run `tidemark sync`\n' : `${table}\n`);
+    await print(context, found.length === 0 ? 'no runs yet: run `tidemark sync`\n' : `${table}\n`);
     return EXIT.done;
   } finally {
     mirror.close();
@@ -60,37 +65,55 @@ export async function showRun(context: CommandContext, options: { readonly run: 
       });
     }
     const sweeps = mirror.sweepsOf(run.run);
+    const schemaChanges = mirror.schemaChanges({ run: run.run });
     if (context.options.json === true) {
       await print(
         context,
-        `${JSON.stringify({ schema: 'tidemark.run/1', ...runDocument(run), sweeps: sweeps.map(sweepDocument) })}\n`,
+        `${JSON.stringify({
+          schema: 'tidemark.run/1',
+          ...runDocument(run),
+          schema_changes: schemaChanges.map(schemaChangeDocument),
+          sweeps: sweeps.map(sweepDocument),
+        })}\n`,
       );
       return EXIT.done;
     }
     const lines = [
-      `run ${run.run} of ${run.source}: ${run.outcome}, ${run.startedAt} to ${run.finishedAt ?? '…'}, by ${run.trigger}`,
+      `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${run.trigger}`,
       ...(run.error === null ? [] : [run.error]),
-      ...(run.root === null ? [] : [`sealed: ${run.root}`]),
-      '',
-      renderTable(
-        ['kind', 'scope', 'outcome', 'pages', 'records', 'added', 'changed', 'removed', 'held'],
-        sweeps.map((sweep) => [
-          sweep.kind,
-          scopeText(sweep.scope),
-          sweep.outcome,
-          ...[sweep.pages, sweep.records, sweep.added, sweep.changed, sweep.removed, sweep.held].map(count),
-        ]),
-        ['left', 'left', 'left', 'right', 'right', 'right', 'right', 'right', 'right'],
-      ),
+      run.root === null ? 'not published: the mirror holds nothing of it' : `sealed as ${run.root}`,
+      ...(sweeps.length === 0 ? [] : ['', sweepTable(sweeps)]),
       ...sweeps
         .filter(({ error }) => error !== null)
-        .map(({ kind, scope, error }) => `${kind} (${scopeText(scope)}): ${error ?? ''}`),
-    ];
+        .map(
+          ({ kind, scope, outcome, error }) => `${collectionText(kind, scope)}: ${outcome}: ${error ?? ''}`,
+        ),
+      ...schemaChangeLines(schemaChanges),
+    ].map((line) => line.split('\n').map(neutralise).join('\n'));
     await print(context, `${lines.join('\n')}\n`);
     return EXIT.done;
   } finally {
     mirror.close();
   }
+}
+
+function timeText({ startedAt, finishedAt, outcome }: RunRow): string {
+  if (finishedAt !== null)
+    return `${startedAt} to ${finishedAt} (${duration(Date.parse(finishedAt) - Date.parse(startedAt))})`;
+  return outcome === 'running' ? `since ${startedAt}` : `began ${startedAt}, its end is not known`;
+}
+
+function sweepTable(sweeps: readonly SweepRow[]): string {
+  return renderTable(
+    ['kind', 'scope', 'outcome', 'pages', 'records', 'added', 'changed', 'removed', 'held'],
+    sweeps.map((sweep) => [
+      sweep.kind,
+      scopeText(sweep.scope),
+      sweep.outcome,
+      ...[sweep.pages, sweep.records, sweep.added, sweep.changed, sweep.removed, sweep.held].map(count),
+    ]),
+    ['left', 'left', 'left', 'right', 'right', 'right', 'right', 'right', 'right'],
+  );
 }
 
 function sweepDocument(sweep: SweepRow): object {

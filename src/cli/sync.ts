@@ -8,10 +8,13 @@ import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource } from '../sync/run.ts';
 import type { RunReport } from '../sync/run.ts';
 import { commandLogger, openConfiguredMirror, openReadClient, readConfig } from '../wire.ts';
-import { isInteractive, print } from './context.ts';
+import { isInteractive, print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { showProgress } from './progress.ts';
-import { renderRun, runDocument } from './run-text.ts';
+import type { Progress } from './progress.ts';
+import { loggingAbove } from './progress-log.ts';
+import { afterDeath, renderRun, runDocument } from './run-text.ts';
+import type { ReportedRun } from './run-text.ts';
 
 interface SyncCommandOptions {
   readonly kind?: readonly Kind[];
@@ -21,15 +24,19 @@ interface SyncCommandOptions {
 
 export async function sync(context: CommandContext, options: SyncCommandOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options);
-  const log = commandLogger(context.options.logLevel, undefined);
+  const level = context.options.logLevel ?? 'warn';
+  const ownLog = commandLogger(level, undefined);
   const mirror = openConfiguredMirror(config, 'write', 'sync', context.pid);
-  const reports: RunReport[] = [];
+  const runs: ReportedRun[] = [];
   try {
     for (const source of config.sources) {
+      remark(context, afterDeath(mirror, source.name));
+      let progress: Progress | null = null;
+      const log = loggingAbove(ownLog, level, () => progress?.clear());
       const client = openReadClient(source, log, mirror);
-      const progress = isInteractive(context)
-        ? showProgress(context, systemClock, () => client.figures())
-        : null;
+      if (hasBars(context)) {
+        progress = showProgress(context, { clock: systemClock, source, figures: () => client.figures() });
+      }
       try {
         const report = await syncSource({
           mirror,
@@ -45,9 +52,10 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
           acceptRemovals: options.acceptRemovals ?? 0,
         });
         progress?.stop();
-        reports.push(report);
+        const run = { report, schemaChanges: mirror.schemaChanges({ run: report.run }) };
+        runs.push(run);
         if (context.options.json !== true)
-          await print(context, renderRun(report, mirror.path, context.options.quiet === true));
+          await print(context, renderRun(run, mirror.path, context.options.quiet === true));
       } finally {
         progress?.stop();
         await client.close();
@@ -56,8 +64,13 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   } finally {
     mirror.close();
   }
-  if (context.options.json === true) await print(context, `${JSON.stringify(runDocument(reports))}\n`);
-  return syncExitCode(reports);
+  if (context.options.json === true) await print(context, `${JSON.stringify(runDocument(runs))}\n`);
+  return syncExitCode(runs.map(({ report }) => report));
+}
+
+/** Bars need a terminal that moves its cursor. */
+function hasBars(context: CommandContext): boolean {
+  return isInteractive(context) && context.env['TERM'] !== 'dumb';
 }
 
 /** One exit code for several runs: refused only when everything was; partial before failed when something was read. */

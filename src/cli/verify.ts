@@ -5,6 +5,7 @@ import { verifyMirror } from '../mirror/mirror.ts';
 import type { VerifyProblem } from '../mirror/verify.ts';
 import { neutralise } from '../report/neutralise.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { groupAlike } from './collection-groups.ts';
 import { isInteractive, print } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { count, plural, scopeText } from './wording.ts';
@@ -15,7 +16,7 @@ export async function verify(context: CommandContext): Promise<ExitCode> {
   const mirror = openConfiguredMirror(config, 'read', 'verify', context.pid);
   try {
     const isShown = isInteractive(context);
-    const { checked, problems } = await verifyMirror(mirror, {
+    const { checked, problems, notes } = await verifyMirror(mirror, {
       onProgress: ({ records, of }) => {
         if (isShown) context.stderr.write(`\rverifying ${count(records)} of ${plural(of, 'record')} `);
       },
@@ -29,13 +30,15 @@ export async function verify(context: CommandContext): Promise<ExitCode> {
         checked,
         root: latest?.root ?? null,
         problems,
+        notes,
       };
       await print(context, `${JSON.stringify(document)}\n`);
     } else {
       const lines = [
-        ...problems.map(problemText),
+        ...problemLines(problems),
         `${problems.length === 0 ? 'verified' : `${plural(problems.length, 'problem')} found`}: ` +
           `${plural(checked.records, 'record')}, ${plural(checked.revisions, 'revision')}, ${plural(checked.runs, 'run')}`,
+        ...notes.map(({ message }) => message),
         ...(latest === undefined ? [] : [`sealed up to run ${latest.run}: ${latest.root ?? ''}`]),
         ...(problems.length === 0
           ? []
@@ -43,7 +46,7 @@ export async function verify(context: CommandContext): Promise<ExitCode> {
               '→ restore the mirror from a copy, or move it away and run `tidemark sync` for a new one (without history)',
             ]),
       ];
-      await print(context, `${lines.join('\n')}\n`);
+      await print(context, `${lines.map((line) => neutralise(line)).join('\n')}\n`);
     }
     return problems.length === 0 ? EXIT.done : EXIT.failed;
   } finally {
@@ -51,11 +54,57 @@ export async function verify(context: CommandContext): Promise<ExitCode> {
   }
 }
 
-function problemText({ kind, message, recordKind, scope, id, run }: VerifyProblem): string {
-  const where = [
+/** Places named of one finding; the rest is a number. */
+const PLACES = 5;
+
+/**
+ * A damaged page shows in every record on it. What is wrong is said once, then where and how often; findings that differ
+ * only in a number, a type or a field are of one sort.
+ */
+function problemLines(problems: readonly VerifyProblem[]): string[] {
+  const findings = problems.flatMap((problem) =>
+    sentences(problem).map((text) => ({ text: `${problem.kind}: ${text}`, place: placeText(problem) })),
+  );
+  return groupAlike(findings, ({ text }) => sortOf(text)).flatMap((found) => {
+    const [{ text, place }] = found;
+    if (found.length === 1) return [`${text}${place === '' ? '' : ` (${place})`}`];
+    const isSame = found.every((each) => each.text === text);
+    const places = groupAlike(
+      found.filter((each) => each.place !== ''),
+      (each) => each.place,
+    );
+    const unnamed = places.length - PLACES;
+    return [
+      isSame
+        ? `${text}, ${count(found.length)} times`
+        : `${text}, and ${count(found.length - 1)} more of this sort`,
+      ...places
+        .slice(0, PLACES)
+        .map((at) => `  ${at[0].place}${at.length === 1 ? '' : `, ${count(at.length)} times`}`),
+      ...(unnamed > 0 ? [`  and ${plural(unnamed, 'other place')}: --json lists them`] : []),
+    ];
+  });
+}
+
+/** SQLite gives what it finds in a file as one text of many lines under a heading. */
+function sentences({ message }: VerifyProblem): string[] {
+  const lines = message.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('***'));
+  return lines.length === 0 ? [message] : lines;
+}
+
+function sortOf(text: string): string {
+  return text
+    .replaceAll(/\s\/\S*/g, ' /…')
+    .replaceAll(/\btype \w+/g, 'type …')
+    .replaceAll(/\d+/g, '…');
+}
+
+function placeText({ recordKind, scope, id, run }: VerifyProblem): string {
+  return [
     ...(recordKind === undefined ? [] : [`${recordKind} ${id ?? ''}`.trim()]),
     ...(scope === undefined ? [] : [scopeText(scope)]),
     ...(run === undefined ? [] : [`run ${run}`]),
-  ].filter((part) => part !== '');
-  return neutralise(`${kind}: ${message}${where.length === 0 ? '' : ` (${where.join(', ')})`}`);
+  ]
+    .filter((part) => part !== '')
+    .join(', ');
 }

@@ -2,6 +2,7 @@
  * Every failure that Tidemark reports is a `TidemarkError`: a code to decide on, one line for a person, and what
  * to do next. Code is decided on; message text never is.
  */
+import { systemCodeOf, systemTrouble } from './system-trouble.ts';
 
 /** Why something failed. The exit code of the command follows from it (`EXIT_CODE_BY_CODE`). */
 export type ErrorCode =
@@ -129,28 +130,15 @@ export class TidemarkError extends Error {
 /** Any thrown value as a `TidemarkError`; what is not one becomes `internal` with its message kept. */
 export function asTidemarkError(thrown: unknown): TidemarkError {
   if (thrown instanceof TidemarkError) return thrown;
-  const systemCode = systemCodeOf(thrown);
   const message = thrown instanceof Error ? thrown.message : String(thrown);
-  if (systemCode === 'ENOSPC') {
-    return new TidemarkError('disk_full', 'the disk is full: nothing more could be written', {
-      hint: 'free some space and run the command again; what was published before is intact',
-      cause: thrown,
-    });
-  }
-  if (systemCode === 'EACCES' || systemCode === 'EPERM' || systemCode === 'EROFS') {
-    return new TidemarkError('read_only', message, {
-      hint: 'check the owner and mode of that path, or choose another one',
-      cause: thrown,
-    });
-  }
-  if (systemCode === 'EADDRINUSE') {
-    return new TidemarkError('port_in_use', message, {
-      hint: 'choose another port with --port',
-      cause: thrown,
-    });
-  }
-  if (systemCode !== undefined && /^E[A-Z]+$/.test(systemCode)) {
-    return new TidemarkError('file_system', message, { cause: thrown });
+  const systemCode = systemCodeOf(thrown);
+  if (systemCode !== undefined) {
+    const trouble = systemTrouble(systemCode);
+    return new TidemarkError(
+      trouble?.code ?? 'file_system',
+      trouble === undefined ? message : subjectOf(thrown) + trouble.why,
+      { ...(trouble === undefined ? {} : { hint: trouble.hint }), cause: thrown },
+    );
   }
   return new TidemarkError('internal', message, {
     hint: 'this is a defect of Tidemark: run again with --log-level debug and report what it prints',
@@ -158,7 +146,8 @@ export function asTidemarkError(thrown: unknown): TidemarkError {
   });
 }
 
-function systemCodeOf(thrown: unknown): string | undefined {
-  if (typeof thrown !== 'object' || thrown === null || !('code' in thrown)) return undefined;
-  return typeof thrown.code === 'string' ? thrown.code : undefined;
+/** The path that the system's error names, as the beginning of a sentence. `asFileTrouble` knows more and says it better. */
+function subjectOf(thrown: unknown): string {
+  const path = typeof thrown === 'object' && thrown !== null && 'path' in thrown ? thrown.path : undefined;
+  return typeof path === 'string' ? `${path}: ` : '';
 }

@@ -1,8 +1,18 @@
 /** YAML for people to review: stable, and exact for numbers that JavaScript would bend. */
-import { Document, visit } from 'yaml';
+import {
+  Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parse,
+  parseAllDocuments,
+  visit,
+} from 'yaml';
 import type { ScalarTag } from 'yaml';
-import { isRawNumber } from './json.ts';
-import type { JsonValue, RawNumber } from './json.ts';
+import { isRawNumber, parseLossless, setOwn } from './json.ts';
+import type { JsonObject, JsonValue, RawNumber } from './json.ts';
 
 const rawNumber: ScalarTag = {
   identify: (value) => isRawNumber(value),
@@ -27,6 +37,87 @@ export function stringifyYaml(value: JsonValue): string {
     },
   });
   return document.toString({ lineWidth: 0 });
+}
+
+/**
+ * The value of a small YAML document, such as the head of a record's file. Numbers as JavaScript has them.
+ * @throws YAMLParseError for text that is no YAML
+ */
+export function parseYaml(text: string): unknown {
+  return parse(text, { schema: 'core', maxAliasCount: 0 });
+}
+
+/** One document of a YAML text. */
+export interface YamlDocument {
+  /** Where it begins, from 1. */
+  readonly line: number;
+  readonly value: JsonValue;
+}
+
+/** Text that is no YAML, or YAML that says something JSON cannot. */
+export class YamlMistake extends Error {
+  /** From 1. */
+  readonly line: number;
+
+  constructor(message: string, line: number) {
+    super(message);
+    this.line = line;
+  }
+}
+
+/** JSON's numbers; YAML has more spellings of one. */
+const JSON_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?$/;
+
+/**
+ * The documents of a YAML 1.2 text, numbers digit by digit: what `stringifyYaml` wrote comes back as it was.
+ * @throws YamlMistake with the line
+ */
+export function parseLosslessYaml(text: string): YamlDocument[] {
+  const lines = new LineCounter();
+  const lineOf = (offset: number | undefined): number => lines.linePos(offset ?? 0).line;
+  const parsed = parseAllDocuments(text, {
+    version: '1.2',
+    schema: 'core',
+    stringKeys: true,
+    uniqueKeys: true,
+    prettyErrors: false,
+    lineCounter: lines,
+  });
+  if ('empty' in parsed) return [];
+  return parsed.map((document) => {
+    const trouble = document.errors[0] ?? document.warnings[0];
+    if (trouble !== undefined) {
+      throw new YamlMistake(trouble.message.split('\n')[0] ?? '', lineOf(trouble.pos[0]));
+    }
+    const { contents } = document;
+    return { line: lineOf(contents?.range[0] ?? document.range[0]), value: jsonOf(contents, lineOf) };
+  });
+}
+
+function jsonOf(node: unknown, lineOf: (offset: number | undefined) => number): JsonValue {
+  if (node === null || node === undefined) return null;
+  if (isMap(node)) {
+    const object: JsonObject = {};
+    for (const { key, value } of node.items) setOwn(object, keyText(key), jsonOf(value, lineOf));
+    return object;
+  }
+  if (isSeq(node)) return node.items.map((item) => jsonOf(item, lineOf));
+  if (isScalar(node)) {
+    const { value, source, range } = node;
+    if (typeof value === 'string' || typeof value === 'boolean' || value === null) return value;
+    if (typeof value === 'number') {
+      if (source !== undefined && JSON_NUMBER.test(source)) return parseLossless(source);
+      if (Number.isFinite(value)) return value;
+    }
+    throw new YamlMistake(`${source ?? 'this value'} is nothing that JSON has`, lineOf(range?.[0]));
+  }
+  // Anchors could make a small file a huge one, and no export writes them.
+  const range = isAlias(node) ? node.range : undefined;
+  throw new YamlMistake('an alias (*name): write the value out', lineOf(range?.[0]));
+}
+
+function keyText(key: unknown): string {
+  return isScalar(key) && typeof key.value === 'string' ? key.value : '';
 }
 
 /** False for text that a reviewer could not see as it is, or that UTF-8 could not carry: quoted, it is escaped. */

@@ -43,12 +43,33 @@ export interface Skipped {
   readonly name?: string;
 }
 
+/** A collection that the comparison left out by choice, not for want of an answer, and why in one line. */
+export interface LeftOut {
+  readonly kind: Kind;
+  /** As in `Skipped`. */
+  readonly scope: Scope;
+  readonly reason: string;
+}
+
+/** A collection that was compared as it was last read, because the state's own run could not read it whole. */
+export interface Stale {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  /** Which state it is. In TO, the old truth may hide a change; in FROM it only dates one. */
+  readonly side: 'from' | 'to';
+  readonly reason: string;
+}
+
 export interface DiffDocument {
   readonly schema: 'tidemark.diff/1';
+  /** The source that both states are of; where two are compared, each side names its own. */
+  readonly source?: string;
   readonly from: StateReference;
   readonly to: StateReference;
   readonly compared: { readonly collections: number; readonly records: number };
   readonly skipped: readonly Skipped[];
+  readonly stale?: readonly Stale[];
+  readonly left_out?: readonly LeftOut[];
   readonly changes: readonly RecordChange[];
   readonly summary: {
     readonly added: number;
@@ -169,11 +190,12 @@ export function requireCompared(document: DiffDocument): DiffDocument {
 }
 
 /**
- * The exit code of a diff (design.md, Commands): 1 nothing was compared, 3 something could not be, 2 differences, 0 none.
- * 3 goes before 2: what could not be read may hide anything.
+ * The exit code of a diff (design.md, Commands): 1 nothing was compared, 3 something could not be, or TO could not be read
+ * whole, 2 differences, 0 none. 3 goes before 2: what could not be read may hide anything.
  */
 export function diffExitCode(document: DiffDocument): ExitCode {
   if (document.compared.collections === 0 && document.compared.records === 0) return EXIT.failed;
-  if (document.skipped.length > 0) return EXIT.partial;
+  if (document.skipped.length > 0 || document.stale?.some(({ side }) => side === 'to') === true)
+    return EXIT.partial;
   return document.changes.length > 0 ? EXIT.differences : EXIT.done;
 }

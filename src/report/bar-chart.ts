@@ -8,29 +8,34 @@ export interface Bar {
   readonly removed: number;
 }
 
-const WIDTH = 960;
-const HEIGHT = 220;
-const LEFT = 48; // room for the scale
+/** Shared by the charts of a page, so that a day stands at the same place in each. Pixels. */
+export const CHART = {
+  width: 1000,
+  /** Room for the scale, and for the names of kinds. */
+  left: 150,
+} as const;
+
+const HEIGHT = 200;
 const TOP = 10;
 const BASE = HEIGHT - 26; // room for the days below
-const LABELS = 8; // days named below the axis
+const LABELS = 10; // days named below the axis, about
 const PARTS = ['removed', 'changed', 'added'] as const;
 
 /** The chart with its key; every bar has a title that reads its figures out. */
 export function barChart(bars: readonly Bar[]): string {
   const most = Math.max(1, ...bars.map((bar) => bar.added + bar.changed + bar.removed));
   const top = niceCeiling(most);
-  const step = (WIDTH - LEFT) / Math.max(bars.length, 1);
+  const step = dayWidth(bars.length);
   const y = (count: number): number => BASE - (count / top) * (BASE - TOP);
   const every = Math.ceil(bars.length / LABELS);
   const grid = [0, top / 2, top]
     .filter((count) => Number.isInteger(count))
     .map(
       (count) =>
-        `<line class="axis" x1="${LEFT}" x2="${WIDTH}" y1="${round(y(count))}" y2="${round(y(count))}"/><text x="${LEFT - 6}" y="${round(y(count) + 4)}" text-anchor="end">${count.toLocaleString('en')}</text>`,
+        `<line class="axis" x1="${CHART.left}" x2="${CHART.width}" y1="${round(y(count))}" y2="${round(y(count))}"/><text x="${CHART.left - 8}" y="${round(y(count) + 4)}" text-anchor="end">${count.toLocaleString('en')}</text>`,
     );
   const columns = bars.map((bar, index) => {
-    const x = LEFT + index * step;
+    const x = CHART.left + index * step;
     const text =
       index % every === 0
         ? `<text x="${round(x + step / 2)}" y="${HEIGHT - 8}" text-anchor="middle">${escapeMarkup(bar.label.slice(5))}</text>`
@@ -38,8 +43,22 @@ export function barChart(bars: readonly Bar[]): string {
     return `<g><title>${escapeMarkup(`${bar.label}: ${bar.added} added, ${bar.changed} changed, ${bar.removed} removed`)}</title>${stack(bar, x, step, y)}</g>${text}`;
   });
   const total = bars.reduce((sum, bar) => sum + bar.added + bar.changed + bar.removed, 0);
-  return `<div class="scroll" tabindex="0"><svg class="chart" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" height="${HEIGHT}" role="img" aria-label="${escapeMarkup(`${total} changes on ${bars.length} days, at most ${most} on one day`)}">${grid.join('')}${columns.join('')}</svg></div>
-<p class="faint">${PARTS.toReversed().map(keyEntry).join('')}</p>`;
+  return `<svg class="chart" viewBox="0 0 ${CHART.width} ${HEIGHT}" width="${CHART.width}" height="${HEIGHT}" role="img" aria-label="${escapeMarkup(`${total} changes on ${bars.length} days, at most ${most} on one day`)}">${grid.join('')}${columns.join('')}</svg>`;
+}
+
+/** What the colours of the chart stand for. */
+export function chartKey(): string {
+  return `<p class="faint">${PARTS.toReversed().map(keyEntry).join('')}</p>`;
+}
+
+/** Pixels that one of so many days has. */
+export function dayWidth(days: number): number {
+  return (CHART.width - CHART.left) / Math.max(days, 1);
+}
+
+/** To a tenth of a pixel. */
+export function round(value: number): number {
+  return Math.round(value * 10) / 10;
 }
 
 function stack(bar: Bar, x: number, step: number, y: (count: number) => number): string {
@@ -59,12 +78,8 @@ function keyEntry(part: (typeof PARTS)[number]): string {
   return `<svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="bar-${part}" width="10" height="10"/></svg>${part}`;
 }
 
-/** The next of 1, 2, 5, 10, 20, 50 …: a scale that people read. */
+/** The next of 1, 2, 4, 6, 8, 10, 20, 40 …: a scale that people read, with a whole number at its middle. */
 function niceCeiling(count: number): number {
   const power = 10 ** Math.floor(Math.log10(count));
-  return [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= count) ?? count;
-}
-
-function round(value: number): number {
-  return Math.round(value * 10) / 10;
+  return [1, 2, 4, 6, 8, 10].map((factor) => factor * power).find((candidate) => candidate >= count) ?? count;
 }

@@ -1,117 +1,159 @@
 /** `--format html`: a diff as one self-contained page with summary, filter and values side by side. */
-import type { ResourceDefinition } from '../catalog/definition.ts';
-import type { JsonValue } from '../core/json.ts';
-import type { DiffDocument } from '../diff/change.ts';
-import type { FieldChange } from '../diff/compare.ts';
-import { SEVERITIES } from '../diff/severity.ts';
-import { FILTER_TOOLS, htmlPage } from './html-page.ts';
+import type { ResourceDefinition, Severity } from '../catalog/definition.ts';
+import type { DiffDocument, StateReference } from '../diff/change.ts';
+import { fieldLine } from './field-line.ts';
+import { filterTools, htmlPage, timeHtml } from './html-page.ts';
+import { fieldHtml } from './html-value.ts';
 import { escapeMarkup } from './markup.ts';
 import type { ReportOptions } from './options.ts';
-import type { ReportChange, Section } from './sections.ts';
-import {
-  comparedText,
-  fieldsForPeople,
-  pathText,
-  referenceText,
-  sectionsOf,
-  SIGN,
-  skippedText,
-  summaryText,
-} from './sections.ts';
-import { ABSENT, folded } from './value-text.ts';
+import type { Report, ReportChange, Section } from './sections.ts';
+import { fieldsForPeople, nameText, prepareReport, severityIn, SIGN } from './sections.ts';
 
-const OPEN_LIMIT = 600; // characters of a value shown at once; longer ones are unfolded by the reader
-const VALUE_LIMIT = 20_000; // characters of a value at all: a page of 1 MB values would not open
+/** Fields of a record that came or went that are seen at once. */
+const FIELDS_SHOWN = 6;
+/** Records named under "Look at these first". */
+const GRAVEST_SHOWN = 6;
+/** Below so many changes the page is its own summary. */
+const WORTH_A_SUMMARY = 4;
+const LINE_LIMIT = 60; // characters of a value in one line of the summary
+
+/** Told apart without colour, and without reading. */
+const SEVERITY_SIGN: Readonly<Record<Severity, string>> = {
+  critical: '▲▲',
+  high: '▲',
+  medium: '◆',
+  low: '·',
+};
 
 /** The diff as an HTML document. */
 export function renderHtml(document: DiffDocument, options: ReportOptions): string {
-  const sections = sectionsOf(document, options);
+  const report = prepareReport(document, options);
   const title = options.title ?? 'Configuration changes';
   const body = [
-    header(document, title, options),
-    tiles(document, sections),
-    skippedBox(document, options),
-    document.changes.length === 0 ? '' : FILTER_TOOLS,
-    ...sections.map(sectionHtml),
+    header(document, report, title, options),
+    skippedBox(report),
+    figures(document, report),
+    document.changes.length < WORTH_A_SUMMARY ? '' : gravest(report, options),
+    document.changes.length === 0
+      ? ''
+      : contents(report) + filterTools(changesOf(document), severitiesOf(report)),
+    ...report.sections.map(sectionHtml),
   ];
-  return htmlPage(`${title}: ${summaryText(document)}`, body.filter((part) => part !== '').join('\n'));
+  return htmlPage(`${title}: ${report.summary}`, body.filter((part) => part !== '').join('\n'));
 }
 
-function header(document: DiffDocument, title: string, options: ReportOptions): string {
+function header(document: DiffDocument, report: Report, title: string, options: ReportOptions): string {
   const notes = (options.notes ?? []).map((note) => `<p class="faint">${escapeMarkup(note)}</p>`);
   const made =
-    options.generatedAt === undefined ? '' : `<dt>Made</dt><dd>${escapeMarkup(options.generatedAt)}</dd>`;
-  return `<h1>${escapeMarkup(title)}</h1>
-<p><strong>${escapeMarkup(summaryText(document))}</strong></p>
-<dl class="states"><dt>From</dt><dd>${escapeMarkup(referenceText(document.from))}</dd><dt>To</dt><dd>${escapeMarkup(referenceText(document.to))}</dd><dt>Compared</dt><dd>${escapeMarkup(comparedText(document))}</dd>${made}</dl>
-${notes.join('\n')}`;
+    options.generatedAt === undefined ? '' : `<p class="faint">made ${timeHtml(options.generatedAt)}</p>`;
+  const isClean = document.changes.length === 0 && document.skipped.length === 0;
+  const verdict = `${isClean && document.compared.collections > 0 ? '✓ ' : ''}${report.summary}`;
+  return `<header class="top"><div><h1>${escapeMarkup(title)}</h1>
+<p class="verdict">${escapeMarkup(verdict)}</p>
+<p class="faint">${escapeMarkup(report.compared)}</p>
+${notes.join('\n')}${made}</div>
+<div class="states"><div><span class="faint">from</span>${stateHtml(document.from)}</div><span class="arrow" aria-hidden="true">→</span><div><span class="faint">to</span>${stateHtml(document.to)}</div></div></header>`;
 }
 
-function tiles({ summary }: DiffDocument, sections: readonly Section[]): string {
-  const changes = sections.flatMap((section) => section.changes);
-  const bySeverity = SEVERITIES.map((severity): [string, number, string] => [
-    severity,
-    changes.filter((change) => change.severity === severity).length,
-    severity,
-  ]).filter(([, count]) => count > 0);
-  const counts: [string, number, string][] = [
-    ['added', summary.added, 'added'],
-    ['removed', summary.removed, 'removed'],
-    ['changed', summary.changed, ''],
+/** Reference first, then whatever else of it is known. */
+function stateHtml({ ref, source, run, at }: StateReference): string {
+  const facts = [
+    ...(source === undefined ? [] : [escapeMarkup(nameText(source))]),
+    ...(run === undefined || ref === `run:${run}` ? [] : [`run ${run}`]),
+    ...(at === undefined || ref === at ? [] : [timeHtml(at)]),
   ];
-  const tile = ([label, count, style]: [string, number, string]): string =>
-    `<li><b class="${style}">${count.toLocaleString('en')}</b>${label}</li>`;
-  return `<ul class="tiles">${[...counts, ...bySeverity].map(tile).join('')}</ul>`;
+  return `<strong><bdi>${escapeMarkup(nameText(ref))}</bdi></strong><span class="faint">${facts.join(' · ')}</span>`;
 }
 
-function skippedBox(document: DiffDocument, options: ReportOptions): string {
-  if (document.skipped.length === 0) return '';
-  const items = document.skipped.map((skipped) => `<li>${escapeMarkup(skippedText(skipped, options))}</li>`);
-  return `<div class="warning"><strong>${document.skipped.length} not compared</strong>, so this may not be everything:<ul>${items.join('')}</ul></div>`;
+/** Two groups: how grave, and what kind of change. */
+function figures({ summary }: DiffDocument, { bySeverity }: Report): string {
+  if (bySeverity.length === 0) return '';
+  const figure = (count: number, sign: string, label: string): string =>
+    `<li class="${label}"><b>${count.toLocaleString('en')}</b><span><i aria-hidden="true">${sign}</i> ${label}</span></li>`;
+  const kinds = (['added', 'removed', 'changed'] as const).filter((change) => summary[change] > 0);
+  return `<div class="figures"><ul aria-label="By severity">${bySeverity.map(({ severity, count }) => figure(count, SEVERITY_SIGN[severity], severity)).join('')}</ul>
+<ul aria-label="By kind of change">${kinds.map((change) => figure(summary[change], SIGN[change], change)).join('')}</ul></div>`;
+}
+
+function skippedBox({ skipped }: Report): string {
+  if (skipped.length === 0) return '';
+  const items = skipped.map((line) => `<li>${escapeMarkup(line)}</li>`);
+  return `<div class="warning" role="note"><strong>! ${skipped.length} not compared</strong>, so this may not be everything:<ul>${items.join('')}</ul></div>`;
+}
+
+/** The gravest records, one line each, with their gravest field. */
+function gravest({ sections, bySeverity }: Report, options: ReportOptions): string {
+  const top = bySeverity[0]?.severity;
+  if (top === undefined || top === 'low' || bySeverity.length < 2) return '';
+  const lines = sections.flatMap(({ definition, changes }) =>
+    changes.flatMap((report, index) =>
+      report.severity === top ? [gravestLine(report, definition, index, options)] : [],
+    ),
+  );
+  const more = lines.length - GRAVEST_SHOWN;
+  return `<nav class="gravest" aria-label="Gravest changes"><h2>Look at these first</h2><ul>${lines.slice(0, GRAVEST_SHOWN).join('')}${more > 0 ? `<li class="faint">and ${more} more that are ${top}</li>` : ''}</ul></nav>`;
+}
+
+function gravestLine(
+  { change, original, name, severity }: ReportChange,
+  definition: ResourceDefinition,
+  index: number,
+  options: ReportOptions,
+): string {
+  const severityOf = severityIn(options);
+  const field = change.fields.find(
+    (_field, at) => severityOf(original, original.fields[at] ?? null) === severity,
+  );
+  const what =
+    change.change === 'changed' && field !== undefined
+      ? `<code>${escapeMarkup(fieldLine(field, LINE_LIMIT))}</code>`
+      : `was ${change.change}`;
+  return `<li><span class="${severity}"><i aria-hidden="true">${SEVERITY_SIGN[severity]}</i> ${severity}</span> <a href="#${anchorOf(definition, index)}">${escapeMarkup(definition.title.one)} <strong><bdi>${escapeMarkup(name)}</bdi></strong></a> ${what}</li>`;
+}
+
+/** The kinds that changed, as links. */
+function contents({ sections }: Report): string {
+  if (sections.length < 2) return '';
+  const links = sections.map(
+    ({ definition, changes }) =>
+      `<a href="#${definition.kind}">${escapeMarkup(definition.title.many)} <b>${changes.length}</b></a>`,
+  );
+  return `<nav class="contents" aria-label="Kinds">${links.join(' ')}</nav>\n`;
 }
 
 function sectionHtml({ definition, changes }: Section): string {
-  const records = changes.map((change) => recordHtml(change, definition));
-  return `<section><h2 id="${definition.kind}">${escapeMarkup(definition.title.many)} (${changes.length})</h2>
+  const records = changes.map((change, index) => recordHtml(change, definition, index));
+  return `<section><h2 id="${definition.kind}">${escapeMarkup(definition.title.many)} <span class="count">${changes.length}</span></h2>
 ${records.join('\n')}
 </section>`;
 }
 
-function recordHtml(report: ReportChange, definition: ResourceDefinition): string {
+function recordHtml(report: ReportChange, definition: ResourceDefinition, index: number): string {
   const { change, severity, name, id, place } = report;
-  const where = [`id ${id}`, place].filter((part) => part !== '').join(' · ');
-  return `<article class="record" data-kind="${definition.kind}" data-change="${change.change}">
-<header><h3><bdi>${escapeMarkup(name)}</bdi></h3><span class="tag ${change.change}">${SIGN[change.change]} ${change.change}</span><span class="tag ${severity}">${severity}</span></header>
-<p class="faint">${escapeMarkup(where)}</p>
-${fieldsForPeople(change, definition).map(fieldHtml).join('\n')}
+  const fields = fieldsForPeople(change, definition);
+  const isWhole = change.change !== 'changed';
+  const shown = isWhole ? fields.slice(0, FIELDS_SHOWN) : fields;
+  const rest = fields.slice(shown.length);
+  const folded =
+    rest.length === 0
+      ? ''
+      : `\n<details class="rest"><summary>${rest.length} more ${rest.length === 1 ? 'field' : 'fields'}</summary>${rest.map(fieldHtml).join('\n')}</details>`;
+  return `<article class="record is-${severity}" id="${anchorOf(definition, index)}" data-kind="${definition.kind}" data-change="${change.change}" data-severity="${severity}">
+<header><h3><bdi>${escapeMarkup(name)}</bdi></h3><span class="tag ${change.change}">${SIGN[change.change]} ${change.change}</span><span class="tag ${severity}"><i aria-hidden="true">${SEVERITY_SIGN[severity]}</i> ${severity}</span></header>
+<p class="faint"><span class="id">${escapeMarkup(id)}</span>${place === '' ? '' : ` in ${escapeMarkup(place)}`}</p>
+${shown.map(fieldHtml).join('\n')}${folded}
 </article>`;
 }
 
-function fieldHtml(field: FieldChange): string {
-  const path = `<code class="path">${escapeMarkup(pathText(field))}</code>`;
-  const isSingle = field.from === undefined || field.to === undefined;
-  const values = [
-    field.from === undefined ? '' : valueHtml(field.from, 'old', 'Before'),
-    field.to === undefined ? '' : valueHtml(field.to, 'new', 'After'),
-  ];
-  return `<div class="field${isSingle ? ' single' : ''}">${path}${values.join('')}</div>`;
+/** Ids of elements come from our own words: a record's id could be anything. */
+function anchorOf({ kind }: ResourceDefinition, index: number): string {
+  return `${kind}-${index + 1}`;
 }
 
-function valueHtml(value: JsonValue | undefined, style: 'old' | 'new', side: string): string {
-  const text = value === undefined ? ABSENT : indented(value);
-  const shown = `<code><bdi>${lines(folded(text, VALUE_LIMIT))}</bdi></code>`;
-  const body =
-    text.length <= OPEN_LIMIT
-      ? shown
-      : `<details><summary>${escapeMarkup(folded(text, 120))}</summary>${shown}</details>`;
-  return `<div class="value ${style}"><span class="side">${side}: </span>${body}</div>`;
+function changesOf({ summary }: DiffDocument): string[] {
+  return (['added', 'removed', 'changed'] as const).filter((change) => summary[change] > 0);
 }
 
-/** Objects and arrays over several lines: the only line breaks that are not written out. */
-function indented(value: JsonValue): string {
-  return JSON.stringify(value, null, 2);
-}
-
-function lines(text: string): string {
-  return text.split('\n').map(escapeMarkup).join('\n');
+function severitiesOf({ bySeverity }: Report): string[] {
+  return bySeverity.map(({ severity }) => severity);
 }

@@ -3,10 +3,7 @@ import type { DiffDocument } from '../diff/change.ts';
 import { maskedDocument } from './mask.ts';
 import type { ReportOptions } from './options.ts';
 
-/**
- * The document as JSON, numbers digit by digit as received. Secret values are masked unless they are shown; a record's id
- * stays even where it is a secret, since it is what a script addresses the record by.
- */
+/** The document as JSON, numbers digit by digit as received. Secrets are masked unless they are shown. */
 export function renderJson(document: DiffDocument, options: ReportOptions): string {
   const shown = options.showsSecrets === true ? document : maskedDocument(document, options.definitions);
   return `${JSON.stringify(shown, null, 2)}\n`;

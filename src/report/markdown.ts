@@ -1,21 +1,11 @@
 /** `--format markdown`: a diff for a pull request or a chat. Summary first, details folded, bounded in size. */
 import type { DiffDocument } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { SEVERITIES } from '../diff/severity.ts';
 import { escapeMarkup } from './markup.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
-import type { ReportChange, Section } from './sections.ts';
-import {
-  comparedText,
-  fieldsForPeople,
-  pathText,
-  referenceText,
-  sectionsOf,
-  SIGN,
-  skippedText,
-  summaryText,
-} from './sections.ts';
+import type { Report, ReportChange, Section } from './sections.ts';
+import { fieldsForPeople, pathText, prepareReport, SIGN } from './sections.ts';
 import { folded, foldedPair, valueText } from './value-text.ts';
 
 export interface MarkdownOptions extends ReportOptions {
@@ -31,8 +21,9 @@ const TAIL_RESERVE = 400; // characters kept free for the closing tags and the "
 
 /** The diff as GitHub-flavoured Markdown; at most `maxLength` characters, saying how many records it leaves out. */
 export function renderMarkdown(document: DiffDocument, options: MarkdownOptions): string {
-  const sections = sectionsOf(document, options);
-  const head = [...headLines(document, sections, options), ...skippedLines(document, options)].join('\n');
+  const report = prepareReport(document, options);
+  const { sections } = report;
+  const head = [...headLines(report, options), ...skippedLines(report.skipped)].join('\n');
   const room = (options.maxLength ?? DEFAULT_MAX_LENGTH) - TAIL_RESERVE - head.length;
   const { text, left } = sectionText(sections, room);
   const tail =
@@ -42,12 +33,8 @@ export function renderMarkdown(document: DiffDocument, options: MarkdownOptions)
   return `${head}\n${text}${tail}`;
 }
 
-function headLines(document: DiffDocument, sections: readonly Section[], options: MarkdownOptions): string[] {
-  const changes = sections.flatMap((section) => section.changes);
-  const bySeverity = SEVERITIES.map((severity) => ({
-    severity,
-    count: changes.filter((change) => change.severity === severity).length,
-  })).filter(({ count }) => count > 0);
+function headLines(report: Report, options: MarkdownOptions): string[] {
+  const { sections, bySeverity } = report;
   const rows = sections.map(({ definition, changes: own }) => {
     const count = (kind: string): string => {
       const found = own.filter(({ change }) => change.change === kind).length;
@@ -58,22 +45,21 @@ function headLines(document: DiffDocument, sections: readonly Section[], options
   return [
     `## ${plain(options.title ?? 'Configuration changes')}`,
     '',
-    `**${summaryText(document)}**${bySeverity.length === 0 ? '' : ` · ${bySeverity.map(({ severity, count }) => `${count} ${severity}`).join(', ')}`}`,
+    `**${report.summary}**${bySeverity.length === 0 ? '' : ` · ${bySeverity.map(({ severity, count }) => `${count} ${severity}`).join(', ')}`}`,
     '',
-    `${code(referenceText(document.from))} → ${code(referenceText(document.to))} · ${comparedText(document)}`,
+    `${code(report.from)} → ${code(report.to)} · ${report.compared}`,
     ...(options.notes ?? []).flatMap((note) => ['', plain(note)]),
     '',
     ...(rows.length === 0 ? [] : ['| | added | removed | changed |', '|---|--:|--:|--:|', ...rows, '']),
   ];
 }
 
-function skippedLines(document: DiffDocument, options: MarkdownOptions): string[] {
-  const { skipped } = document;
+function skippedLines(skipped: readonly string[]): string[] {
   if (skipped.length === 0) return [];
   const shown = skipped.slice(0, SKIPPED_SHOWN);
   return [
     `> **${skipped.length} not compared**, so this may not be everything:`,
-    ...shown.map((entry) => `> - ${plain(folded(skippedText(entry, options), VALUE_LIMIT))}`),
+    ...shown.map((entry) => `> - ${plain(folded(entry, VALUE_LIMIT))}`),
     ...(skipped.length > shown.length ? [`> - and ${skipped.length - shown.length} more`] : []),
     '',
   ];

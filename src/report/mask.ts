@@ -1,4 +1,5 @@
 /** Secrets stay out of reports: what the catalog marks is replaced by a fixed text wherever it stands in a change. */
+import { hash } from 'node:crypto';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { isJsonObject, setOwn } from '../core/json.ts';
@@ -49,6 +50,30 @@ function maskedField(field: FieldChange, places: readonly (readonly string[])[])
   };
 }
 
+/** A whole body with every secret value masked. */
+export function maskedBody(body: JsonValue, definition: ResourceDefinition): JsonValue {
+  return maskedValue(body, [], secretPlaces(definition));
+}
+
+/** A list of fields with every secret value masked, in the same order. */
+export function maskedFields(
+  fields: readonly FieldChange[],
+  definition: ResourceDefinition,
+): readonly FieldChange[] {
+  const places = secretPlaces(definition);
+  return places.length === 0 ? fields : fields.map((field) => maskedField(field, places));
+}
+
+/** The value at a pointer with what is secret at or below it masked. */
+export function maskedAt(path: string, value: JsonValue, definition: ResourceDefinition): JsonValue {
+  return maskedValue(value, splitPointer(path), secretPlaces(definition));
+}
+
+/** True where a kind's id is itself a secret. */
+export function isSecretId(definition: ResourceDefinition): boolean {
+  return shownId({ id: '' }, definition) === MASK;
+}
+
 /** True for a change at or below a secret place: all of its value is masked. */
 export function isSecretPath(definition: ResourceDefinition): (field: FieldChange) => boolean {
   const places = secretPlaces(definition);
@@ -65,20 +90,39 @@ export function isSecretPath(definition: ResourceDefinition): (field: FieldChang
 /** The change with every secret value masked. Ids and names stay. */
 export function maskedChange(change: RecordChange, definition: ResourceDefinition): RecordChange {
   const places = secretPlaces(definition);
-  return places.length === 0
-    ? change
-    : { ...change, fields: change.fields.map((field) => maskedField(field, places)) };
+  return places.length === 0 ? change : { ...change, fields: maskedFields(change.fields, definition) };
 }
 
-/** The document with every secret value masked. */
+/** The document with every secret masked: values, and ids that are secrets themselves. */
 export function maskedDocument(
   document: DiffDocument,
   definitions: (kind: Kind) => ResourceDefinition,
 ): DiffDocument {
   return {
     ...document,
-    changes: document.changes.map((change) => maskedChange(change, definitions(change.kind))),
+    changes: document.changes.map((change) => {
+      const definition = definitions(change.kind);
+      return withMaskedId(maskedChange(change, definition), definition);
+    }),
   };
+}
+
+/** What has this id, and perhaps goes by it, with the id masked where it is a secret. */
+export function withMaskedId<T extends { readonly id: string; readonly name: string }>(
+  record: T,
+  definition: ResourceDefinition,
+): T {
+  const id = maskedId(record.id, definition);
+  if (id === record.id) return record;
+  return { ...record, id, name: record.name === record.id ? id : record.name };
+}
+
+/**
+ * An id for machines: a secret one as a mark that stays the same, so that two records can be told apart. The ids that are
+ * secrets are random, so that nobody finds one from its mark.
+ */
+export function maskedId(id: string, definition: ResourceDefinition): string {
+  return isSecretId(definition) ? `[secret:${hash('sha256', id, 'hex').slice(0, 12)}]` : id;
 }
 
 /**

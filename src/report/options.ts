@@ -15,6 +15,8 @@ export interface ReportOptions {
   readonly source?: string;
   /** The name of a parent record, where the caller knows it: shown before its id. */
   readonly parentName?: (kind: Kind, id: string) => string | undefined;
+  /** True puts the kind with the gravest change first, instead of the catalog's order. */
+  readonly isGravestFirst?: boolean;
   /** Further lines of the summary, e.g. how much drift was accepted. */
   readonly notes?: readonly string[];
   /** When the report was made, ISO 8601; left out, it does not say. */

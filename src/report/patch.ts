@@ -5,7 +5,7 @@ import type { JsonObject, JsonValue } from '../core/json.ts';
 import { setOwn } from '../core/json.ts';
 import { equalValues } from '../diff/equal.ts';
 import { splitPointer } from '../diff/pointer.ts';
-import { maskedChange } from './mask.ts';
+import { maskedChange, maskedId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
 
 /** One operation of RFC 6902, section 4. */
@@ -52,10 +52,11 @@ export function renderPatch(document: DiffDocument, options: ReportOptions): str
       return field.to === undefined || (shown !== undefined && equalValues(field.to, shown));
     });
     const withheld = change.fields.filter((field) => !open.includes(field)).map((field) => field.path);
+    const definition = options.definitions(change.kind);
     return {
       kind: change.kind,
       scope: change.scope,
-      id: change.id,
+      id: options.showsSecrets === true ? change.id : maskedId(change.id, definition),
       change: change.change,
       patch: patchOperations({ ...change, fields: open }),
       withheld,

@@ -5,7 +5,7 @@ import type { DiffDocument, RecordChange, StateReference } from '../diff/change.
 import type { FieldChange } from '../diff/compare.ts';
 import { SCOPE_KIND } from '../diff/lineage.ts';
 import type { SeverityOf } from '../diff/severity.ts';
-import { changeSeverity, compareSeverities, severities } from '../diff/severity.ts';
+import { changeSeverity, compareSeverities, severities, SEVERITIES } from '../diff/severity.ts';
 import { MASK, maskedChange, shownId } from './mask.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
@@ -47,17 +47,53 @@ export function severityIn(options: ReportOptions): SeverityOf {
   return options.severityOf ?? severities(options.definitions);
 }
 
-/** One section per kind that has changes, in the order of the catalog. */
+/** A diff as every rendering for people begins: texts are ready, nothing in them is secret. */
+export interface Report {
+  /** E.g. `1 added, 2 removed, 3 changed`. */
+  readonly summary: string;
+  /** E.g. `1,204 records in 14 collections compared, 1,198 unchanged`. */
+  readonly compared: string;
+  readonly from: string;
+  readonly to: string;
+  /** One line each for what could not be compared. */
+  readonly skipped: readonly string[];
+  readonly sections: readonly Section[];
+  /** How many records changed per severity, gravest first; without zeros. */
+  readonly bySeverity: readonly { readonly severity: Severity; readonly count: number }[];
+}
+
+/** Prepares a diff for people. */
+export function prepareReport(document: DiffDocument, options: ReportOptions): Report {
+  const sections = sectionsOf(document, options);
+  const all = sections.flatMap(({ changes }) => changes);
+  return {
+    summary: summaryText(document),
+    compared: comparedText(document),
+    from: referenceText(document.from),
+    to: referenceText(document.to),
+    skipped: document.skipped.map((skipped) => skippedText(skipped, options)),
+    sections,
+    bySeverity: SEVERITIES.map((severity) => ({
+      severity,
+      count: all.filter((change) => change.severity === severity).length,
+    })).filter(({ count }) => count > 0),
+  };
+}
+
+/** One section per kind that has changes, in the order of the catalog, or of their gravest change. */
 export function sectionsOf(document: DiffDocument, options: ReportOptions): Section[] {
   const severityOf = severityIn(options);
   const byKind = Map.groupBy(document.changes, (change) => change.kind);
-  return KINDS.flatMap((kind) => {
+  const sections = KINDS.flatMap((kind) => {
     const changes = byKind.get(kind);
     if (changes === undefined) return [];
     const definition = options.definitions(kind);
     const prepared = changes.map((change) => prepare(change, definition, severityOf, options));
     return [{ definition, changes: prepared.sort((a, b) => compareSeverities(a.severity, b.severity)) }];
   });
+  if (options.isGravestFirst !== true) return sections;
+  const worst = ({ changes }: Section): Severity => changes[0]?.severity ?? 'low';
+  return sections.sort((a, b) => compareSeverities(worst(a), worst(b)));
 }
 
 function prepare(
@@ -136,7 +172,7 @@ export function skippedText(skipped: DiffDocument['skipped'][number], options: R
 
 /** The fields of a record that came or went with what a person knows it by first: writable ones, then the rest. */
 export function fieldsForPeople(
-  change: RecordChange,
+  change: Pick<RecordChange, 'change' | 'fields'>,
   definition: ResourceDefinition,
 ): readonly FieldChange[] {
   if (change.change === 'changed') return change.fields;

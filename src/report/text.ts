@@ -1,28 +1,27 @@
 /** `--format text`: a diff on a terminal. */
 import type { Colors } from 'picocolors/types.js';
 import type { Severity } from '../catalog/definition.ts';
-import type { DiffDocument } from '../diff/change.ts';
+import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
 import type { ReportChange, Section } from './sections.ts';
-import {
-  comparedText,
-  fieldsForPeople,
-  pathText,
-  referenceText,
-  sectionsOf,
-  SIGN,
-  skippedText,
-  summaryText,
-} from './sections.ts';
+import { fieldsForPeople, pathText, prepareReport, SIGN } from './sections.ts';
 import { folded, foldedPair, valueText } from './value-text.ts';
 
-export interface TextOptions extends ReportOptions {
+/** How a line of text is coloured, and how much room it has. */
+export interface LineOptions {
   /** From picocolors' `createColors(isColoured)`: the caller knows whether a terminal reads it. */
   readonly colors: Colors;
   /** Columns of the terminal. */
   readonly width: number;
+}
+
+export interface TextOptions extends ReportOptions, LineOptions {
+  /** Records shown before the rest is only counted; all when left out. */
+  readonly maxRecords?: number;
+  /** The command that shows all of them. */
+  readonly moreHint?: string;
 }
 
 /** Fields of a record that came or went that are listed before the rest is only counted. */
@@ -31,29 +30,42 @@ const FIELDS_SHOWN = 10;
 /** The diff as lines of text, the last one ended; summary first. */
 export function renderText(document: DiffDocument, options: TextOptions): string {
   const { colors } = options;
+  const report = prepareReport(document, options);
   const lines = [
     ...(options.title === undefined ? [] : [colors.bold(neutralise(options.title))]),
-    `${referenceText(document.from)} → ${referenceText(document.to)}`,
-    `${colors.bold(summaryText(document))} ${colors.dim(`(${comparedText(document)})`)}`,
+    `${report.from} → ${report.to}`,
+    `${colors.bold(report.summary)} ${colors.dim(`(${report.compared})`)}`,
     ...(options.notes ?? []).map(neutralise),
-    ...skippedLines(document, options),
-    ...sectionsOf(document, options).flatMap((section) => sectionLines(section, options)),
+    ...skippedLines(report.skipped, colors),
+    ...recordLines(report.sections, options),
   ];
   return `${lines.join('\n')}\n`;
 }
 
-function skippedLines(document: DiffDocument, options: TextOptions): string[] {
-  if (document.skipped.length === 0) return [];
-  const { colors } = options;
+function skippedLines(skipped: readonly string[], colors: Colors): string[] {
+  if (skipped.length === 0) return [];
   return [
-    colors.yellow(`${document.skipped.length} not compared:`),
-    ...document.skipped.map((skipped) => colors.yellow(`  ! ${skippedText(skipped, options)}`)),
+    colors.yellow(`${skipped.length} not compared:`),
+    ...skipped.map((line) => colors.yellow(`  ! ${line}`)),
   ];
 }
 
-function sectionLines({ definition, changes }: Section, options: TextOptions): string[] {
-  const heading = options.colors.bold(`${definition.title.many} (${changes.length})`);
-  return ['', heading, ...changes.flatMap((change) => changeLines(change, definition, options))];
+/** Section by section, as many records as are wanted; then how many are left. */
+function recordLines(sections: readonly Section[], options: TextOptions): string[] {
+  const { colors, maxRecords = Infinity, moreHint } = options;
+  const lines: string[] = [];
+  let shown = 0;
+  for (const { definition, changes } of sections) {
+    if (shown >= maxRecords) break;
+    const own = changes.slice(0, maxRecords - shown);
+    shown += own.length;
+    lines.push('', colors.bold(`${definition.title.many} (${changes.length})`));
+    for (const change of own) lines.push(...changeLines(change, definition, options));
+  }
+  const rest = sections.reduce((sum, { changes }) => sum + changes.length, 0) - shown;
+  if (rest === 0) return lines;
+  const hint = moreHint === undefined ? '' : `: \`${moreHint}\` shows all`;
+  return [...lines, '', `… ${rest.toLocaleString('en')} more ${rest === 1 ? 'record' : 'records'}${hint}`];
 }
 
 function changeLines(
@@ -63,7 +75,7 @@ function changeLines(
 ): string[] {
   const { colors } = options;
   const { change } = report;
-  const paint = { added: colors.green, removed: colors.red, changed: colors.yellow }[change.change];
+  const paint = paintOf(change.change, colors);
   const where = [`id ${report.id}`, report.place].filter((part) => part !== '').join(', ');
   const head = `  ${paint(`${SIGN[change.change]} ${colors.bold(report.name)} ${change.change}`)} ${severityTag(report.severity, options)}`;
   const fields = fieldsForPeople(change, definition);
@@ -77,8 +89,13 @@ function changeLines(
   ];
 }
 
+/** The colour of a kind of change. */
+export function paintOf(change: RecordChange['change'], colors: Colors): (text: string) => string {
+  return { added: colors.green, removed: colors.red, changed: colors.yellow }[change];
+}
+
 /** Old → new on one line where they fit, else one under the other, each folded to two lines at most. */
-function fieldLines(field: FieldChange, options: TextOptions): string[] {
+export function fieldLines(field: FieldChange, options: LineOptions): string[] {
   const { colors, width } = options;
   const path = pathText(field);
   const from = valueText(field.from);

@@ -1,11 +1,14 @@
-/** The page of a period: how much changed per day as a chart, and what, run by run. */
+/** The page of a period: how much changed per day and kind as a chart, and what, day by day. */
 import type { Kind } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/definition.ts';
 import type { RecordChange } from '../diff/change.ts';
-import { barChart } from './bar-chart.ts';
-import { FILTER_TOOLS, htmlPage } from './html-page.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import { barChart, chartKey } from './bar-chart.ts';
+import { fieldLine } from './field-line.ts';
+import { filterTools, htmlPage } from './html-page.ts';
+import { kindMatrix } from './kind-matrix.ts';
 import { escapeMarkup } from './markup.ts';
-import { MASK, shownId } from './mask.ts';
+import { MASK, maskedFields, shownId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
 import { nameText, SIGN } from './sections.ts';
 
@@ -20,6 +23,10 @@ export interface TimelineEvent {
   readonly change: RecordChange['change'];
   /** Pointers of the fields that changed; empty for records that came or went. */
   readonly paths: readonly string[];
+  /** The same with their values, where the caller has them: shown instead of `paths`. */
+  readonly fields?: readonly FieldChange[];
+  /** Named where several sources share the page. */
+  readonly source?: string;
 }
 
 export interface Timeline {
@@ -31,10 +38,12 @@ export interface Timeline {
 }
 
 const PATHS_SHOWN = 6;
+const VALUE_LIMIT = 120; // characters of a value: the list is for finding, `log` and `diff` are for reading
 const DAY_MS = 86_400_000;
+const CHANGES = ['added', 'removed', 'changed'] as const;
 
 /**
- * The period as an HTML document: a bar per day, a table by kind, and every change.
+ * The period as an HTML document: a bar per day, a cell per day and kind, a table by kind, and every change.
  * @throws RangeError when the days are no dates or in the wrong order
  */
 export function renderTimeline(timeline: Timeline, options: ReportOptions): string {
@@ -43,19 +52,22 @@ export function renderTimeline(timeline: Timeline, options: ReportOptions): stri
   const known = new Set(days);
   const events = timeline.events.filter((event) => known.has(event.at.slice(0, 10)));
   const byDay = Map.groupBy(events, (event) => event.at.slice(0, 10));
-  const bars = days.map((day) => ({ label: day, ...counts(byDay.get(day) ?? []) }));
+  const period = `${timeline.firstDay} to ${timeline.lastDay}`;
   const body = [
-    `<h1>${escapeMarkup(title)}</h1>`,
-    `<p class="faint">${escapeMarkup(`${timeline.firstDay} to ${timeline.lastDay} (UTC), ${events.length.toLocaleString('en')} changes`)}</p>`,
-    ...(options.notes ?? []).map((note) => `<p class="faint">${escapeMarkup(note)}</p>`),
-    `<h2>Changes by day</h2>`,
-    barChart(bars),
-    `<h2>Changes by kind</h2>`,
-    kindTable(events, options),
-    FILTER_TOOLS,
+    `<header><h1>${escapeMarkup(title)}</h1>
+<p class="verdict">${escapeMarkup(verdict(events))}</p>
+<p class="faint">${escapeMarkup(`${period} (UTC), ${days.length.toLocaleString('en')} ${days.length === 1 ? 'day' : 'days'}`)}</p>
+${(options.notes ?? []).map((note) => `<p class="faint">${escapeMarkup(note)}</p>`).join('\n')}</header>`,
+    ...(events.length === 0 ? [] : charts(days, byDay, events, options)),
+    ...(events.length === 0 ? [] : [filterTools(CHANGES.filter((change) => counts(events)[change] > 0))]),
     ...days.toReversed().flatMap((day) => daySection(day, byDay.get(day) ?? [], options)),
   ];
-  return htmlPage(`${title} ${timeline.firstDay} to ${timeline.lastDay}`, body.join('\n'));
+  return htmlPage(`${title} ${period}`, body.join('\n'));
+}
+
+/** Newest run first; within a run in the order given. */
+export function newestFirst(events: readonly TimelineEvent[]): TimelineEvent[] {
+  return events.toSorted((a, b) => b.run - a.run);
 }
 
 function daysOf({ firstDay, lastDay }: Timeline): string[] {
@@ -73,37 +85,86 @@ function counts(events: readonly TimelineEvent[]): { added: number; changed: num
   return totals;
 }
 
-function kindTable(events: readonly TimelineEvent[], options: ReportOptions): string {
-  const byKind = Map.groupBy(events, (event) => event.kind);
-  const rows = KINDS.flatMap((kind) => {
-    const own = byKind.get(kind);
-    if (own === undefined) return [];
-    const { added, removed, changed } = counts(own);
-    const cells = [added, removed, changed].map(
-      (count) => `<td>${count === 0 ? '' : count.toLocaleString('en')}</td>`,
-    );
-    return [
-      `<tr><th scope="row">${escapeMarkup(options.definitions(kind).title.many)}</th>${cells.join('')}</tr>`,
-    ];
+function verdict(events: readonly TimelineEvent[]): string {
+  if (events.length === 0) return 'Nothing changed.';
+  const totals = counts(events);
+  return CHANGES.filter((change) => totals[change] > 0)
+    .map((change) => `${totals[change].toLocaleString('en')} ${change}`)
+    .join(', ');
+}
+
+function charts(
+  days: readonly string[],
+  byDay: ReadonlyMap<string, readonly TimelineEvent[]>,
+  events: readonly TimelineEvent[],
+  options: ReportOptions,
+): string[] {
+  const bars = days.map((day) => ({ label: day, ...counts(byDay.get(day) ?? []) }));
+  const kinds = KINDS.filter((kind) => events.some((event) => event.kind === kind));
+  const rows = kinds.map((kind) => ({
+    label: options.definitions(kind).title.many,
+    counts: days.map((day) => (byDay.get(day) ?? []).filter((event) => event.kind === kind).length),
+  }));
+  return [
+    `<h2>By day and kind</h2>`,
+    `<div class="scroll" tabindex="0" role="region" aria-label="Charts">${barChart(bars)}${kindMatrix(days, rows)}</div>${chartKey()}`,
+    `<h2>By kind</h2>`,
+    kindTable(kinds, events, options),
+  ];
+}
+
+function kindTable(kinds: readonly Kind[], events: readonly TimelineEvent[], options: ReportOptions): string {
+  const cells = (own: readonly TimelineEvent[]): string => {
+    const totals = counts(own);
+    return [...CHANGES.map((change) => totals[change]), own.length]
+      .map((count) => `<td>${count === 0 ? '' : count.toLocaleString('en')}</td>`)
+      .join('');
+  };
+  const rows = kinds.map((kind) => {
+    const own = events.filter((event) => event.kind === kind);
+    return `<tr><th scope="row">${escapeMarkup(options.definitions(kind).title.many)}</th>${cells(own)}</tr>`;
   });
-  if (rows.length === 0) return '<p>Nothing changed.</p>';
-  return `<div class="scroll" tabindex="0"><table><thead><tr><th scope="col">kind</th><th scope="col">added</th><th scope="col">removed</th><th scope="col">changed</th></tr></thead><tbody>${rows.join('')}</tbody></table></div>`;
+  const heads = ['kind', ...CHANGES, 'all'].map((head) => `<th scope="col">${head}</th>`).join('');
+  const foot = kinds.length > 1 ? `<tfoot><tr><th scope="row">all</th>${cells(events)}</tr></tfoot>` : '';
+  return `<div class="scroll" tabindex="0" role="region" aria-label="Changes by kind"><table><thead><tr>${heads}</tr></thead><tbody>${rows.join('')}</tbody>${foot}</table></div>`;
 }
 
 function daySection(day: string, events: readonly TimelineEvent[], options: ReportOptions): string[] {
   if (events.length === 0) return [];
-  const items = events.toReversed().map((event) => eventHtml(event, options));
-  return [`<section><h2 id="day-${day}">${day}</h2>\n<ul class="events">${items.join('\n')}</ul></section>`];
+  const items = newestFirst(events).map((event) => eventHtml(event, options));
+  return [
+    `<section><h2 id="day-${day}">${day} <span class="count">${events.length}</span></h2>\n<ul class="events">${items.join('\n')}</ul></section>`,
+  ];
 }
 
 function eventHtml(event: TimelineEvent, options: ReportOptions): string {
   const definition = options.definitions(event.kind);
   const id = options.showsSecrets === true ? event.id : shownId(event, definition);
   const name = id === MASK && event.name === event.id ? MASK : nameText(event.name);
-  const more = event.paths.length - PATHS_SHOWN;
-  const paths = event.paths
+  const lines = linesOf(event, options);
+  const more = lines.length - PATHS_SHOWN;
+  const fields = lines
     .slice(0, PATHS_SHOWN)
-    .map((path) => `<code>${escapeMarkup(nameText(path))}</code>`)
-    .join(' ');
-  return `<li class="record line" data-kind="${event.kind}" data-change="${event.change}"><span class="faint">${escapeMarkup(event.at.slice(11, 16))} run ${event.run}</span> <span class="tag ${event.change}">${SIGN[event.change]} ${event.change}</span> ${escapeMarkup(definition.title.one)} <strong><bdi>${escapeMarkup(name)}</bdi></strong> <span class="faint">${escapeMarkup(nameText(id))}</span> ${paths}${more > 0 ? ` and ${more} more` : ''}</li>`;
+    .map((line) => `<code>${escapeMarkup(line)}</code>`)
+    .join('');
+  const source = event.source === undefined ? '' : `${nameText(event.source)} `;
+  return `<li class="record line" data-kind="${event.kind}" data-change="${event.change}"><span class="faint when">${escapeMarkup(`${event.at.slice(11, 16)} ${source}run ${event.run}`)}</span><span class="tag ${event.change}">${SIGN[event.change]} ${event.change}</span><div>${escapeMarkup(definition.title.one)} <strong><bdi>${escapeMarkup(name)}</bdi></strong> <span class="faint id">${escapeMarkup(nameText(id))}</span>${fields}${more > 0 ? `<span class="faint">and ${more} more fields</span>` : ''}</div></li>`;
+}
+
+/** What changed inside the record; nothing for one that came or went. */
+function linesOf(event: TimelineEvent, options: ReportOptions): string[] {
+  if (event.change !== 'changed') return [];
+  if (event.fields === undefined) return event.paths.length === 0 ? [] : [pathsLine(event.paths)];
+  const fields =
+    options.showsSecrets === true
+      ? event.fields
+      : maskedFields(event.fields, options.definitions(event.kind));
+  return fields.map((field) => fieldLine(field, VALUE_LIMIT));
+}
+
+/** Without values the pointers fit on one line. */
+function pathsLine(paths: readonly string[]): string {
+  const more = paths.length - PATHS_SHOWN;
+  const shown = paths.slice(0, PATHS_SHOWN).map(nameText).join(', ');
+  return more > 0 ? `${shown} and ${more} more` : shown;
 }

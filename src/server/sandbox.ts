@@ -1,6 +1,7 @@
 /** `tidemark sandbox`: the whole interface, read and write, over a store in memory (docs/sandbox.md). */
 import type { Clock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { asFileTrouble } from '../core/file-trouble.ts';
 import type { Logger } from '../core/logger.ts';
 import { silentLogger } from '../core/logger.ts';
 import type { AccessKey } from './authorization.ts';
@@ -103,7 +104,7 @@ async function openStore(
     file?.rewrite(store.commits());
     return keys;
   } catch (error) {
-    throw asTidemarkError(error);
+    throw asTidemarkError(options.file === undefined ? error : asFileTrouble(error, options.file, 'opened'));
   }
 }
 

@@ -6,6 +6,7 @@
 import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
 import { getOwn, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
 import type { JsonValue } from '../core/json.ts';
+import type { ParentLimits } from './extent.ts';
 
 /** The parent records found so far in this run, and those that earlier runs knew. */
 export class Discovery {
@@ -13,10 +14,10 @@ export class Discovery {
   readonly #projects = new Map<string, Origin>();
   /** Role id → its organization and where it was found. */
   readonly #roles = new Map<string, { organization: string; origin: Origin }>();
-  readonly #only: DiscoveryLimits;
+  readonly #limits: ParentLimits;
 
-  constructor(only: DiscoveryLimits) {
-    this.#only = only;
+  constructor(limits: ParentLimits) {
+    this.#limits = limits;
   }
 
   /** Takes a parent record that the far side showed in this run. Records of other kinds are ignored. */
@@ -47,18 +48,27 @@ export class Discovery {
       case 'root':
         return [{ scope: {}, origin: 'live' }];
       case 'organizations':
-        return this.#each(this.#organizations, 'organization_id', this.#only.organizations);
+        return this.#each(this.#organizations, 'organization_id', this.#limits.organizations);
       case 'projects':
       case 'session_recordings':
-        return this.#each(this.#projects, 'project_id', this.#only.projects);
+        return this.#projectScopes();
       case 'roles':
         return [...this.#roles]
-          .filter(([, { organization }]) => isAllowed(this.#only.organizations, organization))
+          .filter(([, { organization }]) => isAllowed(this.#limits.organizations, organization))
           .map(([role, { organization, origin }]) => ({
             scope: { organization_id: organization, role_id: role },
             origin,
           }));
     }
+  }
+
+  #projectScopes(): DiscoveredScope[] {
+    const { projects, areProjectsTrusted } = this.#limits;
+    if (areProjectsTrusted) return this.#each(this.#projects, 'project_id', projects);
+    const seen = new Map([...this.#projects].filter(([, origin]) => origin === 'live'));
+    return this.#each(seen, 'project_id', 'all').filter(({ scope }) =>
+      isAllowed(projects, scope.project_id ?? ''),
+    );
   }
 
   #each(
@@ -67,7 +77,7 @@ export class Discovery {
     only: 'all' | readonly string[],
   ): DiscoveredScope[] {
     const ids = new Map(found);
-    // What the configuration names is asked for even where no list shows it.
+    // What is named is asked for even where no list shows it.
     if (only !== 'all') for (const id of only) if (!ids.has(id)) ids.set(id, 'configured');
     return [...ids]
       .filter(([id]) => isAllowed(only, id))
@@ -81,11 +91,6 @@ export type Origin = 'live' | 'mirror' | 'configured';
 export interface DiscoveredScope {
   readonly scope: Scope;
   readonly origin: Origin;
-}
-
-export interface DiscoveryLimits {
-  readonly organizations: 'all' | readonly string[];
-  readonly projects: 'all' | readonly string[];
 }
 
 function isAllowed(only: 'all' | readonly string[], id: string): boolean {

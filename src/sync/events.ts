@@ -2,8 +2,31 @@
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { SweepReport } from './outcome.ts';
 
+/** How a sweep reads: all pages, a feed's newest ones, or one request per parent record. */
+export type SweepReading = 'full' | 'head' | 'each';
+
+/** A sweep that is still to come. */
+export interface PlannedSweep {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly reading: SweepReading;
+  /** Records that the mirror holds, for `each` the parents to ask for; null where the collection was never read. */
+  readonly known: number | null;
+  /** Rows of the largest page that the service gave before; null where it gave none yet. */
+  readonly pageRows: number | null;
+  /** Most requests that this run spends on it (`each`); null for no limit. */
+  readonly budget: number | null;
+}
+
 export interface SyncEvents {
-  sweepStarted(sweep: { kind: Kind; scope: Scope; known: number }): void;
+  /**
+   * All sweeps that are not begun, as far as they are known now: those of earlier levels are certain, later ones are
+   * as the mirror remembers them. `open`: kinds of which nobody can say yet how many sweeps there will be.
+   */
+  sweepsPlanned(plan: { sweeps: readonly PlannedSweep[]; open: readonly Kind[] }): void;
+  /** `known`: as in the plan, but counted; 0 where nothing is. */
+  sweepStarted(sweep: { kind: Kind; scope: Scope; reading: SweepReading; known: number }): void;
+  /** `pages` counts answers, `received` rows, repeated ones included; `count` is what the service says. */
   sweepProgressed(sweep: {
     kind: Kind;
     scope: Scope;
@@ -17,6 +40,7 @@ export interface SyncEvents {
 
 const ignore = (): void => undefined;
 export const silentEvents: SyncEvents = {
+  sweepsPlanned: ignore,
   sweepStarted: ignore,
   sweepProgressed: ignore,
   sweepEnded: ignore,

@@ -22,6 +22,7 @@ export async function stageFullRecords(
 ): Promise<WalkVerdict> {
   const shape = shapeOf(definition);
   const errors: TidemarkError[] = [];
+  let asked = 0;
   await eachConcurrently(ids, context.concurrency, async (id) => {
     try {
       const retrieved = await context.client.retrieve(definition, scope, id, context.signal);
@@ -33,6 +34,14 @@ export async function stageFullRecords(
       if (isLocalTrouble(known.code)) throw error;
       errors.push(known);
     }
+    asked += 1;
+    context.events.sweepProgressed({
+      kind: definition.kind,
+      scope,
+      pages: verdict.pages + asked,
+      received: asked - errors.length,
+      count: ids.size,
+    });
   });
   if (errors.length === 0 || verdict.outcome !== 'complete') return verdict;
   return {

@@ -1,4 +1,4 @@
-/** Organizations that the configuration names: each is retrieved by id, and no other is mirrored. */
+/** Organizations that are named: each is retrieved by id, and no other is mirrored. */
 import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
@@ -8,6 +8,13 @@ import type { SweepOutcome, SweepReport } from './outcome.ts';
 import { shapeOf, sweepError } from './sweep.ts';
 import type { SweepContext } from './sweep.ts';
 
+export interface NamedOptions {
+  readonly ids: readonly string[];
+  /** The option that names them; null where the caller of the run does. */
+  readonly namedIn: string | null;
+  readonly onRecord: (record: ScannedRecord, id: string) => void;
+}
+
 /**
  * Reads the named records. Not a list, so it testifies to no absence: one that answers 404 leaves the sweep `missing`
  * (or `incomplete` where others answered) and what the mirror holds of it stands.
@@ -16,15 +23,15 @@ export async function sweepNamed(
   context: SweepContext,
   definition: ResourceDefinition,
   scope: Scope,
-  ids: readonly string[],
-  onRecord: (record: ScannedRecord, id: string) => void,
+  { ids, namedIn, onRecord }: NamedOptions,
 ): Promise<SweepReport> {
   const { client, run, events, signal } = context;
   const stage = run.stage(definition.kind, scope);
   const startedAt = context.clock.monotonicMs();
-  events.sweepStarted({ kind: definition.kind, scope, known: stage.known });
+  events.sweepStarted({ kind: definition.kind, scope, reading: 'each', known: ids.length });
   const shape = shapeOf(definition);
   const failures: TidemarkError[] = [];
+  let asked = 0;
   await eachConcurrently(ids, context.concurrency, async (id) => {
     try {
       const retrieved = await client.retrieve(definition, scope, id, signal);
@@ -32,7 +39,7 @@ export async function sweepNamed(
         failures.push(
           new TidemarkError(
             'not_found',
-            `the service does not know the ${definition.title.one} ${id} (sources[].organizations)`,
+            `the service does not know the ${definition.title.one} ${id}${namedIn === null ? '' : ` (${namedIn})`}`,
           ),
         );
         return;
@@ -46,6 +53,15 @@ export async function sweepNamed(
         error instanceof SyntaxError ? new TidemarkError('malformed', error.message) : asTidemarkError(error);
       if (isLocalTrouble(known.code)) throw error;
       failures.push(known);
+    } finally {
+      asked += 1;
+      events.sweepProgressed({
+        kind: definition.kind,
+        scope,
+        pages: asked,
+        received: asked - failures.length,
+        count: ids.length,
+      });
     }
   });
   const counts = stage.counts();

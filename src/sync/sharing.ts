@@ -42,7 +42,7 @@ export async function sweepEach(
   const { kind } = definition;
   const stage = run.stage(kind, scope);
   const startedAt = context.clock.monotonicMs();
-  events.sweepStarted({ kind, scope, known: options.ids.length });
+  events.sweepStarted({ kind, scope, reading: 'each', known: options.ids.length });
 
   const shape = shapeOf(definition);
   const tally = { asked: 0, found: 0, absent: 0, removed: 0 };

@@ -78,7 +78,7 @@ export async function sweepCollection(
   const { client, run, events, signal } = context;
   const stage = run.stage(definition.kind, scope);
   const startedAt = context.clock.monotonicMs();
-  events.sweepStarted({ kind: definition.kind, scope, known: stage.known });
+  events.sweepStarted({ kind: definition.kind, scope, reading: options.mode, known: stage.known });
   const target = { definition, scope, shape: shapeOf(definition), pageSize: context.pageSize };
   const full = definition.listing.needsRetrieve ? new Set<string>() : null;
   let wanderers = 0;

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { Discovery } from '../../src/sync/discovery.ts';
 
-const all = { organizations: 'all', projects: 'all' } as const;
+const all = { organizations: 'all', projects: 'all', areProjectsTrusted: true } as const;
 
 describe('discovery', () => {
   it('finds projects in the projects list and in teams, whatever the type of their ids', () => {
@@ -43,7 +43,11 @@ describe('discovery', () => {
   });
 
   it('keeps to the organizations and projects that the configuration names, found or not', () => {
-    const discovery = new Discovery({ organizations: ['o2', 'o3'], projects: ['5'] });
+    const discovery = new Discovery({
+      organizations: ['o2', 'o3'],
+      projects: ['5'],
+      areProjectsTrusted: true,
+    });
     discovery.found('organizations', {}, 'o1', '{"teams":[{"id":4},{"id":5}]}');
     discovery.found('organizations', {}, 'o2', '{}');
     discovery.found('roles', { organization_id: 'o1' }, 'r1', '{}');
@@ -57,6 +61,19 @@ describe('discovery', () => {
     ]);
     expect(discovery.scopesOf(definitionOf('role_memberships')).map(({ scope }) => scope.role_id)).toEqual([
       'r2',
+    ]);
+  });
+
+  it('keeps to projects that this run saw where a caller narrowed the organizations', () => {
+    const discovery = new Discovery({
+      organizations: ['o1'],
+      projects: ['4', '5', '6'],
+      areProjectsTrusted: false,
+    });
+    discovery.found('organizations', {}, 'o1', '{"teams":[{"id":4},{"id":7}]}');
+    discovery.knew({ project_id: '5' });
+    expect(discovery.scopesOf(definitionOf('session_recordings'))).toEqual([
+      { scope: { project_id: '4' }, origin: 'live' },
     ]);
   });
 });

@@ -1,0 +1,110 @@
+/** `tidemark blame KIND ID`: every field of a record, its value, and since when it has been so. */
+import { EXIT } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import { parseLossless } from '../core/json.ts';
+import { recordBlame } from '../diff/history.ts';
+import type { BlameField } from '../diff/history.ts';
+import { recordName } from '../diff/name.ts';
+import { maskedAt } from '../report/mask.ts';
+import { pathText } from '../report/sections.ts';
+import { folded, valueText } from '../report/value-text.ts';
+import { resolvePoint } from '../state/point.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { print, remark } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { recordHeading, remarksOf, sightingText } from './record-heading.ts';
+import { recordHistory } from './record-history.ts';
+import { lookUpRecord } from './record-lookup.ts';
+import type { RecordQuestion } from './record-lookup.ts';
+import { renderTable } from './table.ts';
+
+export interface BlameOptions extends RecordQuestion {
+  readonly at?: string;
+  readonly all?: boolean;
+  readonly deep?: boolean;
+  readonly showSecrets?: boolean;
+}
+
+/** Exit code 1 where the record was not there yet at that point. */
+export async function blame(context: CommandContext, options: BlameOptions): Promise<ExitCode> {
+  const config = readConfig(context, context.options, 'unused');
+  const mirror = openConfiguredMirror(config, 'read', 'blame', context.pid);
+  try {
+    const found = lookUpRecord(mirror, config, options);
+    const { row, definition } = found;
+    const point = resolvePoint(mirror, options.at ?? 'latest', { source: row.source });
+    const history = recordHistory(mirror, row, point.run);
+    const { revisions, lastSeen } = history;
+    const fields = recordBlame(definition, revisions, {
+      mode: options.all === true ? 'all' : 'default',
+      isDeep: options.deep === true,
+      sightingBefore: history.sightingBefore,
+    }).map((field) =>
+      options.showSecrets === true
+        ? field
+        : { ...field, value: maskedAt(field.path, field.value, definition) },
+    );
+    const [newest] = revisions;
+    const first = revisions.at(-1);
+    const removed = newest?.body === null ? { run: newest.run, at: newest.at } : null;
+    const body = revisions.find((revision) => revision.body !== null)?.body;
+    const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
+    remark(context, remarksOf(found.remark, point.remark));
+    if (context.options.json === true) {
+      const { kind, scope, id, source } = row;
+      const document = {
+        schema: 'tidemark.blame/1',
+        kind,
+        scope,
+        id,
+        name,
+        source,
+        run: point.run,
+        at: point.at,
+        first_seen: first === undefined ? null : { run: first.run, at: first.at },
+        last_seen: lastSeen,
+        removed,
+        fields,
+      };
+      await print(context, `${JSON.stringify(document)}\n`);
+    } else {
+      const facts: (readonly [string, string])[] =
+        first === undefined
+          ? [['state', `not there yet, as of ${sightingText(point)}`]]
+          : [
+              ['first seen', sightingText(first)],
+              ...(lastSeen === null ? [] : [['last seen', sightingText(lastSeen)] as const]),
+              ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
+            ];
+      const heading = recordHeading(context, mirror, config, found, name, facts);
+      await print(context, fields.length === 0 ? heading : `${heading}${table(context, fields)}\n`);
+    }
+    return first === undefined ? EXIT.failed : EXIT.done;
+  } finally {
+    mirror.close();
+  }
+}
+
+/** One line a field; the value gets what room is left. */
+function table(context: CommandContext, fields: readonly BlameField[]): string {
+  const width = context.stdout.columns ?? 120;
+  const paths = fields.map((field) => pathText(field));
+  const longest = Math.max(...paths.map((path) => path.length), 0);
+  const room = Math.max(width - longest - 2 * WHEN - 8, 24);
+  return renderTable(
+    ['field', 'since', 'last otherwise', 'value'],
+    fields.map(({ since, last_seen_before: before, value }, index) => [
+      paths[index] ?? '',
+      whenText(since),
+      before === null ? '·' : whenText(before),
+      folded(valueText(value), room),
+    ]),
+  );
+}
+
+/** Characters of `2026-03-01 07:00 run 1234`. */
+const WHEN = 24;
+
+function whenText({ run, at }: { readonly run: number; readonly at: string }): string {
+  return `${at.slice(0, 16).replace('T', ' ')} run ${run}`;
+}

@@ -1,0 +1,156 @@
+/** `tidemark changes`: what changed in a period, run by run, over all sources; as text, JSON or a page with charts. */
+import { resolve } from 'node:path';
+import { createColors } from 'picocolors';
+import { systemClock } from '../core/clock.ts';
+import { EXIT } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import type { DiffDocument } from '../diff/change.ts';
+import type { RunRow } from '../mirror/run-rows.ts';
+import { maskedDocument } from '../report/mask.ts';
+import { renderTimelineText } from '../report/timeline-text.ts';
+import { renderTimeline } from '../report/timeline.ts';
+import type { Timeline, TimelineEvent } from '../report/timeline.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { isColoured, print, remark } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { recordFilter } from './export-selection.ts';
+import type { FilterOptions } from './export-selection.ts';
+import { sourcesToRead } from './mirrored-sources.ts';
+import { choosePeriod, isWithin } from './period.ts';
+import type { Period } from './period.ts';
+import { changesBetween, isPublished } from './run-changes.ts';
+import { definitionsFor } from './source-definitions.ts';
+import { writeWhole } from './whole-file.ts';
+import { count, plural } from './wording.ts';
+
+export interface ChangesOptions extends FilterOptions {
+  readonly since?: string;
+  readonly until?: string;
+  readonly format?: 'text' | 'json' | 'html';
+  readonly output?: string;
+  readonly limit?: number;
+  readonly showSecrets?: boolean;
+}
+
+const DEFAULT_SINCE = '7d';
+const RECORDS_SHOWN = 200; // in text; JSON and HTML hold all
+
+/** A run of the period with what it changed; null for a source's first run, in which everything is new. */
+interface RunChanges {
+  readonly run: RunRow;
+  readonly diff: DiffDocument | null;
+}
+
+/** Always exit code 0: this tells history, `diff` and `drift` judge it. */
+export async function changes(context: CommandContext, options: ChangesOptions): Promise<ExitCode> {
+  const config = readConfig(context, context.options, 'unused');
+  const mirror = openConfiguredMirror(config, 'read', 'changes', context.pid);
+  try {
+    const period = choosePeriod(mirror, options.since ?? DEFAULT_SINCE, options.until, systemClock.now());
+    const sources = sourcesToRead(config, mirror);
+    const filter = recordFilter(sources, options);
+    // Masked by each source's own definitions: a profile may know more secrets than the catalog.
+    const diffOf = (from: RunRow, to: RunRow): DiffDocument => {
+      const diff = changesBetween(mirror, config, { from, to }, filter);
+      return options.showSecrets === true ? diff : maskedDocument(diff, definitionsFor(config, to.source));
+    };
+    const found = sources
+      .flatMap((source): RunChanges[] => {
+        const runs = mirror.runs({ source }).filter(isPublished).reverse();
+        return runs.flatMap((run, index): RunChanges[] => {
+          if (!isWithin(period, run)) return [];
+          const from = runs[index - 1];
+          return [
+            {
+              run,
+              diff: from === undefined ? null : diffOf(from, run),
+            },
+          ];
+        });
+      })
+      .sort((a, b) => a.run.run - b.run.run);
+    const definitions = definitionsFor(config, sources.length === 1 ? (sources[0] ?? '') : '');
+    const format = options.format ?? (context.options.json === true ? 'json' : 'text');
+    const shared = {
+      definitions,
+      showsSecrets: options.showSecrets === true,
+      title: 'Changes',
+      notes: notesOf(found),
+    };
+    const text =
+      format === 'json'
+        ? `${JSON.stringify(document(period, found))}\n`
+        : format === 'html'
+          ? renderTimeline(timelineOf(period, found, sources), shared)
+          : renderTimelineText(timelineOf(period, found, sources), {
+              ...shared,
+              title: `Changes from ${period.since.at} to ${period.until.at}`,
+              colors: createColors(options.output === undefined && isColoured(context)),
+              width: context.stdout.columns ?? 100,
+              maxRecords: options.limit ?? RECORDS_SHOWN,
+              moreHint: 'tidemark changes --format json',
+            });
+    remark(context, period.remarks);
+    if (options.output === undefined) await print(context, text);
+    else await writeWhole(resolve(context.cwd, options.output), [text], context);
+    return EXIT.done;
+  } finally {
+    mirror.close();
+  }
+}
+
+function document(period: Period, found: readonly RunChanges[]): object {
+  const summary = { added: 0, removed: 0, changed: 0 };
+  const runs = found.map(({ run, diff }) => {
+    for (const { change } of diff?.changes ?? []) summary[change] += 1;
+    return {
+      run: run.run,
+      source: run.source,
+      at: run.finishedAt ?? run.startedAt,
+      previous: diff?.from.run ?? null,
+      summary: diff?.summary ?? null,
+      changes: diff?.changes ?? null,
+    };
+  });
+  const { since, until } = period;
+  return { schema: 'tidemark.changes/1', since: since.at, until: until.at, summary, runs };
+}
+
+function notesOf(found: readonly RunChanges[]): string[] {
+  const firsts = found
+    .filter(({ diff }) => diff === null)
+    .map(
+      ({ run }) =>
+        `run ${run.run} was the first look at ${run.source}: its ${plural(run.added, 'record')} are not listed as changes`,
+    );
+  return [`${count(found.length)} ${found.length === 1 ? 'run' : 'runs'} in this period`, ...firsts];
+}
+
+function timelineOf(
+  { since, until }: Period,
+  found: readonly RunChanges[],
+  sources: readonly string[],
+): Timeline {
+  const events = found.flatMap(({ run, diff }) =>
+    (diff?.changes ?? []).map(({ kind, id, name, change, fields }): TimelineEvent => ({
+      at: run.finishedAt ?? run.startedAt,
+      run: run.run,
+      kind,
+      id,
+      name,
+      change,
+      paths: change === 'changed' ? fields.map(({ path }) => path) : [],
+      ...(change === 'changed' ? { fields } : {}),
+      ...(sources.length > 1 ? { source: run.source } : {}),
+    })),
+  );
+  // Days before the first run of the period would only make the chart narrow.
+  const first = found[0]?.run;
+  const firstAt = first === undefined ? since.at : (first.finishedAt ?? first.startedAt);
+  const firstDay = (firstAt > since.at ? firstAt : since.at).slice(0, 10);
+  return {
+    firstDay: firstDay < until.at ? firstDay : until.at.slice(0, 10),
+    lastDay: until.at.slice(0, 10),
+    events,
+  };
+}

@@ -1,0 +1,44 @@
+/** What a comparison has to say beside its differences: what was left out by choice, and what is older than its state. */
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { DiffDocument } from '../diff/change.ts';
+import { count, scopeText } from './wording.ts';
+
+/** More of one kind are only counted. */
+const SCOPES_SHOWN = 3;
+
+/** A line each: collections that were compared as last read, then what was left out. */
+export function comparisonNotes(
+  document: DiffDocument,
+  definitions: (kind: Kind) => ResourceDefinition,
+): string[] {
+  const stale = (document.stale ?? []).filter(({ side }) => side === 'to');
+  return [
+    ...grouped('not fresh', stale, definitions),
+    ...grouped('left out', document.left_out ?? [], definitions),
+  ];
+}
+
+interface Noted {
+  readonly kind: Kind;
+  readonly scope: DiffDocument['skipped'][number]['scope'];
+  readonly reason: string;
+}
+
+function grouped(
+  label: string,
+  notes: readonly Noted[],
+  definitions: (kind: Kind) => ResourceDefinition,
+): string[] {
+  const byReason = Map.groupBy(notes, ({ kind, reason }) => `${kind} ${reason}`);
+  return [...byReason.values()].flatMap((same) => {
+    const [first] = same;
+    if (first === undefined) return [];
+    const places = same.map(({ scope }) => scopeText(scope)).filter((place) => place !== '');
+    const more = places.length - SCOPES_SHOWN;
+    const where =
+      places.length === 0
+        ? ''
+        : ` (${places.slice(0, SCOPES_SHOWN).join('; ')}${more > 0 ? `; and ${count(more)} more` : ''})`;
+    return [`${label}: ${definitions(first.kind).title.many}${where}: ${first.reason}`];
+  });
+}

@@ -1,0 +1,207 @@
+/** `tidemark diff [FROM] [TO]`: what differs between two states of a source, or between two sources. */
+import type { Kind } from '../catalog/definition.ts';
+import type { Config } from '../config/config.ts';
+import { isoTime, systemClock } from '../core/clock.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import type { DiffDocument } from '../diff/change.ts';
+import { diffExitCode } from '../diff/change.ts';
+import { unlistedKinds } from './unlisted-kinds.ts';
+import type { ComparisonMode } from '../diff/compare.ts';
+import { renderJson } from '../report/json.ts';
+import type { ReportOptions } from '../report/options.ts';
+import { compareSources } from '../state/compare-sources.ts';
+import { compareStates } from '../state/compare.ts';
+import type { StateFilter } from '../state/filter.ts';
+import type { Reference } from '../state/reference.ts';
+import { parseReference } from '../state/reference.ts';
+import { readConfig } from '../wire.ts';
+import { comparisonNotes } from './comparison-notes.ts';
+import { remark } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { sourcesToRead } from './mirrored-sources.ts';
+import { parentNames } from './parent-name.ts';
+import { deliver, formatOf, renderDocument } from './report-output.ts';
+import type { OutputOptions, SourceReport } from './report-output.ts';
+import { definitionsFor } from './source-definitions.ts';
+import { isOfMirror, StateOpener } from './state-opener.ts';
+
+/** What narrows a comparison, and how deep it looks. */
+export interface ComparisonOptions extends OutputOptions {
+  readonly kind?: readonly Kind[];
+  readonly organization?: readonly string[];
+  readonly project?: readonly string[];
+  readonly id?: readonly string[];
+  readonly field?: readonly string[];
+  readonly managedOnly?: boolean;
+  readonly all?: boolean;
+}
+
+interface DiffOptions extends ComparisonOptions {
+  readonly from?: string;
+  readonly to?: string;
+  readonly toSource?: string;
+}
+
+/**
+ * Exit 0 no differences, 2 differences, 3 something could not be compared, 1 nothing was, 5 all that was asked was
+ * refused. With several sources and none named, each is compared, and the codes become one (3 before 2 before 0).
+ */
+export async function diff(context: CommandContext, options: DiffOptions): Promise<ExitCode> {
+  formatOf(context, options);
+  comparisonMode(options);
+  const from = parseReference(options.from ?? 'latest');
+  const to = parseReference(options.to ?? (options.toSource === undefined ? 'live' : 'latest'));
+  const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
+  if (options.toSource !== undefined) {
+    const pair = sourcePair(context, options.toSource);
+    const config = readConfig(context, { ...context.options, source: pair }, keys);
+    return diffTwoSources(context, options, config, { from, to, pair });
+  }
+  const config = readConfig(context, context.options, keys);
+  const opener = new StateOpener(context, config, 'diff');
+  try {
+    const sources = sourcesOf(context, config, opener, [from, to]);
+    const results: Parameters<typeof deliver>[2][number][] = [];
+    for (const source of sources) {
+      try {
+        const sides = await opener.openPair(
+          { reference: from, source },
+          { reference: to, source },
+          { filter: filterOf(options) },
+        );
+        const definitions = definitionsFor(config, source ?? config.sources[0]?.name ?? '');
+        const document = compareStates({
+          ...sides,
+          filter: filterOf(options),
+          mode: comparisonMode(options),
+          fields: options.field ?? [],
+          definitions,
+          ...(isOfMirror(from) && isOfMirror(to) ? { mirror: opener.mirror() } : {}),
+        });
+        results.push(diffReport(context, options, opener, { document, source, definitions }));
+      } catch (error) {
+        context.signal.throwIfAborted();
+        results.push({ source, error: asTidemarkError(error) });
+      } finally {
+        opener.closeStates();
+      }
+    }
+    return await deliver(context, options, results);
+  } finally {
+    opener.close();
+  }
+}
+
+async function diffTwoSources(
+  context: CommandContext,
+  options: DiffOptions,
+  config: Config,
+  { from, to, pair }: { from: Reference; to: Reference; pair: readonly [string, string] },
+): Promise<ExitCode> {
+  const opener = new StateOpener(context, config, 'diff');
+  try {
+    const [one, other] = pair;
+    const sides = await opener.openPair(
+      { reference: from, source: one },
+      { reference: to, source: other },
+      // Twins are found from their parents on, and by references: all that is listed is needed, whatever is reported.
+      {
+        filter: {},
+        except: new Set(unlistedKinds().filter((kind) => options.kind?.includes(kind) !== true)),
+      },
+    );
+    const definitions = definitionsFor(config, other);
+    const filter = filterOf(options);
+    const mode = comparisonMode(options);
+    const document = compareSources({ ...sides, filter, mode, fields: options.field ?? [], definitions });
+    return await deliver(context, options, [
+      diffReport(context, options, opener, { document, source: other, definitions }),
+    ]);
+  } finally {
+    opener.close();
+  }
+}
+
+function diffReport(
+  context: CommandContext,
+  options: DiffOptions,
+  opener: StateOpener,
+  {
+    document,
+    source,
+    definitions,
+  }: { document: DiffDocument; source: string | null } & Pick<ReportOptions, 'definitions'>,
+): SourceReport {
+  const notes = comparisonNotes(document, definitions);
+  remark(context, notes);
+  const mirror = opener.mirrorIfAny();
+  const shared: ReportOptions = {
+    definitions,
+    showsSecrets: options.showSecrets === true,
+    generatedAt: isoTime(systemClock.now()),
+    ...(source === null ? {} : { source }),
+    ...(mirror === null || source === null ? {} : { parentName: parentNames(mirror, source, definitions) }),
+  };
+  return {
+    source,
+    exitCode: diffExitCode(document),
+    json: () => renderJson(document, shared).trimEnd(),
+    render: (format) =>
+      renderDocument(context, document, format, {
+        ...shared,
+        // On a terminal they stand on stderr already.
+        ...(format === 'text' && options.output === undefined ? {} : { notes }),
+        isFile: options.output !== undefined,
+      }),
+  };
+}
+
+/** Which sources a comparison goes over; one nameless one where only exports are compared. */
+export function sourcesOf(
+  context: CommandContext,
+  config: Config,
+  opener: StateOpener,
+  references: readonly Reference[],
+): readonly (string | null)[] {
+  const named = context.options.source?.length ?? 0;
+  if (references.every(({ form }) => form === 'file'))
+    return [named === 1 ? (context.options.source?.[0] ?? null) : null];
+  const sources = references.some(isOfMirror)
+    ? sourcesToRead(config, opener.mirror())
+    : config.sources.map(({ name }) => name);
+  if (sources.length > 1 && named !== 1 && references.some(({ form }) => form === 'file')) {
+    throw new TidemarkError('usage', 'an export is compared with one source, and several are configured', {
+      hint: `name it with --source: ${sources.join(', ')}`,
+    });
+  }
+  return sources;
+}
+
+function sourcePair(context: CommandContext, toSource: string): readonly [string, string] {
+  const [one, ...others] = context.options.source ?? [];
+  if (one === undefined || others.length > 0 || one === toSource) {
+    throw new TidemarkError('usage', '--to-source compares two different sources', {
+      hint: 'name the other one with --source, once: tidemark diff --source A --to-source B',
+    });
+  }
+  return [one, toSource];
+}
+
+export function comparisonMode({ managedOnly, all }: ComparisonOptions): ComparisonMode {
+  if (managedOnly === true && all === true) {
+    throw new TidemarkError('usage', '--managed-only and --all exclude each other', {
+      hint: 'leave one of them out',
+    });
+  }
+  return managedOnly === true ? 'managed' : all === true ? 'all' : 'default';
+}
+
+export function filterOf({ kind, organization, project, id }: ComparisonOptions): StateFilter {
+  return {
+    ...(kind === undefined ? {} : { kinds: [...new Set(kind)] }),
+    ...(organization === undefined ? {} : { organizations: [...new Set(organization)] }),
+    ...(project === undefined ? {} : { projects: [...new Set(project)] }),
+    ...(id === undefined ? {} : { ids: [...new Set(id)] }),
+  };
+}

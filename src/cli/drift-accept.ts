@@ -1,0 +1,198 @@
+/** `tidemark drift accept KIND ID`: accepts drift as it is now, by the fingerprint of its value. */
+import type { Kind } from '../catalog/definition.ts';
+import { scopeKey } from '../catalog/catalog.ts';
+import { isoTime, systemClock } from '../core/clock.ts';
+import { EXIT, TidemarkError } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import type { Finding } from '../diff/drift.ts';
+import { maskedId } from '../report/mask.ts';
+import { nameText } from '../report/sections.ts';
+import { parseReference } from '../state/reference.ts';
+import { parseTime } from '../state/time-text.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { kindArgument } from './kind-argument.ts';
+import { print, remark } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { sourcesOf } from './diff.ts';
+import { acceptanceDocument } from './drift-document.ts';
+import { findDrift, requireBaseline } from './drift-finding.ts';
+import type { SourceDrift } from './drift-finding.ts';
+import { StateOpener } from './state-opener.ts';
+import { plural, scopeText } from './wording.ts';
+
+interface AcceptOptions {
+  readonly kind: string;
+  readonly id: string;
+  readonly field?: readonly string[];
+  readonly reason?: string;
+  readonly until?: string;
+  readonly from?: string;
+  readonly live?: boolean;
+  readonly organization?: readonly string[];
+  readonly project?: readonly string[];
+}
+
+/** Exit 0 when something was accepted; 1 when nothing of the record drifts now. */
+export async function acceptDrift(context: CommandContext, options: AcceptOptions): Promise<ExitCode> {
+  const kind = kindArgument(options.kind);
+  const now = systemClock.now();
+  const reason = options.reason?.trim() ?? '';
+  if (reason === '') {
+    throw new TidemarkError('usage', 'accepted drift needs a reason', {
+      hint: 'say with --reason why it is fine: whoever reads the report sees it',
+    });
+  }
+  const until = untilTime(context, options.until, now);
+  const from = parseReference(options.from ?? 'baseline');
+  const to = parseReference(options.live === true ? 'live' : 'latest');
+  const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
+  const config = readConfig(context, context.options, keys);
+  const mirror = openConfiguredMirror(config, 'write', 'drift accept', context.pid);
+  const opener = new StateOpener(context, config, 'drift accept', mirror);
+  try {
+    requireBaseline(mirror, from);
+    const found: { drift: SourceDrift; findings: Finding[] }[] = [];
+    for (const source of sourcesOf(context, config, opener, [from, to])) {
+      if (source === null) continue;
+      const drift = await findDrift(config, opener, {
+        source,
+        from,
+        to,
+        // By kind only: an id may be given as the reports mask it.
+        filter: {
+          kinds: [kind],
+          ...(options.organization === undefined ? {} : { organizations: options.organization }),
+          ...(options.project === undefined ? {} : { projects: options.project }),
+        },
+        mode: 'default',
+        fields: [],
+        now,
+      });
+      const findings = ofRecord(drift, kind, options.id);
+      if (findings.length > 0) found.push({ drift, findings });
+    }
+    const { drift, findings } = onlyRecord(found, options);
+    const accepted = findings.filter(({ path }) => options.field?.includes(path) !== false);
+    if (accepted.length === 0) throw otherFields(findings, options);
+    for (const { fingerprint, scope, id, path } of accepted) {
+      mirror.acceptDrift({
+        source: drift.source,
+        fingerprint,
+        kind,
+        scope,
+        id,
+        path,
+        reason,
+        acceptedAt: isoTime(now),
+        ...(until === undefined ? {} : { until }),
+      });
+    }
+    await say(context, drift, accepted, { reason, at: isoTime(now), until });
+    return EXIT.done;
+  } finally {
+    opener.close();
+  }
+}
+
+/** What drifts of the record, be it accepted already: accepting it again changes reason and date. */
+function ofRecord({ open, accepted, definitions }: SourceDrift, kind: Kind, id: string): Finding[] {
+  return [...open, ...accepted.map(({ finding }) => finding)].filter(
+    (finding) => finding.id === id || maskedId(finding.id, definitions(kind)) === id,
+  );
+}
+
+function onlyRecord(
+  found: readonly { readonly drift: SourceDrift; readonly findings: Finding[] }[],
+  { kind, id }: AcceptOptions,
+): { drift: SourceDrift; findings: Finding[] } {
+  const [only] = found;
+  if (only === undefined) {
+    throw new TidemarkError(
+      'not_found',
+      `${kind} ${nameText(id)} does not drift: there is nothing to accept`,
+      {
+        hint: '`tidemark drift` shows what drifts, with its id; what the configuration ignores needs no accepting',
+      },
+    );
+  }
+  const places = new Set(
+    found.flatMap(({ drift, findings }) =>
+      findings.map(({ scope }) => `source ${drift.source} ${scopeKey(scope)}`),
+    ),
+  );
+  if (places.size === 1) return only;
+  const where = found.flatMap(({ drift, findings }) =>
+    findings.map(({ scope }) => `source ${drift.source}, ${scopeText(scope)}`),
+  );
+  throw new TidemarkError(
+    'usage',
+    [`${kind} ${nameText(id)} drifts in ${places.size} places:`, ...new Set(where)].join('\n'),
+    { hint: 'name one with --source, --organization or --project' },
+  );
+}
+
+function otherFields(findings: readonly Finding[], { kind, id, field = [] }: AcceptOptions): TidemarkError {
+  const paths = findings.map(({ path, change }) =>
+    path === '' ? `the whole record (${change}): leave --field out` : path,
+  );
+  return new TidemarkError('not_found', `${kind} ${nameText(id)} does not drift at ${field.join(' or ')}`, {
+    hint: `what drifts of it: ${paths.map(nameText).join(', ')}`,
+  });
+}
+
+function untilTime(context: CommandContext, text: string | undefined, now: number): string | undefined {
+  if (text === undefined) return undefined;
+  const time = parseTime(text);
+  if (time === undefined) {
+    throw new TidemarkError('usage', `--until ${text} is no date`, {
+      hint: 'write 2026-06-30, or a time with its zone like 2026-06-30T12:00Z',
+    });
+  }
+  if (time.epochMs <= now) {
+    throw new TidemarkError('usage', `--until ${text} is over already`, {
+      hint: 'name a later date; what was accepted is withdrawn with `tidemark drift unaccept`',
+    });
+  }
+  if (time.remark !== undefined) remark(context, [time.remark]);
+  return isoTime(time.epochMs);
+}
+
+async function say(
+  context: CommandContext,
+  { source, definitions }: SourceDrift,
+  accepted: readonly Finding[],
+  { reason, at, until }: { readonly reason: string; readonly at: string; readonly until: string | undefined },
+): Promise<void> {
+  if (context.options.json === true) {
+    const document = {
+      schema: 'tidemark.drift_accept/1',
+      source,
+      accepted: accepted.map(({ kind, scope, id, path, fingerprint }) => ({
+        kind,
+        scope,
+        id: maskedId(id, definitions(kind)),
+        path,
+        ...acceptanceDocument({
+          fingerprint,
+          kind,
+          scope,
+          id,
+          path,
+          reason,
+          acceptedAt: at,
+          ...(until === undefined ? {} : { until }),
+        }),
+      })),
+    };
+    return print(context, `${JSON.stringify(document)}\n`);
+  }
+  const lines = accepted.map(
+    ({ kind, name, path, change }) =>
+      `accepted: ${definitions(kind).title.one} ${nameText(name)}${path === '' ? ` ${change}` : ` ${nameText(path)}`}`,
+  );
+  const end = until === undefined ? 'until its value changes' : `until ${until}, or its value changes`;
+  return print(
+    context,
+    `${[...lines, `${plural(accepted.length, 'finding')} accepted ${end}`].join('\n')}\n`,
+  );
+}

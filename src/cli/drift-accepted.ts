@@ -1,0 +1,120 @@
+/** `tidemark drift accepted` and `drift unaccept`: what was accepted, and its withdrawal. */
+import { systemClock } from '../core/clock.ts';
+import { EXIT, TidemarkError } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import type { DriftAcceptance } from '../mirror/acceptances.ts';
+import { maskedId } from '../report/mask.ts';
+import { nameText } from '../report/sections.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { kindArgument } from './kind-argument.ts';
+import { print } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { acceptanceDocument } from './drift-document.ts';
+import { sourcesToRead } from './mirrored-sources.ts';
+import { definitionsFor } from './source-definitions.ts';
+import { renderTable } from './table.ts';
+import { plural, scopeText } from './wording.ts';
+
+/** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, until, is_over}]}`. */
+export async function acceptedDrift(context: CommandContext): Promise<ExitCode> {
+  const config = readConfig(context, context.options, 'unused');
+  const mirror = openConfiguredMirror(config, 'read', 'drift accepted', context.pid);
+  try {
+    const now = systemClock.now();
+    const sources = sourcesToRead(config, mirror);
+    const accepted = sources
+      .flatMap((source) => mirror.acceptances(source))
+      .map((acceptance) => ({
+        ...acceptance,
+        id: maskedId(acceptance.id, definitionsFor(config, acceptance.source)(acceptance.kind)),
+        isOver: acceptance.until !== undefined && !(Date.parse(acceptance.until) > now),
+      }));
+    if (context.options.json === true) {
+      const document = {
+        schema: 'tidemark.drift_accepted/1',
+        accepted: accepted.map((each) => ({
+          ...recordOf(each),
+          ...acceptanceDocument(each),
+          is_over: each.isOver,
+        })),
+      };
+      await print(context, `${JSON.stringify(document)}\n`);
+      return EXIT.done;
+    }
+    if (accepted.length === 0) {
+      await print(context, 'no drift was accepted\n');
+      return EXIT.done;
+    }
+    const table = renderTable(
+      ['kind', 'id', 'where', 'field', 'until', 'accepted', 'reason'],
+      accepted.map(({ source, kind, id, scope, path, until, isOver, acceptedAt, reason }) => [
+        kind,
+        nameText(id),
+        [...(sources.length > 1 ? [source] : []), scopeText(scope)]
+          .filter((part) => part !== '')
+          .join(', ') || '·',
+        path === '' ? 'whole record' : nameText(path),
+        until === undefined ? '·' : `${until}${isOver ? ' (over)' : ''}`,
+        acceptedAt,
+        nameText(reason),
+      ]),
+    );
+    await print(context, `${table}\n`);
+    return EXIT.done;
+  } finally {
+    mirror.close();
+  }
+}
+
+interface UnacceptOptions {
+  readonly kind: string;
+  readonly id: string;
+  readonly field?: readonly string[];
+  readonly organization?: readonly string[];
+  readonly project?: readonly string[];
+}
+
+/** Exit 0 when something was withdrawn; 1 when nothing of the record was accepted. */
+export async function unacceptDrift(context: CommandContext, options: UnacceptOptions): Promise<ExitCode> {
+  const kind = kindArgument(options.kind);
+  const config = readConfig(context, context.options, 'unused');
+  const mirror = openConfiguredMirror(config, 'write', 'drift unaccept', context.pid);
+  try {
+    const isMeant = ({ source, scope, id, path, kind: own }: DriftAcceptance): boolean =>
+      own === kind &&
+      (id === options.id || maskedId(id, definitionsFor(config, source)(kind)) === options.id) &&
+      options.field?.includes(path) !== false &&
+      (scope.organization_id === undefined ||
+        options.organization?.includes(scope.organization_id) !== false) &&
+      (scope.project_id === undefined || options.project?.includes(scope.project_id) !== false);
+    const withdrawn = sourcesToRead(config, mirror)
+      .flatMap((source) => mirror.acceptances(source))
+      .filter(isMeant)
+      .flatMap(({ source, fingerprint }) => mirror.withdrawAcceptance(source, fingerprint) ?? []);
+    if (withdrawn.length === 0) {
+      throw new TidemarkError(
+        'not_found',
+        `nothing of ${kind} ${nameText(options.id)}${options.field === undefined ? '' : ` at ${options.field.join(' or ')}`} was accepted`,
+        { hint: '`tidemark drift accepted` lists what was' },
+      );
+    }
+    const text =
+      context.options.json === true
+        ? JSON.stringify({
+            schema: 'tidemark.drift_unaccept/1',
+            withdrawn: withdrawn.map((each) => ({
+              ...recordOf({ ...each, id: maskedId(each.id, definitionsFor(config, each.source)(kind)) }),
+              ...acceptanceDocument(each),
+            })),
+          })
+        : `${plural(withdrawn.length, 'acceptance')} withdrawn: ${withdrawn.map(({ path }) => (path === '' ? 'whole record' : nameText(path))).join(', ')}`;
+    await print(context, `${text}\n`);
+    return EXIT.done;
+  } finally {
+    mirror.close();
+  }
+}
+
+function recordOf({ source, kind, scope, id, path }: DriftAcceptance): object {
+  return { source, kind, scope, id, path };
+}

@@ -1,0 +1,155 @@
+/** `tidemark drift`: what drifted from the baseline, less what was accepted or is ignored; gravest first. */
+import type { Severity } from '../catalog/definition.ts';
+import { isoTime, systemClock } from '../core/clock.ts';
+import { asTidemarkError } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import { diffExitCode } from '../diff/change.ts';
+import { changeSeverity } from '../diff/severity.ts';
+import { parseReference } from '../state/reference.ts';
+import { readConfig } from '../wire.ts';
+import { comparisonNotes } from './comparison-notes.ts';
+import { remark } from './context.ts';
+import type { CommandContext } from './context.ts';
+import type { ComparisonOptions } from './diff.ts';
+import { comparisonMode, filterOf, sourcesOf } from './diff.ts';
+import { driftDocument } from './drift-document.ts';
+import { findDrift, isAtLeast, requireBaseline } from './drift-finding.ts';
+import type { SourceDrift } from './drift-finding.ts';
+import { parentNames } from './parent-name.ts';
+import { deliver, formatOf, renderDocument } from './report-output.ts';
+import type { SourceReport } from './report-output.ts';
+import { StateOpener } from './state-opener.ts';
+import { plural } from './wording.ts';
+
+interface DriftOptions extends ComparisonOptions {
+  readonly from?: string;
+  readonly live?: boolean;
+  readonly severity?: Severity;
+}
+
+/** Exit 0 no open drift, 2 drift, 3 something could not be compared, 1 nothing was or no baseline is set, 5 all refused. */
+export async function drift(context: CommandContext, options: DriftOptions): Promise<ExitCode> {
+  formatOf(context, options);
+  const mode = comparisonMode(options);
+  const from = parseReference(options.from ?? 'baseline');
+  const to = parseReference(options.live === true ? 'live' : 'latest');
+  const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
+  const config = readConfig(context, context.options, keys);
+  const opener = new StateOpener(context, config, 'drift');
+  try {
+    const mirror = opener.mirror();
+    requireBaseline(mirror, from);
+    const results: Parameters<typeof deliver>[2][number][] = [];
+    for (const source of sourcesOf(context, config, opener, [from, to])) {
+      if (source === null) continue;
+      try {
+        const found = await findDrift(config, opener, {
+          source,
+          from,
+          to,
+          filter: filterOf(options),
+          mode,
+          fields: options.field ?? [],
+          now: systemClock.now(),
+        });
+        results.push(driftReport(context, options, opener, found));
+      } catch (error) {
+        context.signal.throwIfAborted();
+        results.push({ source, error: asTidemarkError(error) });
+      } finally {
+        opener.closeStates();
+      }
+    }
+    return await deliver(context, options, results);
+  } finally {
+    opener.close();
+  }
+}
+
+function driftReport(
+  context: CommandContext,
+  options: DriftOptions,
+  opener: StateOpener,
+  all: SourceDrift,
+): SourceReport {
+  const { found, below } = aboveThreshold(all, options.severity);
+  const { source, definitions, severityOf, document } = found;
+  const beside = comparisonNotes(document, definitions);
+  remark(context, beside);
+  const notes = [...driftNotes(found, below, options.severity)];
+  const shared = {
+    definitions,
+    severityOf,
+    source,
+    title: 'Configuration drift',
+    isGravestFirst: true,
+    showsSecrets: options.showSecrets === true,
+    generatedAt: isoTime(systemClock.now()),
+    parentName: parentNames(opener.mirror(), source, definitions),
+    isFile: options.output !== undefined,
+  };
+  return {
+    source,
+    exitCode: diffExitCode(document),
+    json: () => JSON.stringify(driftDocument(found, { below, showsSecrets: shared.showsSecrets }), null, 2),
+    render: (format) =>
+      renderDocument(context, document, format, {
+        ...shared,
+        notes: format === 'text' && options.output === undefined ? notes : [...notes, ...beside],
+      }),
+  };
+}
+
+/** The drift with what matters less left out, and how many findings that were. */
+function aboveThreshold(
+  all: SourceDrift,
+  threshold: Severity | undefined,
+): { found: SourceDrift; below: number } {
+  if (threshold === undefined) return { found: all, below: 0 };
+  const { document, severityOf } = all;
+  const changes = document.changes.flatMap((change) => {
+    if (change.change !== 'changed')
+      return isAtLeast(changeSeverity(change, severityOf), threshold) ? [change] : [];
+    const fields = change.fields.filter((field) => isAtLeast(severityOf(change, field), threshold));
+    return fields.length === 0 ? [] : [{ ...change, fields }];
+  });
+  const count = (kind: string): number => changes.filter(({ change }) => change === kind).length;
+  const open = all.open.filter(({ severity }) => isAtLeast(severity, threshold));
+  return {
+    found: {
+      ...all,
+      open,
+      document: {
+        ...document,
+        changes,
+        summary: {
+          added: count('added'),
+          removed: count('removed'),
+          changed: count('changed'),
+          unchanged: document.compared.records - changes.length,
+        },
+      },
+    },
+    below: all.open.length - open.length,
+  };
+}
+
+/** What stands beside the open drift, a line each. */
+function driftNotes(
+  { open, accepted, ignored, stale }: SourceDrift,
+  below: number,
+  threshold: Severity | undefined,
+): string[] {
+  const reopened = open.filter((finding) => finding.reopened !== undefined);
+  return [
+    `${plural(open.length, 'finding')} open, ${accepted.length} accepted, ${ignored.length} ignored by rule` +
+      (below === 0 ? '' : `, ${below} below ${threshold ?? ''} not shown`),
+    ...reopened.map(({ kind, name, path, reopened: again }) => {
+      const why = again?.because === 'expired' ? 'the time of its acceptance is over' : 'its value moved on';
+      return `accepted before, open again: ${kind} ${name}${path === '' ? '' : ` ${path}`}: ${why}`;
+    }),
+    ...(stale.length === 0
+      ? []
+      : [`${plural(stale.length, 'acceptance')} of what no longer drifts (\`tidemark drift unaccept\`)`]),
+  ];
+}

@@ -1,0 +1,110 @@
+/** `tidemark log KIND ID`: a record's revisions, newest first, each with what changed and the window it changed in. */
+import { createColors } from 'picocolors';
+import { EXIT } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import { parseLossless } from '../core/json.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import { recordLog } from '../diff/history.ts';
+import type { LogEntry } from '../diff/history.ts';
+import { recordName } from '../diff/name.ts';
+import { maskedFields } from '../report/mask.ts';
+import { SIGN } from '../report/sections.ts';
+import { fieldLines, paintOf } from '../report/text.ts';
+import { resolvePoint } from '../state/point.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { isColoured, print, remark } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { recordHeading, remarksOf, sightingText } from './record-heading.ts';
+import { recordHistory } from './record-history.ts';
+import { lookUpRecord } from './record-lookup.ts';
+import type { FoundRecord, RecordQuestion } from './record-lookup.ts';
+import { plural } from './wording.ts';
+
+export interface LogOptions extends RecordQuestion {
+  readonly all?: boolean;
+  readonly limit?: number;
+  readonly showSecrets?: boolean;
+}
+
+/** Fields of a revision that brought or took the whole record: more would bury the history. */
+const FIELDS_SHOWN = 4;
+
+export async function log(context: CommandContext, options: LogOptions): Promise<ExitCode> {
+  const config = readConfig(context, context.options, 'unused');
+  const mirror = openConfiguredMirror(config, 'read', 'log', context.pid);
+  try {
+    const found = lookUpRecord(mirror, config, options);
+    const { row, definition } = found;
+    const point = resolvePoint(mirror, 'latest', { source: row.source });
+    const history = recordHistory(mirror, row, point.run);
+    const entries = recordLog(definition, history.revisions, {
+      mode: options.all === true ? 'all' : 'default',
+      sightingBefore: history.sightingBefore,
+    });
+    const shown = entries.slice(0, options.limit ?? entries.length);
+    const body = history.revisions.find((revision) => revision.body !== null)?.body;
+    const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
+    remark(context, remarksOf(found.remark));
+    if (context.options.json === true) {
+      const revisions = shown.map((entry) => masked(entry, found, options));
+      const { kind, scope, id, source } = row;
+      const document = { schema: 'tidemark.log/1', kind, scope, id, name, source, revisions };
+      await print(context, `${JSON.stringify(document)}\n`);
+      return EXIT.done;
+    }
+    const more = entries.length - shown.length;
+    const facts = [
+      ['revisions', String(entries.length)],
+      ...(history.lastSeen === null ? [] : [['last seen', sightingText(history.lastSeen)]]),
+    ] as [string, string][];
+    await print(context, recordHeading(context, mirror, config, found, name, facts));
+    for (const entry of shown) await print(context, entryText(context, masked(entry, found, options)));
+    if (more > 0) await print(context, `${plural(more, 'older revision')} not shown (--limit)\n`);
+    return EXIT.done;
+  } finally {
+    mirror.close();
+  }
+}
+
+function masked(entry: LogEntry, { definition }: FoundRecord, { showSecrets }: LogOptions): LogEntry {
+  if (showSecrets === true) return entry;
+  return {
+    ...entry,
+    fields: maskedFields(entry.fields, definition),
+    ...(entry.returned === undefined ? {} : { returned: maskedFields(entry.returned, definition) }),
+  };
+}
+
+function entryText(context: CommandContext, entry: LogEntry): string {
+  const colors = createColors(isColoured(context));
+  const { change, returned } = entry;
+  const word = returned === undefined ? change : 'returned';
+  const head = paintOf(change, colors)(`${SIGN[change]} ${colors.bold(word)}`);
+  const fields = returned ?? entry.fields;
+  const isWhole = change !== 'changed' && returned === undefined;
+  const shown = isWhole ? fields.slice(0, FIELDS_SHOWN) : fields;
+  const rest = fields.length - shown.length;
+  return [
+    `${head} by ${sightingText(entry)}`,
+    `  ${colors.dim(windowText(entry))}`,
+    ...shown.flatMap((field) => lines(context, field)),
+    ...(returned?.length === 0 ? ['      as it was before'] : []),
+    ...(rest > 0 ? [`      ${colors.dim(`… ${plural(rest, 'more field')} (--json has them all)`)}`] : []),
+    '',
+    '',
+  ].join('\n');
+}
+
+/** Between which two looks it happened. */
+function windowText({ change, last_seen_before: before, returned }: LogEntry): string {
+  if (before === null) return 'nobody had looked before: it may be older';
+  const then = change === 'added' ? (returned === undefined ? 'not there' : 'still away') : 'as before';
+  return `last seen ${then}: ${sightingText(before)}`;
+}
+
+function lines(context: CommandContext, field: FieldChange): string[] {
+  return fieldLines(field, {
+    colors: createColors(isColoured(context)),
+    width: context.stdout.columns ?? 100,
+  });
+}

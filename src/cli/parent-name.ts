@@ -1,0 +1,34 @@
+/** Names of parent records, so that people read "organization Harbor" before its id. */
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import { parseLossless } from '../core/json.ts';
+import { recordName } from '../diff/name.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+
+/** Looks a parent's name up in the mirror, each one once; undefined where the mirror knows none. */
+export function parentNames(
+  mirror: Mirror,
+  source: string,
+  definitions: (kind: Kind) => ResourceDefinition,
+): (kind: Kind, id: string) => string | undefined {
+  const known = new Map<string, string | undefined>();
+  return (kind, id) => {
+    const key = `${kind} ${id}`;
+    if (!known.has(key)) known.set(key, nameOf(mirror, source, definitions(kind), id));
+    return known.get(key);
+  };
+}
+
+function nameOf(
+  mirror: Mirror,
+  source: string,
+  definition: ResourceDefinition,
+  id: string,
+): string | undefined {
+  // A project can stand in the lists of several organizations: any of them names it.
+  const row = mirror
+    .findRecords(definition.kind, id, { sources: [source] })
+    .find(({ body }) => body !== null);
+  if (row === undefined || row.body === null) return undefined;
+  const name = recordName(definition, parseLossless(row.body), id);
+  return name === id ? undefined : name;
+}

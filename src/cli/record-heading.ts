@@ -1,0 +1,55 @@
+/** How a command about one record begins: what it is called, where it stands, what is known of it. */
+import { createColors } from 'picocolors';
+import type { Config } from '../config/config.ts';
+import type { Sighting } from '../diff/history.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { MASK, shownId } from '../report/mask.ts';
+import { nameText, placeText } from '../report/sections.ts';
+import { isColoured } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { parentNames } from './parent-name.ts';
+import type { FoundRecord } from './record-lookup.ts';
+import { definitionsFor } from './source-definitions.ts';
+
+/** `run 4, 2026-03-01T07:00:00.000Z`. */
+export function sightingText({ run, at }: Sighting): string {
+  return `run ${run}, ${at}`;
+}
+
+/** Name first, then id and place, then the facts given, in two columns; ends with an empty line. */
+export function recordHeading(
+  context: CommandContext,
+  mirror: Mirror,
+  config: Config,
+  found: FoundRecord,
+  name: string,
+  facts: readonly (readonly [string, string])[],
+): string {
+  const { bold, dim } = createColors(isColoured(context));
+  const { row, definition } = found;
+  const definitions = definitionsFor(config, row.source);
+  const id = shownId(row, definition);
+  const place = placeText(row.scope, {
+    definitions,
+    parentName: parentNames(mirror, row.source, definitions),
+  });
+  const shownName = id === MASK && name === row.id ? MASK : nameText(name);
+  const lines: (readonly [string, string])[] = [
+    ['id', nameText(id)],
+    ...(place === '' ? [] : [['stands in', place] as const]),
+    ...(config.sources.length > 1 ? [['source', nameText(row.source)] as const] : []),
+    ...facts,
+  ];
+  const width = Math.max(...lines.map(([key]) => key.length)) + 2;
+  return [
+    `${definition.title.one} ${bold(shownName)}`,
+    ...lines.map(([key, value]) => `  ${dim(key.padEnd(width))}${value}`),
+    '',
+    '',
+  ].join('\n');
+}
+
+/** The remarks that there are. */
+export function remarksOf(...remarks: readonly (string | undefined)[]): string[] {
+  return remarks.filter((remark) => remark !== undefined);
+}

@@ -1,0 +1,145 @@
+/** Where a report goes, and in which form: `--format`, `--output`, and several sources in one. */
+import { resolve } from 'node:path';
+import { createColors } from 'picocolors';
+import { EXIT, exitCodeFor, TidemarkError } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import type { DiffDocument } from '../diff/change.ts';
+import { renderHtml } from '../report/html.ts';
+import { renderJunit } from '../report/junit.ts';
+import { renderMarkdown } from '../report/markdown.ts';
+import type { ReportOptions } from '../report/options.ts';
+import { renderPatch } from '../report/patch.ts';
+import { renderSarif } from '../report/sarif.ts';
+import { renderText } from '../report/text.ts';
+import { isColoured, print, remark } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { reportFailure } from './failure.ts';
+import { writeWhole } from './whole-file.ts';
+
+export type ReportFormat = 'text' | 'json' | 'markdown' | 'html' | 'junit' | 'sarif' | 'patch';
+
+export interface OutputOptions {
+  readonly format?: ReportFormat;
+  readonly output?: string;
+  readonly showSecrets?: boolean;
+}
+
+/** One source's result: the document, its exit code, and how it is written. */
+export interface SourceReport {
+  readonly source: string | null;
+  readonly exitCode: ExitCode;
+  /** Without a line end. */
+  readonly json: () => string;
+  readonly render: (format: Exclude<ReportFormat, 'json'>) => string;
+}
+
+/** The format asked for; `--json` is `--format json`. */
+export function formatOf(context: CommandContext, { format }: OutputOptions): ReportFormat {
+  if (context.options.json === true && format !== undefined && format !== 'json') {
+    throw new TidemarkError('usage', `--json and --format ${format} exclude each other`, {
+      hint: 'leave one of them out',
+    });
+  }
+  return context.options.json === true ? 'json' : (format ?? 'text');
+}
+
+/** A document in any form but JSON. What is older than its state shows where a form has no place of its own for it. */
+export function renderDocument(
+  context: CommandContext,
+  document: DiffDocument,
+  format: Exclude<ReportFormat, 'json'>,
+  options: ReportOptions & { readonly isFile: boolean },
+): string {
+  switch (format) {
+    case 'text':
+      return renderText(document, {
+        ...options,
+        colors: createColors(!options.isFile && isColoured(context)),
+        width: context.stdout.columns ?? 100,
+      });
+    case 'markdown':
+      return renderMarkdown(document, options);
+    case 'html':
+      return renderHtml(document, options);
+    case 'junit':
+      return renderJunit(withStale(document), options);
+    case 'sarif':
+      return renderSarif(withStale(document), options);
+    case 'patch':
+      return renderPatch(document, options);
+  }
+}
+
+/** In forms for machines that know "could not be checked" and nothing between. */
+function withStale(document: DiffDocument): DiffDocument {
+  const stale = (document.stale ?? [])
+    .filter(({ side }) => side === 'to')
+    .map(({ kind, scope, reason }) => ({ kind, scope, reason: `not fresh: ${reason}` }));
+  return { ...document, skipped: [...document.skipped, ...stale] };
+}
+
+/** Writes the reports, says what failed, and returns the one exit code. A single failure is thrown as it is. */
+export async function deliver(
+  context: CommandContext,
+  options: OutputOptions,
+  results: readonly (SourceReport | { readonly source: string | null; readonly error: TidemarkError })[],
+): Promise<ExitCode> {
+  const format = formatOf(context, options);
+  const reports = results.filter((result) => 'render' in result);
+  const failures = results.filter((result) => 'error' in result);
+  const [failure] = failures;
+  if (reports.length === 0 && failure !== undefined && failures.length === 1) throw failure.error;
+  for (const { source, error } of failures) {
+    const isVerbose = context.options.logLevel === 'debug';
+    const named = new TidemarkError(error.code, `${source ?? ''}: ${error.message}`, {
+      ...(error.hint === undefined ? {} : { hint: error.hint }),
+      cause: error,
+    });
+    reportFailure(context, named, { isVerbose, isJson: false, hasBegun: false });
+  }
+  if (reports.length > 0) await write(context, options, textOf(reports, failures, format));
+  return exitCodeOf(reports, failures);
+}
+
+function textOf(
+  reports: readonly SourceReport[],
+  failures: readonly { readonly source: string | null; readonly error: TidemarkError }[],
+  format: ReportFormat,
+): string {
+  const [only, ...others] = reports;
+  const isOne = others.length === 0 && failures.length === 0;
+  if (format === 'json') {
+    if (isOne) return `${only?.json() ?? ''}\n`;
+    const errors = failures.map(({ source, error }) => ({
+      source,
+      code: error.code,
+      message: error.message,
+    }));
+    const documents = reports.map((report) => report.json()).join(',\n');
+    return `{"schema":"tidemark.reports/1","documents":[${documents}],"errors":${JSON.stringify(errors)}}\n`;
+  }
+  if (others.length > 0 && format !== 'text' && format !== 'markdown') {
+    throw new TidemarkError('usage', `--format ${format} holds one source`, {
+      hint: `name it with --source: ${reports.map(({ source }) => source).join(', ')}`,
+    });
+  }
+  return reports.map((report) => report.render(format)).join('\n');
+}
+
+async function write(context: CommandContext, { output }: OutputOptions, text: string): Promise<void> {
+  if (output === undefined) return print(context, text);
+  await writeWhole(resolve(context.cwd, output), [text], context);
+  remark(context, [`written to ${output}`]);
+}
+
+/** Something could not be compared goes before differences; only when nothing at all could be, a failure's own code. */
+function exitCodeOf(
+  reports: readonly SourceReport[],
+  failures: readonly { readonly error: TidemarkError }[],
+): ExitCode {
+  const [failure] = failures;
+  if (reports.length === 0) return failure === undefined ? EXIT.failed : exitCodeFor(failure.error.code);
+  const codes = reports.map(({ exitCode }) => exitCode);
+  if (failures.length > 0 || codes.includes(EXIT.partial)) return EXIT.partial;
+  return codes.includes(EXIT.differences) ? EXIT.differences : EXIT.done;
+}

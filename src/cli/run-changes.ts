@@ -1,0 +1,76 @@
+/** What a run changed: against the run of the same source that was published before it, by the one comparison. */
+import { createColors } from 'picocolors';
+import type { Config } from '../config/config.ts';
+import type { DiffDocument } from '../diff/change.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RecordFilter } from '../mirror/record-filter.ts';
+import type { RunRow } from '../mirror/run-rows.ts';
+import { maskedDocument } from '../report/mask.ts';
+import { renderText } from '../report/text.ts';
+import { diffPoints } from '../state/mirror-diff.ts';
+import { isColoured } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { parentNames } from './parent-name.ts';
+import { definitionsFor } from './source-definitions.ts';
+import { plural } from './wording.ts';
+
+/** Records of a run that are printed before the rest is only counted: a run can change everything. */
+const RECORDS_SHOWN = 100;
+
+/** True for a run whose state the mirror holds. */
+export function isPublished({ root, outcome }: RunRow): boolean {
+  return root !== null && (outcome === 'complete' || outcome === 'partial');
+}
+
+/** The run of the same source that was published last before this one. */
+export function previousRun(mirror: Mirror, run: RunRow): RunRow | undefined {
+  return mirror.runs({ source: run.source }).find((other) => other.run < run.run && isPublished(other));
+}
+
+/** The changes from one published run to a later one of the same source. */
+export function changesBetween(
+  mirror: Mirror,
+  config: Config,
+  runs: { readonly from: RunRow; readonly to: RunRow },
+  filter: RecordFilter = {},
+): DiffDocument {
+  const point = ({ run, finishedAt, startedAt }: RunRow): { ref: string; run: number; at: string } => ({
+    ref: `run:${run}`,
+    run,
+    at: finishedAt ?? startedAt,
+  });
+  const { source } = runs.to;
+  return diffPoints(mirror, point(runs.from), point(runs.to), {
+    mode: 'default',
+    filter: { ...filter, sources: [source] },
+    definitions: definitionsFor(config, source),
+  });
+}
+
+/** The `changes` of a run's JSON document; null for a source's first run, where all is new, and for one not published. */
+export function runChangesDocument(mirror: Mirror, config: Config, run: RunRow): DiffDocument | null {
+  const from = isPublished(run) ? previousRun(mirror, run) : undefined;
+  if (from === undefined) return null;
+  return maskedDocument(
+    changesBetween(mirror, config, { from, to: run }),
+    definitionsFor(config, run.source),
+  );
+}
+
+/** The same for people, one or several lines; nothing for a run that was not published. */
+export function runChangesText(context: CommandContext, mirror: Mirror, config: Config, run: RunRow): string {
+  if (!isPublished(run)) return '';
+  const from = previousRun(mirror, run);
+  if (from === undefined) {
+    return `the first run of ${run.source}: its ${plural(run.added, 'record')} are all new\n`;
+  }
+  const definitions = definitionsFor(config, run.source);
+  return renderText(changesBetween(mirror, config, { from, to: run }), {
+    definitions,
+    parentName: parentNames(mirror, run.source, definitions),
+    colors: createColors(isColoured(context)),
+    width: context.stdout.columns ?? 100,
+    maxRecords: RECORDS_SHOWN,
+    moreHint: `tidemark diff run:${from.run} run:${run.run}`,
+  });
+}

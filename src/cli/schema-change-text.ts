@@ -1,0 +1,32 @@
+/** Changes of the service's contract, apart from drift: fields that its records gained, lost or retyped. */
+import { MAX_FIELDS } from '../mirror/field-shapes.ts';
+import type { SchemaChange } from '../mirror/schema-changes.ts';
+import { neutralise } from '../report/neutralise.ts';
+
+/** One line, e.g. `roles: /name is gone (string)`. */
+export function schemaChangeLine({ kind, field, change, before, after }: SchemaChange): string {
+  switch (change) {
+    case 'gained':
+      return neutralise(`${kind}: ${field} is new${after.length === 0 ? '' : ` (${after.join(', ')})`}`);
+    case 'lost':
+      return neutralise(`${kind}: ${field} is gone${before.length === 0 ? '' : ` (${before.join(', ')})`}`);
+    case 'retyped':
+      return neutralise(`${kind}: ${field} was ${before.join(' or ')}, is ${after.join(' or ')}`);
+    case 'unwatched':
+      return `${kind}: more than ${MAX_FIELDS} fields; changes of further ones are not noticed`;
+  }
+}
+
+/** As JSON documents show it (`schema_changes`). */
+export function schemaChangeDocument({ kind, field, change, before, after }: SchemaChange): object {
+  return { kind, field, change, before, after };
+}
+
+/** A heading and a line each; nothing when there are none. */
+export function schemaChangeLines(changes: readonly SchemaChange[]): string[] {
+  if (changes.length === 0) return [];
+  return [
+    'the service changed the form of its records:',
+    ...changes.map((change) => `  ${schemaChangeLine(change)}`),
+  ];
+}

@@ -1,0 +1,154 @@
+/** `tidemark show KIND ID`: one record as it is, or as it was at a point. */
+import { createColors } from 'picocolors';
+import { EXIT } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import { parseLossless } from '../core/json.ts';
+import type { JsonValue } from '../core/json.ts';
+import { stringifyYaml } from '../core/yaml.ts';
+import type { Sighting } from '../diff/history.ts';
+import { recordName } from '../diff/name.ts';
+import { maskedBody } from '../report/mask.ts';
+import { neutralise } from '../report/neutralise.ts';
+import { folded } from '../report/value-text.ts';
+import type { Point } from '../state/point.ts';
+import { resolvePoint } from '../state/point.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { isColoured, print, remark } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { recordHeading, remarksOf, sightingText } from './record-heading.ts';
+import { recordHistory } from './record-history.ts';
+import type { RecordHistory } from './record-history.ts';
+import { lookUpRecord } from './record-lookup.ts';
+import type { FoundRecord, RecordQuestion } from './record-lookup.ts';
+
+export interface ShowOptions extends RecordQuestion {
+  readonly at?: string;
+  readonly showSecrets?: boolean;
+}
+
+const LINE_LIMIT = 2_000; // characters of one line: a value can be a megabyte
+
+/** `present`; `removed`: the body is the last one it had; `absent`: not seen yet at that point, no body. */
+type State = 'present' | 'removed' | 'absent';
+
+interface Shown {
+  readonly state: State;
+  readonly body: JsonValue | null;
+  readonly name: string;
+  /** The run of the revision that is shown. */
+  readonly changed: Sighting | null;
+  readonly removed: Sighting | null;
+}
+
+/** Exit code 1 where there was nothing to show at that point, else 0. */
+export async function show(context: CommandContext, options: ShowOptions): Promise<ExitCode> {
+  const config = readConfig(context, context.options, 'unused');
+  const mirror = openConfiguredMirror(config, 'read', 'show', context.pid);
+  try {
+    const found = lookUpRecord(mirror, config, options);
+    const point = resolvePoint(mirror, options.at ?? 'latest', { source: found.row.source });
+    const history = recordHistory(mirror, found.row, point.run);
+    const shown = stateOf(found, history);
+    remark(context, remarksOf(found.remark, point.remark));
+    if (context.options.json === true) {
+      await print(context, `${JSON.stringify(document(found, point, history, shown, options))}\n`);
+    } else {
+      const heading = recordHeading(
+        context,
+        mirror,
+        config,
+        found,
+        shown.name,
+        factsOf(point, history, shown),
+      );
+      await print(context, text(context, heading, found, shown, options));
+    }
+    return shown.state === 'absent' ? EXIT.failed : EXIT.done;
+  } finally {
+    mirror.close();
+  }
+}
+
+function stateOf({ row, definition }: FoundRecord, { revisions }: RecordHistory): Shown {
+  const [newest] = revisions;
+  const last = revisions.find(({ body }) => body !== null);
+  if (newest === undefined || last === undefined || last.body === null) {
+    return { state: 'absent', body: null, name: row.id, changed: null, removed: null };
+  }
+  const body = parseLossless(last.body);
+  return {
+    state: newest.body === null ? 'removed' : 'present',
+    body,
+    name: recordName(definition, body, row.id),
+    changed: { run: last.run, at: last.at },
+    removed: newest.body === null ? { run: newest.run, at: newest.at } : null,
+  };
+}
+
+function document(
+  { row, definition }: FoundRecord,
+  point: Point,
+  { revisions, lastSeen }: RecordHistory,
+  shown: Shown,
+  { showSecrets }: ShowOptions,
+): object {
+  const first = revisions.at(-1);
+  const { body } = shown;
+  return {
+    schema: 'tidemark.show/1',
+    kind: row.kind,
+    scope: row.scope,
+    id: row.id,
+    name: shown.name,
+    source: row.source,
+    ref: point.ref,
+    run: point.run,
+    at: point.at,
+    state: shown.state,
+    first_seen: first === undefined ? null : { run: first.run, at: first.at },
+    changed: shown.changed,
+    last_seen: lastSeen,
+    removed: shown.removed,
+    body: body === null || showSecrets === true ? body : maskedBody(body, definition),
+  };
+}
+
+function factsOf(
+  point: Point,
+  { revisions, lastSeen }: RecordHistory,
+  shown: Shown,
+): readonly (readonly [string, string])[] {
+  const first = revisions.at(-1);
+  const asOf = `as of ${sightingText(point)}`;
+  if (first === undefined || shown.changed === null) return [['state', `not there yet, ${asOf}`]];
+  return [
+    ['state', `${shown.state}, ${asOf}`],
+    ...(shown.removed === null ? [] : [['removed', sightingText(shown.removed)] as const]),
+    ['changed', shown.changed.run === first.run ? 'never since' : sightingText(shown.changed)],
+    ['first seen', sightingText(first)],
+    ...(lastSeen === null ? [] : [['last seen', sightingText(lastSeen)] as const]),
+  ];
+}
+
+function text(
+  context: CommandContext,
+  heading: string,
+  { definition }: FoundRecord,
+  { body, state }: Shown,
+  { showSecrets }: ShowOptions,
+): string {
+  if (body === null) return heading;
+  const masked = showSecrets === true ? body : maskedBody(body, definition);
+  const hidden = JSON.stringify(masked) !== JSON.stringify(body);
+  const { dim } = createColors(isColoured(context));
+  const lines = stringifyYaml(masked)
+    .trimEnd()
+    .split('\n')
+    .map((line) => folded(neutralise(line), LINE_LIMIT));
+  return [
+    heading,
+    ...(state === 'removed' ? [`${dim('# as it was before it was removed')}\n`] : []),
+    `${lines.join('\n')}\n`,
+    ...(hidden ? [`${dim('# secret values are masked; --show-secrets prints them')}\n`] : []),
+  ].join('');
+}

@@ -1,0 +1,142 @@
+/** Opens the states that references name, for commands: the mirror once, exports, and live with its progress. */
+import { hostname } from 'node:os';
+import type { Kind } from '../catalog/definition.ts';
+import type { Config } from '../config/config.ts';
+import { systemClock } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { silentEvents } from '../sync/events.ts';
+import { readExport } from '../state/export-state.ts';
+import type { StateFilter } from '../state/filter.ts';
+import { readLive } from '../state/live-state.ts';
+import { openMirrorState } from '../state/mirror-state.ts';
+import { pointOf } from '../state/point.ts';
+import type { Reference } from '../state/reference.ts';
+import type { LoadedState } from '../state/state.ts';
+import { commandLogger, openConfiguredMirror, openReadClient } from '../wire.ts';
+import { isInteractive, remark } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { showProgress } from './progress.ts';
+import type { Progress } from './progress.ts';
+import { loggingAbove } from './progress-log.ts';
+
+/** References to states of the mirror: all but `live` and `file:`. */
+export function isOfMirror({ form }: Reference): boolean {
+  return form !== 'live' && form !== 'file';
+}
+
+/** What of a state that is read live is needed: of the others everything is at hand. */
+export interface Wanted {
+  readonly filter: StateFilter;
+  /** Kinds that are not read unless the filter names them. */
+  readonly except?: ReadonlySet<Kind>;
+}
+
+export class StateOpener {
+  readonly #context: CommandContext;
+  readonly #config: Config;
+  readonly #command: string;
+  readonly #said = new Set<string>();
+  readonly #states: LoadedState[] = [];
+  #mirror: Mirror | null = null;
+
+  constructor(context: CommandContext, config: Config, command: string, mirror: Mirror | null = null) {
+    this.#context = context;
+    this.#config = config;
+    this.#command = command;
+    this.#mirror = mirror;
+  }
+
+  /** The mirror; opened for reading at the first call. */
+  mirror(): Mirror {
+    this.#mirror ??= openConfiguredMirror(this.#config, 'read', this.#command, this.#context.pid);
+    return this.#mirror;
+  }
+
+  /** The mirror where there is one: names of parents and the last hour's requests are told by it, not needed of it. */
+  mirrorIfAny(): Mirror | null {
+    try {
+      return this.mirror();
+    } catch (error) {
+      if (error instanceof TidemarkError && error.code === 'mirror_missing') return null;
+      throw error;
+    }
+  }
+
+  /**
+   * Opens both sides; live last, so that whatever is wrong with the other is said before the service is asked. `source`
+   * is null where no source is needed.
+   */
+  async openPair(
+    from: { readonly reference: Reference; readonly source: string | null },
+    to: { readonly reference: Reference; readonly source: string | null },
+    wanted: Wanted,
+  ): Promise<{ from: LoadedState; to: LoadedState }> {
+    if (from.reference.form !== 'live') {
+      const opened = await this.open(from.reference, from.source, wanted);
+      return { from: opened, to: await this.open(to.reference, to.source, wanted) };
+    }
+    const opened = await this.open(to.reference, to.source, wanted);
+    return { from: await this.open(from.reference, from.source, wanted), to: opened };
+  }
+
+  /** One state; this opener closes it. */
+  async open(reference: Reference, source: string | null, wanted: Wanted): Promise<LoadedState> {
+    const state = await this.#opened(reference, source, wanted);
+    this.#states.push(state);
+    return state;
+  }
+
+  /** Closes every state, and the mirror. */
+  close(): void {
+    this.closeStates();
+    this.#mirror?.close();
+    this.#mirror = null;
+  }
+
+  /** Closes the states that were opened so far; the mirror stays open. */
+  closeStates(): void {
+    for (const state of this.#states.splice(0)) state.close();
+  }
+
+  async #opened(reference: Reference, source: string | null, wanted: Wanted): Promise<LoadedState> {
+    if (reference.form === 'file') {
+      return readExport({ path: reference.path, cwd: this.#context.cwd, source });
+    }
+    if (source === null) throw new TidemarkError('internal', `${reference.text} needs a source`);
+    if (reference.form === 'live') return this.#live(source, wanted);
+    const point = pointOf(this.mirror(), reference, { source });
+    if (point.remark !== undefined && !this.#said.has(point.remark)) {
+      this.#said.add(point.remark);
+      remark(this.#context, [point.remark]);
+    }
+    return openMirrorState(this.mirror(), source, point);
+  }
+
+  async #live(name: string, wanted: Wanted): Promise<LoadedState> {
+    const context = this.#context;
+    const source = this.#config.sources.find((each) => each.name === name);
+    if (source === undefined) throw new TidemarkError('internal', `${name} is not configured`);
+    const level = context.options.logLevel ?? 'warn';
+    let progress: Progress | null = null;
+    const log = loggingAbove(commandLogger(level, undefined), level, () => progress?.clear());
+    const client = openReadClient(source, log, this.mirrorIfAny());
+    if (isInteractive(context) && context.env['TERM'] !== 'dumb') {
+      progress = showProgress(context, { clock: systemClock, source, figures: () => client.figures() });
+    }
+    try {
+      return await readLive({
+        source,
+        client,
+        ...wanted,
+        reader: { command: this.#command, pid: context.pid, host: hostname(), clock: systemClock },
+        log,
+        events: progress?.events ?? silentEvents,
+        signal: context.signal,
+      });
+    } finally {
+      progress?.stop();
+      await client.close();
+    }
+  }
+}

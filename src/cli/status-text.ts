@@ -1,0 +1,120 @@
+/** The status of a source for people: a tired reader finds what is wrong, since when, and what to do. */
+import { neutralise } from '../report/neutralise.ts';
+import type { CollectionRow } from '../mirror/run-rows.ts';
+import { groupAlike, groupText, oldestOf } from './collection-groups.ts';
+import { nextSteps } from './next-steps.ts';
+import { schemaChangeLines } from './schema-change-text.ts';
+import { isStuck, isWhole } from './source-status.ts';
+import type { SourceStatus } from './source-status.ts';
+import { renderTable } from './table.ts';
+import { age, count, plural, runFailure } from './wording.ts';
+
+/** Ends with a line break. `hasOthers`: other sources are shown beside it. */
+export function renderStatus(
+  status: SourceStatus,
+  facts: { readonly mirror: string; readonly now: number; readonly hasOthers: boolean },
+): string {
+  const { now } = facts;
+  const steps = nextSteps(status, facts.hasOthers);
+  const lines = [
+    `source ${status.source}, mirror ${facts.mirror}`,
+    ...runLines(status, now),
+    ...(status.lastPublished === null ? [] : contentLines(status, now)),
+    ...(steps.length === 0 ? [] : ['', ...steps.map((step) => `→ ${step}`)]),
+  ];
+  return `${lines.map((line) => line.split('\n').map(neutralise).join('\n')).join('\n')}\n`;
+}
+
+function runLines({ state, lastRun, lastPublished, lastComplete }: SourceStatus, now: number): string[] {
+  if (lastRun === null || state === 'never_synced') return ['never synced'];
+  const lines: string[] = [];
+  if (lastRun.outcome === 'running') {
+    lines.push(
+      isStuck(lastRun, now)
+        ? `run ${lastRun.run} began ${age(lastRun.startedAt, now)} and never ended: its process probably died`
+        : `run ${lastRun.run} began ${age(lastRun.startedAt, now)} and has not ended: it runs, or its process died`,
+    );
+  } else {
+    lines.push(
+      `last run: ${lastRun.run}, ${runOutcome(lastRun)}, ${age(lastRun.finishedAt ?? lastRun.startedAt, now)}`,
+    );
+  }
+  if (lastPublished === null) {
+    lines.push('no run was published yet: the mirror holds nothing of this source');
+  } else if (lastPublished.run !== lastRun.run) {
+    lines.push(
+      `what the mirror holds is of run ${lastPublished.run}: ${lastPublished.outcome}, ${age(lastPublished.finishedAt, now)}`,
+    );
+  }
+  if (lastPublished !== null && lastComplete?.run !== lastRun.run) {
+    lines.push(
+      lastComplete === null
+        ? 'no run has been complete yet'
+        : `last complete run: ${lastComplete.run}, ${age(lastComplete.finishedAt, now)}`,
+    );
+  }
+  return lines;
+}
+
+function runOutcome(run: NonNullable<SourceStatus['lastRun']>): string {
+  return run.outcome === 'failed' ? runFailure(run) : run.outcome;
+}
+
+function contentLines(status: SourceStatus, now: number): string[] {
+  const { collections, schemaChanges } = status;
+  const lines = [
+    `${plural(status.records, 'record')} in ${plural(collections.length, 'collection')}`,
+    '',
+    kindTable(collections, now),
+  ];
+  const troubled = collections.filter((collection) => !isWhole(collection));
+  if (troubled.length > 0) lines.push('', 'not whole:', ...troubleLines(troubled, now));
+  if (schemaChanges.length > 0) {
+    const [heading, ...rest] = schemaChangeLines(schemaChanges);
+    lines.push('', `run ${schemaChanges[0]?.run ?? ''}: ${heading ?? ''}`, ...rest);
+  }
+  return lines;
+}
+
+function troubleLines(troubled: readonly CollectionRow[], now: number): string[] {
+  const groups = groupAlike(troubled, ({ kind, lastOutcome, lastError }) =>
+    JSON.stringify([kind, lastOutcome, lastError]),
+  );
+  return groups.flatMap((rows) => {
+    const [{ lastOutcome, lastError }] = rows;
+    const error = lastError === null ? '' : `: ${lastError}`;
+    return [
+      `  ${groupText(rows)}: ${lastOutcome ?? 'never asked for'}${error}`,
+      `    ${wholeText(rows, now)}`,
+    ];
+  });
+}
+
+function wholeText(rows: readonly CollectionRow[], now: number): string {
+  const oldest = oldestWhole(rows);
+  if (oldest !== null) return `last read whole ${age(oldest, now)}`;
+  return rows.every(({ lastCompleteAt }) => lastCompleteAt === null)
+    ? 'never read whole'
+    : 'some of them never read whole';
+}
+
+function kindTable(collections: readonly CollectionRow[], now: number): string {
+  return renderTable(
+    ['kind', 'collections', 'records', 'oldest whole copy', 'state'],
+    groupAlike(collections, ({ kind }) => kind).map((rows) => {
+      const bad = rows.filter((row) => !isWhole(row)).length;
+      return [
+        rows[0].kind,
+        count(rows.length),
+        count(rows.reduce((sum, { records }) => sum + records, 0)),
+        age(oldestWhole(rows), now),
+        bad === 0 ? 'whole' : bad === rows.length ? 'not whole' : `${count(bad)} not whole`,
+      ];
+    }),
+    ['left', 'right', 'right', 'right', 'left'],
+  );
+}
+
+function oldestWhole(rows: readonly CollectionRow[]): string | null {
+  return oldestOf(rows.map(({ lastCompleteAt }) => lastCompleteAt));
+}

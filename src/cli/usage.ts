@@ -1,0 +1,91 @@
+/** What commander finds wrong with a command line, in Tidemark's words: one line, and where the right use is written. */
+import type { Command, CommanderError } from 'commander';
+import { TidemarkError } from '../core/errors.ts';
+import { suggest } from '../core/suggest.ts';
+import { plural } from './wording.ts';
+
+/**
+ * The error of a command line that cannot be understood. `command` is the one that refused it, `written` all words as
+ * they were typed.
+ */
+export function usageError(
+  error: CommanderError,
+  command: Command,
+  written: readonly string[],
+): TidemarkError {
+  const path = pathOf(command);
+  const hint = `\`${path} --help\` shows how it is used`;
+  const word = strayWord(error, command, written);
+  if (word !== undefined) {
+    const names = namesOf(command);
+    const near = suggest(word, names);
+    return new TidemarkError(
+      'usage',
+      `there is no command ${[...path.split(' ').slice(1), word].join(' ')}${near === undefined ? '' : `; did you mean ${near}?`}`,
+      { hint: near === undefined ? `there are: ${names.join(', ')}` : hint, cause: error },
+    );
+  }
+  if (error.code === 'commander.help') {
+    return new TidemarkError('usage', `${path} needs a command: ${namesOf(command).join(', ')}`, { hint });
+  }
+  const message =
+    error.code === 'commander.excessArguments' ? tooMany(command, path) : plain(error.message, command);
+  return new TidemarkError('usage', message, { hint, cause: error });
+}
+
+function tooMany(command: Command, path: string): string {
+  const wanted = command.registeredArguments.length;
+  return `${path} takes ${wanted === 0 ? 'no argument' : plural(wanted, 'argument')}, not ${command.args.join(' ')}`;
+}
+
+/** True for `tidemark` alone, or a command that is only a family of others: the help is the answer. */
+export function isCommandMissing(
+  error: CommanderError,
+  command: Command,
+  written: readonly string[],
+): boolean {
+  return error.code === 'commander.help' && strayWord(error, command, written) === undefined;
+}
+
+/** A word that stands where a command's name is expected and is none. */
+function strayWord(error: CommanderError, command: Command, written: readonly string[]): string | undefined {
+  if (namesOf(command).length === 0) return undefined;
+  switch (error.code) {
+    case 'commander.unknownCommand':
+    case 'commander.excessArguments':
+      return command.args[0];
+    case 'commander.help': {
+      // `tidemark help snyc` shows the help of what it knows, and only its being an error tells.
+      const asked = written[written.indexOf('help') + 1];
+      return written.includes('help') && asked !== undefined && !asked.startsWith('-') ? asked : undefined;
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** Commander's sentence without its heading, quotes and second line. */
+function plain(message: string, command: Command): string {
+  const line = message
+    .replace(/^error: /, '')
+    .replace(/\n\(Did you mean (?:one of )?(.*?)\??\)$/s, '; did you mean $1?')
+    .replace(/\.$/, '');
+  const invalid = /^option '(\S+)[^']*' argument '(.*)' is invalid\. (.*)$/s.exec(line);
+  if (invalid === null) return line;
+  const [, flag = '', value = '', why = ''] = invalid;
+  const choices = command.options.find(
+    ({ short, long }) => flag === long || flag === `${short ?? ''},`,
+  )?.argChoices;
+  if (choices === undefined)
+    return `${flag} ${value} is not valid${why.startsWith('did you mean') ? '; ' : ': '}${why}`;
+  const near = suggest(value, choices);
+  return `${flag} ${value} is not one of ${choices.join(', ')}${near === undefined ? '' : `; did you mean ${near}?`}`;
+}
+
+function namesOf(command: Command): string[] {
+  return command.commands.map((child) => child.name());
+}
+
+function pathOf(command: Command): string {
+  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
+}

@@ -1,0 +1,208 @@
+/** A record's revisions read as history: what each one changed, and since when every field has been as it is. Pure. */
+import type { ResourceDefinition } from '../catalog/definition.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { isJsonObject, parseLossless } from '../core/json.ts';
+import type { JsonValue } from '../core/json.ts';
+import type { ComparisonMode, FieldChange } from './compare.ts';
+import { compareBodies, comparedMembers } from './compare.ts';
+import { compareRecords } from './change.ts';
+import { escapeSegment } from './pointer.ts';
+
+/** A run that looked, and when it ended (ISO 8601). */
+export interface Sighting {
+  readonly run: number;
+  readonly at: string;
+}
+
+/** One stored revision of a record. */
+export interface HistoryRevision extends Sighting {
+  /** `rewritten`: the same by comparison, spelled otherwise. */
+  readonly change: 'added' | 'changed' | 'removed' | 'rewritten';
+  /** JSON as received; null for a removal. */
+  readonly body: string | null;
+}
+
+export interface HistoryOptions {
+  readonly mode: ComparisonMode;
+  /**
+   * The last run before this one that looked at the whole collection; null where there was none. What a revision
+   * replaced was still so then.
+   */
+  readonly sightingBefore: (run: number) => Sighting | null;
+}
+
+/** One revision as `log` tells it. The change happened after `last_seen_before` and not after `at`. */
+export interface LogEntry extends Sighting {
+  readonly change: 'added' | 'changed' | 'removed';
+  /** When the state before this one was last seen; null where nobody had looked before. */
+  readonly last_seen_before: Sighting | null;
+  /** Added: every compared field with `to`. Removed: with `from`. Changed: what differs. */
+  readonly fields: readonly FieldChange[];
+  /** Given for a record that came back after a removal: how it differs from what was removed. */
+  readonly returned?: readonly FieldChange[];
+}
+
+/** One field as it is, and since when. */
+export interface BlameField {
+  /** RFC 6901 pointer. */
+  readonly path: string;
+  readonly value: JsonValue;
+  /** The run that saw this value first, without a break since. */
+  readonly since: Sighting;
+  /** When the field was last seen otherwise, or the record absent; null where nobody had looked before. */
+  readonly last_seen_before: Sighting | null;
+}
+
+interface Parsed extends HistoryRevision {
+  readonly value: JsonValue | undefined;
+}
+
+/**
+ * The revisions, newest first as they are given, each with what it changed. Those that change nothing that the mode
+ * compares are left out.
+ * @throws TidemarkError `mirror_corrupt` when a body is not JSON
+ */
+export function recordLog(
+  definition: ResourceDefinition,
+  revisions: readonly HistoryRevision[],
+  options: HistoryOptions,
+): LogEntry[] {
+  const parsed = revisions.map(parse);
+  return parsed.flatMap((revision, index): LogEntry[] => {
+    const older = parsed[index + 1];
+    const { run, at, value } = revision;
+    const head = { run, at, last_seen_before: lastSeenBefore(revision, older, options) };
+    if (value === undefined) {
+      const fields = older?.value === undefined ? [] : whole(definition, older.value, options.mode, 'from');
+      return [{ ...head, change: 'removed', fields }];
+    }
+    if (older?.value === undefined) {
+      const before = parsed.slice(index + 1).find((each) => each.value !== undefined)?.value;
+      return [
+        {
+          ...head,
+          change: 'added',
+          fields: whole(definition, value, options.mode, 'to'),
+          ...(before === undefined
+            ? {}
+            : { returned: compareBodies(definition, before, value, options.mode) }),
+        },
+      ];
+    }
+    const fields = compareBodies(definition, older.value, value, options.mode);
+    return fields.length === 0 ? [] : [{ ...head, change: 'changed', fields }];
+  });
+}
+
+/**
+ * Every field of the newest body (of a removed record: the one that was removed), each with the run that saw its value
+ * first. Top-level fields, or with `isDeep` the leaves below them; arrays count as one value.
+ * @throws TidemarkError `mirror_corrupt` when a body is not JSON
+ */
+export function recordBlame(
+  definition: ResourceDefinition,
+  revisions: readonly HistoryRevision[],
+  options: HistoryOptions & { readonly isDeep: boolean },
+): BlameField[] {
+  const parsed = revisions.map(parse);
+  const start = parsed.findIndex((revision) => revision.value !== undefined);
+  const newest = parsed[start];
+  if (newest?.value === undefined) return [];
+  const { value } = newest;
+  const places = placesOf(definition, value, options);
+  // Index of the oldest revision that still holds each value; settled once an older one differs.
+  const oldest = new Map(places.map(([path]) => [path, start]));
+  const open = new Set(oldest.keys());
+  for (let index = start + 1; index < parsed.length && open.size > 0; index += 1) {
+    const older = parsed[index];
+    if (older?.value === undefined) break;
+    const changes = compareBodies(definition, older.value, value, options.mode);
+    for (const path of open) {
+      if (changes.some((change) => touches(change, path))) open.delete(path);
+      else oldest.set(path, index);
+    }
+  }
+  return places.flatMap(([path, held]) => {
+    const index = oldest.get(path) ?? start;
+    const since = parsed[index];
+    if (since === undefined) return [];
+    return [
+      {
+        path,
+        value: held,
+        since: { run: since.run, at: since.at },
+        last_seen_before: lastSeenBefore(since, parsed[index + 1], options),
+      },
+    ];
+  });
+}
+
+function placesOf(
+  definition: ResourceDefinition,
+  value: JsonValue,
+  { mode, isDeep }: { readonly mode: ComparisonMode; readonly isDeep: boolean },
+): [string, JsonValue][] {
+  if (!isJsonObject(value)) return [['', value]];
+  const members = comparedMembers(definition, value, mode);
+  return members.flatMap(([name, member]): [string, JsonValue][] => {
+    const path = `/${escapeSegment(name)}`;
+    return isDeep ? leaves(path, member) : [[path, member]];
+  });
+}
+
+/** With a stack of its own, so that deep nesting costs no call stack. */
+function leaves(path: string, value: JsonValue): [string, JsonValue][] {
+  const found: [string, JsonValue][] = [];
+  const stack: [string, JsonValue][] = [[path, value]];
+  for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
+    const [at, held] = next;
+    const members = isJsonObject(held) ? Object.entries(held) : [];
+    if (members.length === 0) found.push(next);
+    for (const [name, member] of members.reverse()) stack.push([`${at}/${escapeSegment(name)}`, member]);
+  }
+  return found;
+}
+
+/** True for a change at, above or below this place. */
+function touches(change: FieldChange, path: string): boolean {
+  return change.path === path || change.path.startsWith(`${path}/`) || path.startsWith(`${change.path}/`);
+}
+
+/** What a revision replaced was there when its own run saw it, and at every look at the whole collection since. */
+function lastSeenBefore(
+  revision: Sighting,
+  older: HistoryRevision | undefined,
+  options: HistoryOptions,
+): Sighting | null {
+  const look = options.sightingBefore(revision.run);
+  if (older === undefined) return look;
+  const own = { run: older.run, at: older.at };
+  return look === null || look.run < own.run ? own : look;
+}
+
+/** Every compared field of a record that came (`to`) or went (`from`). */
+function whole(
+  definition: ResourceDefinition,
+  body: JsonValue,
+  mode: ComparisonMode,
+  side: 'from' | 'to',
+): readonly FieldChange[] {
+  const record = { kind: definition.kind, scope: {}, id: '', body };
+  const change =
+    side === 'to'
+      ? compareRecords(definition, undefined, record, mode)
+      : compareRecords(definition, record, undefined, mode);
+  return change?.fields ?? [];
+}
+
+function parse(revision: HistoryRevision): Parsed {
+  if (revision.body === null) return { ...revision, value: undefined };
+  try {
+    return { ...revision, value: parseLossless(revision.body) };
+  } catch (error) {
+    throw new TidemarkError('mirror_corrupt', `the body of run ${revision.run} is not JSON`, {
+      hint: 'run `tidemark verify`',
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,87 @@
+/** Two states of one source, compared by the records that may differ: what is known to be equal is only counted. */
+import { definitionOf, scopeKey } from '../catalog/catalog.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { DiffDocument, RecordChange, StateReference } from './change.ts';
+import { compareRecords, DiffBuilder } from './change.ts';
+import { fieldFilter } from './field-filter.ts';
+import { skipTest } from './skip.ts';
+import type { CompareOptions, StatePair } from './states.ts';
+import { parseState } from './states.ts';
+
+/** How many records a collection holds in TO. */
+export interface CollectionSize {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly records: number;
+}
+
+/** Two states, told by what may differ between them. */
+export interface PairedStates {
+  readonly from: StateReference;
+  readonly to: StateReference;
+  /** Every record that differs between the two, in the order of `compareKeys`; equal ones may be among them. */
+  readonly pairs: Iterable<StatePair>;
+  /** Every collection that holds a record in TO, or has a pair. */
+  readonly sizes: Iterable<CollectionSize>;
+  /** Collections that are part of both states though they may hold no record. */
+  readonly collections?: Iterable<{ readonly kind: Kind; readonly scope: Scope }>;
+}
+
+interface Tally extends CollectionSize {
+  added: number;
+  removed: number;
+}
+
+/**
+ * The document that `diffStates` would give for the same two states.
+ * @throws TidemarkError `malformed` when a body is not JSON, `usage` when a field is no pointer
+ */
+export function diffPairs(states: PairedStates, options: CompareOptions): DiffDocument {
+  const builder = new DiffBuilder(states.from, states.to);
+  const narrow = fieldFilter(options.fields ?? []);
+  const isSkipped = skipTest(options.skipped ?? []);
+  for (const skipped of options.skipped ?? []) builder.skip(skipped);
+  for (const { kind, scope } of states.collections ?? []) {
+    if (!isSkipped({ kind, scope, id: '' })) builder.collection(kind, scope);
+  }
+  const tallies = new Map<string, Tally>();
+  for (const size of states.sizes) {
+    if (isSkipped({ ...size, id: '' })) continue;
+    tallies.set(nameOf(size), { ...size, added: 0, removed: 0 });
+  }
+  let changes = 0;
+  for (const pair of states.pairs) {
+    const key = pair.to ?? pair.from;
+    if (isSkipped(key)) continue;
+    const tally = tallies.get(nameOf(key));
+    if (tally === undefined) throw new Error(`${key.kind} has a change, yet no size`);
+    if (pair.from === undefined) tally.added += 1;
+    if (pair.to === undefined) tally.removed += 1;
+    const change = changeOf(pair, options);
+    const narrowed = change === null ? null : narrow(change);
+    if (narrowed === null) continue;
+    builder.change(narrowed);
+    changes += 1;
+  }
+  let records = 0;
+  for (const { kind, scope, records: inTo, added, removed } of tallies.values()) {
+    // On either side, each once: those of TO, and those that only FROM has.
+    records += inTo + removed;
+    const inFrom = inTo - added + removed;
+    if (inTo > 0 || inFrom > 0) builder.collection(kind, scope);
+  }
+  builder.unchanged(records - changes);
+  return builder.finish();
+}
+
+function changeOf(pair: StatePair, options: CompareOptions): RecordChange | null {
+  const { from, to } = pair;
+  // Equal texts are equal values.
+  if (from !== undefined && to !== undefined && from.body === to.body) return null;
+  const definition = (options.definitions ?? definitionOf)((to ?? from).kind);
+  return compareRecords(definition, from && parseState(from), to && parseState(to), options.mode);
+}
+
+function nameOf({ kind, scope }: { readonly kind: Kind; readonly scope: Scope }): string {
+  return `${kind} ${scopeKey(scope)}`;
+}

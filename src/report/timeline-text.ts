@@ -1,0 +1,61 @@
+/** A period on a terminal: run by run, newest first, a line per record and one per changed field. */
+import { neutralise } from './neutralise.ts';
+import { MASK, maskedFields, shownId } from './mask.ts';
+import { nameText, SIGN } from './sections.ts';
+import type { TextOptions } from './text.ts';
+import { fieldLines, paintOf } from './text.ts';
+import type { Timeline, TimelineEvent } from './timeline.ts';
+import { newestFirst } from './timeline.ts';
+
+/** The period as lines of text, the last one ended; summary first. */
+export function renderTimelineText(timeline: Timeline, options: TextOptions): string {
+  const { colors, maxRecords = Infinity } = options;
+  const events = newestFirst(timeline.events);
+  const shown = events.slice(0, maxRecords);
+  const rest = events.length - shown.length;
+  const count = (change: string): number => events.filter((event) => event.change === change).length;
+  const summary = (['added', 'removed', 'changed'] as const)
+    .filter((change) => count(change) > 0)
+    .map((change) => `${count(change).toLocaleString('en')} ${change}`);
+  const hint = options.moreHint === undefined ? '' : `: \`${options.moreHint}\` shows all`;
+  const lines = [
+    ...(options.title === undefined ? [] : [colors.bold(neutralise(options.title))]),
+    colors.bold(summary.length === 0 ? 'Nothing changed' : summary.join(', ')),
+    ...(options.notes ?? []).map((note) => colors.dim(neutralise(note))),
+    ...runLines(shown, options),
+    ...(rest > 0
+      ? ['', `… ${rest.toLocaleString('en')} more ${rest === 1 ? 'record' : 'records'}${hint}`]
+      : []),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function runLines(events: readonly TimelineEvent[], options: TextOptions): string[] {
+  const byRun = Map.groupBy(events, ({ run }) => run);
+  return [...byRun.values()].flatMap((own) => {
+    const [first] = own;
+    if (first === undefined) return [];
+    const source = first.source === undefined ? '' : ` of ${nameText(first.source)}`;
+    const when = `${first.at.slice(0, 16).replace('T', ' ')} UTC`;
+    const heading = options.colors.bold(`${when} · run ${first.run}${source}`);
+    return ['', heading, ...own.flatMap((event) => eventLines(event, options))];
+  });
+}
+
+function eventLines(event: TimelineEvent, options: TextOptions): string[] {
+  const definition = options.definitions(event.kind);
+  const isShown = options.showsSecrets === true;
+  const id = isShown ? event.id : shownId(event, definition);
+  const name = id === MASK && event.name === event.id ? MASK : nameText(event.name);
+  const { colors } = options;
+  const head = paintOf(
+    event.change,
+    colors,
+  )(`${SIGN[event.change]} ${definition.title.one} ${colors.bold(name)}`);
+  const fields = event.change === 'changed' ? (event.fields ?? []) : [];
+  const masked = isShown ? fields : maskedFields(fields, definition);
+  return [
+    `  ${head} ${event.change} ${colors.dim(`id ${nameText(id)}`)}`,
+    ...masked.flatMap((field) => fieldLines(field, options)),
+  ];
+}

@@ -1,0 +1,151 @@
+/** Two sources compared (`diff --source A --to-source B`): twins by natural key, since every id differs. */
+import { CATALOG } from '../catalog/catalog.ts';
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { DiffDocument, LeftOut, Skipped, Stale, StateReference } from '../diff/change.ts';
+import type { ComparisonMode } from '../diff/compare.ts';
+import { diffSources } from '../diff/sources.ts';
+import type { RecordState } from '../diff/states.ts';
+import { requireComparedFields } from './compared-fields.ts';
+import type { StateFilter } from './filter.ts';
+import { filterParts, selectsCollection } from './filter.ts';
+import { nothingCompared } from './nothing-compared.ts';
+import type { CollectionKey, Coverage, LoadedState } from './state.ts';
+
+export interface SourceComparisonRequest {
+  readonly from: LoadedState;
+  readonly to: LoadedState;
+  /** Kinds and organizations; ids of both sources' organizations, since neither side knows the other's. */
+  readonly filter: StateFilter;
+  readonly mode: ComparisonMode;
+  readonly fields: readonly string[];
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+}
+
+type Unread = Extract<Coverage, { how: 'unread' }>;
+
+/**
+ * Compares the two. A kind of which one side could not read a collection is skipped whole: which collection of the other
+ * side is its twin cannot be told.
+ * @throws TidemarkError as `compareStates`; `usage` when the filter names projects or ids, or organizations of one side only
+ */
+export function compareSources(request: SourceComparisonRequest): DiffDocument {
+  const { from, to, filter, mode, fields, definitions } = request;
+  if (filter.ids !== undefined || filter.projects !== undefined) {
+    throw new TidemarkError('usage', '--id and --project name records of one source only', {
+      hint: 'narrow a comparison of two sources with --kind, --field, or --organization of both',
+    });
+  }
+  const left = CATALOG.filter(
+    ({ kind, reading }) => reading !== 'list' && filter.kinds?.includes(kind) !== true,
+  );
+  const leftOut: LeftOut[] = left
+    .filter(({ kind }) => filter.kinds === undefined && (hasKind(from, kind) || hasKind(to, kind)))
+    .map(({ kind, title }) => ({
+      kind,
+      scope: {},
+      reason: `each source has its own ${title.many}; --kind ${kind} compares them`,
+    }));
+  const kinds = CATALOG.map(({ kind }) => kind).filter((kind) => !left.some((each) => each.kind === kind));
+  const sides = [sideOf(from, { ...filter, kinds }), sideOf(to, { ...filter, kinds })] as const;
+  if (filter.organizations !== undefined) for (const side of sides) requireOrganization(side);
+
+  const reported = new Set(filter.kinds ?? kinds);
+  const unread: Unread[] = [];
+  const skipped = kinds
+    .flatMap((kind) => skippedKind(kind, sides, unread))
+    .filter(({ kind }) => reported.has(kind));
+  const state = ({
+    state: { reference, source },
+    records,
+    collections,
+  }: Side): Parameters<typeof diffSources>[0] => ({
+    reference: named(reference, source),
+    records,
+    collections,
+  });
+  const document: DiffDocument = {
+    ...diffSources(state(sides[0]), state(sides[1]), { mode, fields, definitions, kinds: reported, skipped }),
+    stale: sides.flatMap(({ stale }, index) =>
+      stale
+        .filter(({ kind }) => reported.has(kind))
+        .map((each) => ({ ...each, side: index === 0 ? 'from' : 'to' })),
+    ),
+    left_out: leftOut,
+  };
+  if (document.compared.collections === 0 && document.compared.records === 0) {
+    throw nothingCompared(document, filter, unread);
+  }
+  const parts = filterParts({ ...filter, kinds: [...reported] }, () => []);
+  requireComparedFields(document, { fields, mode, definitions, states: [from, to], parts });
+  return document;
+}
+
+interface Side {
+  readonly state: LoadedState;
+  readonly records: readonly RecordState[];
+  /** Those that could be read. */
+  readonly collections: readonly CollectionKey[];
+  readonly known: readonly (CollectionKey & { readonly coverage: Coverage })[];
+  readonly stale: readonly Omit<Stale, 'side'>[];
+}
+
+function sideOf(state: LoadedState, filter: StateFilter): Side {
+  const parts = filterParts(filter, () => state.projectsOf(filter.organizations ?? []));
+  const known = state
+    .collections()
+    .filter(({ kind, scope }) => parts.some((part) => selectsCollection(part, kind, scope)))
+    .map(({ kind, scope }) => ({ kind, scope, coverage: state.coverage(kind, scope) }));
+  return {
+    state,
+    records: parts.flatMap((part) => [...state.records(part)]),
+    collections: known
+      .filter(({ coverage }) => coverage.how === 'read')
+      .map(({ kind, scope }) => ({ kind, scope })),
+    known,
+    stale: known.flatMap(({ kind, scope, coverage }) =>
+      coverage.how === 'read' && coverage.stale !== undefined
+        ? [{ kind, scope, reason: coverage.stale }]
+        : [],
+    ),
+  };
+}
+
+function requireOrganization({ state, records }: Side): void {
+  if (records.some(({ kind }) => kind === 'organizations')) return;
+  const name = state.source === null ? state.reference.ref : `source ${state.source}`;
+  throw new TidemarkError('usage', `${name} has none of the organizations that --organization names`, {
+    hint: 'name the organization of each source: ids are their own',
+  });
+}
+
+/** The kind as skipped where a side could not read it, or never asked for it although it has parents for it. */
+function skippedKind(kind: Kind, sides: readonly [Side, Side], unread: Unread[]): Skipped[] {
+  const own = sides.map((side) => side.known.filter((each) => each.kind === kind));
+  if (own.every((known) => known.length === 0)) return [];
+  for (const [index, side] of sides.entries()) {
+    const who = side.state.source ?? side.state.reference.ref;
+    const known = own[index] ?? [];
+    for (const { coverage } of known) {
+      if (coverage.how !== 'unread' && coverage.how !== 'left_out') continue;
+      if (coverage.how === 'unread') unread.push(coverage);
+      return [{ kind, scope: {}, reason: `${who}: ${coverage.reason}` }];
+    }
+    if (known.length === 0 && hasParents(kind, side))
+      return [{ kind, scope: {}, reason: `${who}: it was not read` }];
+  }
+  return [];
+}
+
+function hasParents(kind: Kind, { records }: Side): boolean {
+  const from = CATALOG.find((row) => row.kind === kind)?.discovery.from;
+  return from === undefined || from === 'root' || records.some((record) => record.kind === from);
+}
+
+function hasKind(state: LoadedState, kind: Kind): boolean {
+  return state.collections().some((each) => each.kind === kind);
+}
+
+function named(reference: StateReference, source: string | null): StateReference {
+  return source === null ? reference : { ...reference, source };
+}

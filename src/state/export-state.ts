@@ -1,0 +1,162 @@
+/** The state that an export holds (`file:PATH`), checked record by record. */
+import { scopeKey } from '../catalog/catalog.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import { SCOPE_KEYS } from '../catalog/definition.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { StateReference } from '../diff/change.ts';
+import { SCOPE_KIND } from '../diff/lineage.ts';
+import type { RecordState } from '../diff/states.ts';
+import { sortRecords } from '../diff/states.ts';
+import { findExport } from './export-files.ts';
+import type { ExportedRecord } from './export-record.ts';
+import { exportedRecord } from './export-record.ts';
+import { TextMistake, valuesOf } from './export-texts.ts';
+import type { StateFilter } from './filter.ts';
+import { selectsRecord } from './filter.ts';
+import { projectsIn } from './projects.ts';
+import type { CollectionKey, Coverage, LoadedState } from './state.ts';
+
+/** More than these are only counted. */
+const MISTAKES_SHOWN = 10;
+
+export interface ExportChoice {
+  readonly path: string;
+  readonly cwd: string;
+  /** Whose records to take from an export of several sources; null where none was named. */
+  readonly source: string | null;
+}
+
+/**
+ * Reads an export whole. What it says nothing of is left out of a comparison: a kind that does not occur, and collections
+ * whose parent record it does not hold.
+ * @throws TidemarkError `usage` with file and line for each record that is wrong or stands twice; as `findExport`
+ */
+export async function readExport(choice: ExportChoice): Promise<LoadedState> {
+  const { path, cwd } = choice;
+  const { texts, kinds } = await findExport(path, cwd);
+  const found: ExportedRecord[] = [];
+  const places = new Map<string, string>();
+  const mistakes: string[] = [];
+  for await (const { name, format, text } of texts) {
+    for (const { line, value } of valuesIn(name, format, text, mistakes)) {
+      const record = exportedRecord(value);
+      const place = `${name}:${line}`;
+      if ('mistake' in record) {
+        mistakes.push(`${place}: ${record.mistake}`);
+        continue;
+      }
+      const key = JSON.stringify([record.source, record.kind, scopeKey(record.scope), record.id]);
+      const first = places.get(key);
+      if (first === undefined) found.push(record);
+      else mistakes.push(`${place}: ${record.kind} ${JSON.stringify(record.id)} stands at ${first} already`);
+      places.set(key, first ?? place);
+    }
+  }
+  if (mistakes.length > 0) throw notAnExport(path, mistakes);
+  const { source, records } = ofOneSource(found, choice);
+  return new ExportState(path, source, records, kinds);
+}
+
+function valuesIn(
+  name: string,
+  format: Parameters<typeof valuesOf>[1],
+  text: string,
+  mistakes: string[],
+): ReturnType<typeof valuesOf> {
+  try {
+    return valuesOf(text, format);
+  } catch (error) {
+    if (!(error instanceof TextMistake)) throw error;
+    mistakes.push(`${name}:${error.line}: ${error.message}`);
+    return [];
+  }
+}
+
+function notAnExport(path: string, mistakes: readonly string[]): TidemarkError {
+  const shown = mistakes.slice(0, MISTAKES_SHOWN);
+  const more = mistakes.length - shown.length;
+  const head = `file:${path} cannot be compared, ${mistakes.length === 1 ? 'one mistake' : `${mistakes.length} mistakes`}:`;
+  return new TidemarkError('usage', [head, ...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'), {
+    hint: 'correct them, or write the export again with `tidemark export`',
+  });
+}
+
+/** The records of the chosen source, or of the only one that there is. */
+function ofOneSource(
+  records: readonly ExportedRecord[],
+  { path, source }: ExportChoice,
+): { source: string | null; records: readonly ExportedRecord[] } {
+  const names = [...new Set(records.map((record) => record.source))];
+  const [only = null, ...others] = names;
+  if (only === null && others.length === 0) return { source: null, records };
+  const wanted = source ?? (others.length === 0 ? only : null);
+  if (wanted === null || !names.includes(wanted)) {
+    const named = names.filter((name) => name !== null).join(', ');
+    throw new TidemarkError(
+      'usage',
+      wanted === null
+        ? `file:${path} holds several sources: ${named}`
+        : `file:${path} holds nothing of source ${wanted}; it holds ${named}`,
+      { hint: 'name one of them with --source, or export one source only' },
+    );
+  }
+  return { source: wanted, records: records.filter((record) => record.source === wanted) };
+}
+
+class ExportState implements LoadedState {
+  readonly reference: StateReference;
+  readonly source: string | null;
+  readonly point = null;
+  readonly #records: readonly RecordState[];
+  readonly #kinds: ReadonlySet<Kind>;
+  readonly #collections = new Map<string, CollectionKey>();
+  readonly #keys = new Set<string>();
+
+  constructor(
+    path: string,
+    source: string | null,
+    records: readonly RecordState[],
+    kinds: ReadonlySet<Kind> | null,
+  ) {
+    this.reference = { ref: `file:${path}` };
+    this.source = source;
+    this.#records = sortRecords(records);
+    this.#kinds = new Set([...(kinds ?? []), ...records.map(({ kind }) => kind)]);
+    for (const { kind, scope, id } of this.#records) {
+      this.#keys.add(`${kind} ${id}`);
+      const key = `${kind} ${scopeKey(scope)}`;
+      if (!this.#collections.has(key)) this.#collections.set(key, { kind, scope });
+    }
+  }
+
+  collections(): readonly CollectionKey[] {
+    return [...this.#collections.values()];
+  }
+
+  coverage(kind: Kind, scope: Scope): Coverage {
+    if (this.#collections.has(`${kind} ${scopeKey(scope)}`)) return { how: 'read' };
+    if (!this.#kinds.has(kind)) return { how: 'left_out', reason: 'the export holds none of this kind' };
+    const key = SCOPE_KEYS.findLast((each) => scope[each] !== undefined);
+    const parent = key === undefined ? undefined : scope[key];
+    if (key === undefined || parent === undefined) return { how: 'read' };
+    return this.#keys.has(`${SCOPE_KIND[key]} ${parent}`)
+      ? { how: 'read' }
+      : { how: 'left_out', reason: 'the export does not hold the record that it belongs to' };
+  }
+
+  blindSpot(): null {
+    return null;
+  }
+
+  *records(filter: StateFilter): Generator<RecordState> {
+    for (const record of this.#records) if (selectsRecord(filter, record)) yield record;
+  }
+
+  projectsOf(organizations: readonly string[]): readonly string[] {
+    return projectsIn((filter) => this.records(filter), organizations);
+  }
+
+  close(): void {
+    // Nothing is held but memory.
+  }
+}

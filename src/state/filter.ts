@@ -1,0 +1,77 @@
+/** What narrows a comparison to some records, alike for every state (design.md, Commands: Filters). Pure. */
+import { definitionOf } from '../catalog/catalog.ts';
+import type { Kind, Scope, ScopeKey } from '../catalog/definition.ts';
+import { KINDS } from '../catalog/definition.ts';
+import { isWithin, scopeKeyNaming } from '../catalog/lineage.ts';
+import type { RecordKey } from '../diff/order.ts';
+
+/** What is not named is not narrowed. Fits the mirror's `RecordFilter`. */
+export interface StateFilter {
+  readonly kinds?: readonly Kind[];
+  /** These organizations: their own records, and everything below them, their projects' recordings included. */
+  readonly organizations?: readonly string[];
+  /** These projects: their own records, and everything below them. */
+  readonly projects?: readonly string[];
+  readonly ids?: readonly string[];
+}
+
+/**
+ * The filter in parts that need no look at the records: which projects an organization has is told by `projectsOf`, once
+ * for both states, since a state that lost a project no longer knows. Read in turn, the parts keep the order of records.
+ */
+export function filterParts(filter: StateFilter, projectsOf: () => readonly string[]): StateFilter[] {
+  const { organizations, kinds = KINDS, ...rest } = filter;
+  if (organizations === undefined) return [filter];
+  const parts: StateFilter[] = [];
+  let projects: readonly string[] | undefined;
+  for (const [isBelowProject, group] of groups(KINDS.filter((kind) => kinds.includes(kind)))) {
+    if (!isBelowProject) {
+      parts.push({ ...rest, organizations, kinds: group });
+      continue;
+    }
+    projects ??= projectsOf().filter((id) => rest.projects?.includes(id) !== false);
+    parts.push({ ...rest, projects, kinds: group });
+  }
+  return parts;
+}
+
+/** Neighbours that both hang from projects, or both do not. */
+function groups(kinds: readonly Kind[]): [isBelowProject: boolean, kinds: Kind[]][] {
+  const found: [boolean, Kind[]][] = [];
+  for (const kind of kinds) {
+    const isBelowProject = definitionOf(kind).scope.includes('project_id');
+    const last = found.at(-1);
+    if (last?.[0] === isBelowProject) last[1].push(kind);
+    else found.push([isBelowProject, [kind]]);
+  }
+  return found;
+}
+
+/** True where the filter leaves something of a collection. For the parts of a filter. */
+export function selectsCollection(filter: StateFilter, kind: Kind, scope: Scope): boolean {
+  return (
+    filter.kinds?.includes(kind) !== false &&
+    isBelow(filter.organizations, 'organization_id', kind, scope) &&
+    isBelow(filter.projects, 'project_id', kind, scope)
+  );
+}
+
+/** True where the filter leaves the record. For the parts of a filter. */
+export function selectsRecord(filter: StateFilter, { kind, scope, id }: RecordKey): boolean {
+  return (
+    selectsCollection(filter, kind, scope) &&
+    filter.ids?.includes(id) !== false &&
+    isNamed(filter.organizations, 'organization_id', kind, id) &&
+    isNamed(filter.projects, 'project_id', kind, id)
+  );
+}
+
+function isBelow(ids: readonly string[] | undefined, key: ScopeKey, kind: Kind, scope: Scope): boolean {
+  if (ids === undefined || scopeKeyNaming(kind) === key) return true;
+  const parent = scope[key];
+  return isWithin(definitionOf(kind), key) && parent !== undefined && ids.includes(parent);
+}
+
+function isNamed(ids: readonly string[] | undefined, key: ScopeKey, kind: Kind, id: string): boolean {
+  return ids === undefined || scopeKeyNaming(kind) !== key || ids.includes(id);
+}

@@ -1,0 +1,207 @@
+/**
+ * The state of a source right now, read by the very engine that syncs it, into a temporary mirror: the same walk, the
+ * same proof, the same verdicts. Nothing but GET, and only the collections that the filter needs.
+ */
+import type { ReadClient } from '../api/read-client.ts';
+import { definitionOf, scopeKey } from '../catalog/catalog.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import { KINDS } from '../catalog/definition.ts';
+import type { SourceConfig } from '../config/config.ts';
+import type { Logger } from '../core/logger.ts';
+import type { StateReference } from '../diff/change.ts';
+import type { RecordState } from '../diff/states.ts';
+import type { SyncEvents } from '../sync/events.ts';
+import { wantedKinds } from '../sync/extent.ts';
+import type { SweepReport } from '../sync/outcome.ts';
+import { syncSource } from '../sync/run.ts';
+import type { RunReport } from '../sync/run.ts';
+import type { StateFilter } from './filter.ts';
+import { LiveParents } from './live-parents.ts';
+import { projectsIn } from './projects.ts';
+import type { BlindSpot, CollectionKey, Coverage, LoadedState } from './state.ts';
+import type { Reader, TemporaryMirror } from './temporary-mirror.ts';
+import { openTemporaryMirror } from './temporary-mirror.ts';
+
+export interface LiveOptions {
+  readonly source: SourceConfig;
+  /** Stays open: the caller closes it. */
+  readonly client: ReadClient;
+  readonly filter: StateFilter;
+  /** Kinds that are not read unless the filter names them. */
+  readonly except?: ReadonlySet<Kind>;
+  readonly reader: Reader;
+  readonly log: Logger;
+  readonly events: SyncEvents;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Reads live. What the far side does not give is the state's to tell (`coverage`); thrown is this machine's trouble, and
+ * an interruption. The caller closes the state, which deletes the temporary mirror, and the client.
+ */
+export async function readLive(options: LiveOptions): Promise<LoadedState> {
+  const { source, filter } = options;
+  const temporary = openTemporaryMirror(options.reader);
+  try {
+    const only = {
+      ...(filter.organizations === undefined ? {} : { organizations: filter.organizations }),
+      ...(filter.projects === undefined ? {} : { projects: filter.projects }),
+    };
+    const included = wantedKinds(source, null, only);
+    const asked =
+      filter.kinds ?? KINDS.filter((kind) => included.has(kind) && options.except?.has(kind) !== true);
+    // A request for each parent is much to ask: in full where somebody names the kind, else as far as a sync would go.
+    const isCheap = (kind: Kind): boolean => definitionOf(kind).reading !== 'each';
+    const first = filter.kinds === undefined ? asked.filter(isCheap) : asked;
+    const report = await readOnce(options, temporary, first, only);
+    const state = new LiveState(options, temporary, report, new Set(asked));
+    for (const kind of asked) if (!first.includes(kind)) await readEach(options, temporary, state, kind);
+    return state;
+  } catch (error) {
+    temporary.discard();
+    throw error;
+  }
+}
+
+async function readOnce(
+  options: LiveOptions,
+  { mirror }: TemporaryMirror,
+  kinds: readonly Kind[],
+  only: Pick<StateFilter, 'organizations' | 'projects'>,
+): Promise<RunReport> {
+  const { client, events, log, reader, signal, source } = options;
+  return syncSource({
+    mirror,
+    // A part of what a kind read one by one holds would look like removals.
+    source: { ...source, recordings: { ...source.recordings, sharingPerRun: 'all' } },
+    client,
+    clock: reader.clock,
+    log,
+    events,
+    signal,
+    trigger: 'live',
+    kinds,
+    only,
+    isFull: false,
+    acceptRemovals: 0,
+  });
+}
+
+/** Reads a kind that costs a request per parent, where there are no more parents than a sync may ask for in one run. */
+async function readEach(
+  options: LiveOptions,
+  temporary: TemporaryMirror,
+  state: LiveState,
+  kind: Kind,
+): Promise<void> {
+  const { source, filter } = options;
+  const { from } = definitionOf(kind).discovery;
+  const { sharingPerRun } = source.recordings;
+  const parents = temporary.mirror.collectionsOf(source.name).filter((each) => each.kind === from);
+  const small: string[] = [];
+  for (const { scope, records } of parents) {
+    const project = scope.project_id;
+    if (project === undefined || state.coverage(from as Kind, scope).how !== 'read') continue;
+    if (records === 0 || sharingPerRun === 'all' || records <= sharingPerRun) small.push(project);
+    else {
+      const count = records.toLocaleString('en');
+      state.leaveOut(
+        kind,
+        scope,
+        `it costs a request for each of ${count} recordings; --kind ${kind} reads it`,
+      );
+    }
+  }
+  if (small.length === 0) return;
+  const { organizations } = filter;
+  const only = { projects: small, ...(organizations === undefined ? {} : { organizations }) };
+  const { sweeps } = await readOnce(options, temporary, [kind], only);
+  state.add(sweeps.filter((sweep) => sweep.kind === kind));
+}
+
+class LiveState implements LoadedState {
+  readonly reference: StateReference;
+  readonly source: string;
+  readonly point = null;
+  readonly #options: LiveOptions;
+  readonly #temporary: TemporaryMirror;
+  readonly #asked: ReadonlySet<Kind>;
+  readonly #parents: LiveParents;
+  readonly #sweeps = new Map<string, SweepReport>();
+  readonly #leftOut = new Map<string, string>();
+
+  constructor(options: LiveOptions, temporary: TemporaryMirror, report: RunReport, asked: ReadonlySet<Kind>) {
+    this.#options = options;
+    this.#temporary = temporary;
+    this.#asked = asked;
+    this.source = options.source.name;
+    this.reference = { ref: 'live', at: report.finished_at };
+    this.add(report.sweeps);
+    this.#parents = new LiveParents(
+      options.source,
+      (kind, scope) => this.#sweeps.get(keyOf(kind, scope)),
+      (filter) => this.records(filter),
+    );
+  }
+
+  add(sweeps: readonly SweepReport[]): void {
+    for (const sweep of sweeps) this.#sweeps.set(keyOf(sweep.kind, sweep.scope), sweep);
+  }
+
+  leaveOut(kind: Kind, scope: Scope, reason: string): void {
+    this.#leftOut.set(keyOf(kind, scope), reason);
+  }
+
+  collections(): readonly CollectionKey[] {
+    return [...this.#sweeps.values()].filter(({ kind }) => this.#asked.has(kind));
+  }
+
+  coverage(kind: Kind, scope: Scope): Coverage {
+    const reason = this.#leftOut.get(keyOf(kind, scope));
+    if (reason !== undefined) return { how: 'left_out', reason };
+    const sweep = this.#sweeps.get(keyOf(kind, scope));
+    if (sweep?.outcome === 'complete') return { how: 'read' };
+    if (!this.#asked.has(kind)) return { how: 'left_out', reason: 'the configuration excludes the kind' };
+    const parent = this.#parents.of(scope);
+    if (parent === 'gone') return { how: 'absent' };
+    if (sweep !== undefined) return unread(sweep);
+    return parent === 'there' ? { how: 'unread', reason: 'it was not read', code: null } : parent;
+  }
+
+  blindSpot(kind: Kind): BlindSpot | null {
+    const { organizations } = this.#options.source;
+    if (definitionOf(kind).discovery.from !== 'root' || organizations === 'all') return null;
+    return {
+      covers: (id) => !organizations.includes(id),
+      reason: 'outside the organizations that the configuration names',
+    };
+  }
+
+  *records(filter: StateFilter): Generator<RecordState> {
+    for (const { kind, scope, id, body } of this.#temporary.mirror.readRecords({ ...filter })) {
+      yield { kind, scope, id, body };
+    }
+  }
+
+  projectsOf(organizations: readonly string[]): readonly string[] {
+    return projectsIn((filter) => this.records(filter), organizations);
+  }
+
+  close(): void {
+    this.#temporary.discard();
+  }
+}
+
+function unread({ outcome, error }: SweepReport): Coverage {
+  const what = outcome === 'missing' ? 'not offered by the service' : outcome;
+  return {
+    how: 'unread',
+    reason: error === null ? what : `${what}: ${error.message}`,
+    code: error?.code ?? null,
+    ...(error === null || error.permission === null ? {} : { permission: error.permission }),
+  };
+}
+
+function keyOf(kind: Kind, scope: Scope): string {
+  return `${kind} ${scopeKey(scope)}`;
+}

@@ -1,0 +1,71 @@
+/** What differs between two runs of one mirror, at the cost of the changes between them. */
+import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { DiffDocument, Skipped, StateReference } from '../diff/change.ts';
+import type { ComparisonMode } from '../diff/compare.ts';
+import { diffPairs } from '../diff/pairs.ts';
+import type { RecordState, StatePair } from '../diff/states.ts';
+import type { ChangedRecord } from '../mirror/changes-between.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RecordFilter } from '../mirror/record-filter.ts';
+
+/** A published run, as the user named it. */
+export interface RunPoint {
+  readonly ref: string;
+  readonly run: number;
+  /** When the run ended, ISO 8601. */
+  readonly at?: string;
+}
+
+export interface PointDiffOptions {
+  readonly mode: ComparisonMode;
+  /** Leaves the records of one source: record keys are unique within a source only. */
+  readonly filter: RecordFilter;
+  /** RFC 6901 pointers; only changes at, below or above them count. */
+  readonly fields?: readonly string[];
+  /** Definitions in force; the catalog's own when left out. */
+  readonly definitions?: (kind: Kind) => ResourceDefinition;
+  /** What could not be read on one side: left out on both, and named in the document. */
+  readonly skipped?: readonly Skipped[];
+  /** Collections that are part of both states though they may hold no record. */
+  readonly collections?: Iterable<{ readonly kind: Kind; readonly scope: Scope }>;
+}
+
+/**
+ * The document that comparing all records of both runs would give (`diffStates` over `readRecordsAt`), in every mode: a
+ * record without a revision in between reads the same as of both, since what moves without a revision is not part of
+ * history. For the same reason `all` shows how volatile members differ between two revisions, and not how they moved
+ * while a record had none.
+ * @throws TidemarkError as `diffPairs`
+ */
+export function diffPoints(
+  mirror: Mirror,
+  from: RunPoint,
+  to: RunPoint,
+  options: PointDiffOptions,
+): DiffDocument {
+  const { filter, collections, ...compare } = options;
+  return diffPairs(
+    {
+      from: referenceOf(from),
+      to: referenceOf(to),
+      pairs: pairsOf(mirror.changesBetween(from.run, to.run, filter)),
+      sizes: mirror.recordCountsAt(to.run, filter),
+      ...(collections === undefined ? {} : { collections }),
+    },
+    compare,
+  );
+}
+
+function referenceOf({ ref, run, at }: RunPoint): StateReference {
+  return { ref, run, ...(at === undefined ? {} : { at }) };
+}
+
+function* pairsOf(changes: Iterable<ChangedRecord>): Generator<StatePair> {
+  for (const { kind, scope, id, before, after } of changes) {
+    const state = (body: string | undefined): RecordState | undefined =>
+      body === undefined ? undefined : { kind, scope, id, body };
+    const [from, to] = [state(before), state(after)];
+    if (to !== undefined) yield { from, to };
+    else if (from !== undefined) yield { from, to: undefined };
+  }
+}

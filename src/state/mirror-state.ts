@@ -1,0 +1,105 @@
+/** The state of a source as of a published run of the mirror. */
+import { scopeKey } from '../catalog/catalog.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import { SCOPE_KEYS } from '../catalog/definition.ts';
+import type { StateReference } from '../diff/change.ts';
+import { SCOPE_KIND } from '../diff/lineage.ts';
+import type { RecordState } from '../diff/states.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { MirrorRecord } from '../mirror/records.ts';
+import type { StateFilter } from './filter.ts';
+import type { Point } from './point.ts';
+import { projectsIn } from './projects.ts';
+import type { BlindSpot, CollectionKey, Coverage, LoadedState } from './state.ts';
+import type { SeenCollection } from './sweeps-as-of.ts';
+import { sweepsAsOf } from './sweeps-as-of.ts';
+import { uncheckedParents } from './unchecked.ts';
+
+/** Opens the state; the mirror has to stay open as long as it is used. Closing the state leaves it open. */
+export function openMirrorState(mirror: Mirror, source: string, point: Point): LoadedState {
+  return new MirrorState(mirror, source, point);
+}
+
+class MirrorState implements LoadedState {
+  readonly reference: StateReference;
+  readonly source: string;
+  readonly point: Point;
+  readonly #mirror: Mirror;
+  readonly #seen: ReadonlyMap<string, SeenCollection>;
+
+  constructor(mirror: Mirror, source: string, point: Point) {
+    this.#mirror = mirror;
+    this.source = source;
+    this.point = point;
+    this.reference = { ref: point.ref, run: point.run, at: point.at };
+    this.#seen = new Map(
+      sweepsAsOf(mirror, source, point.run).map((seen) => [keyOf(seen.kind, seen.scope), seen]),
+    );
+  }
+
+  collections(): readonly CollectionKey[] {
+    return [...this.#seen.values()];
+  }
+
+  coverage(kind: Kind, scope: Scope): Coverage {
+    const seen = this.#seen.get(keyOf(kind, scope));
+    if (seen === undefined || seen.lastRun === null) {
+      // No sweep of it up to this run: either it was not there yet, or nobody looked, or retention dropped the row.
+      if (this.#hasAny({ kinds: [kind] }, scope)) return { how: 'read' };
+      if (!this.#isParentKnown(scope)) return { how: 'absent' };
+      return { how: 'unread', reason: `the mirror had not read it by run ${this.point.run}`, code: null };
+    }
+    const { wasRead, outcome, error, errorCode, lastRun, readRun } = seen;
+    const why = `${outcome ?? 'not read'} in run ${lastRun}${error === null ? '' : `: ${error}`}`;
+    if (!wasRead && !this.#hasAny({ kinds: [kind] }, scope)) {
+      return { how: 'unread', reason: `the mirror never read it (${why})`, code: errorCode };
+    }
+    if (outcome === 'complete') return { how: 'read' };
+    const since = readRun === null || readRun === lastRun ? '' : `; compared as of run ${readRun}`;
+    return { how: 'read', stale: `${why}${since}` };
+  }
+
+  blindSpot(kind: Kind, scope: Scope): BlindSpot | null {
+    // When a parent was first checked is not kept: of older states it cannot be told.
+    if (!this.point.isLatest) return null;
+    const unchecked = uncheckedParents(this.#mirror, this.source, kind, scope);
+    if (unchecked.size === 0) return null;
+    return { covers: (id) => unchecked.has(id), reason: 'not read into the mirror yet' };
+  }
+
+  *records(filter: StateFilter): Generator<RecordState> {
+    for (const { kind, scope, id, body } of this.#read(filter)) yield { kind, scope, id, body };
+  }
+
+  projectsOf(organizations: readonly string[]): readonly string[] {
+    return projectsIn((filter) => this.records(filter), organizations);
+  }
+
+  close(): void {
+    // The mirror is the caller's.
+  }
+
+  #read(filter: StateFilter & { readonly scope?: Scope }): Iterable<MirrorRecord> {
+    // Also for the latest run: another one may be published while this state is being read.
+    return this.#mirror.readRecordsAt(this.point.run, { ...filter, sources: [this.source] });
+  }
+
+  #hasAny(filter: StateFilter, scope: Scope): boolean {
+    for (const _record of this.#read({ ...filter, scope })) return true;
+    return false;
+  }
+
+  /** False where the innermost parent was not there; true also where the mirror could not know. */
+  #isParentKnown(scope: Scope): boolean {
+    const key = SCOPE_KEYS.findLast((each) => scope[each] !== undefined);
+    const id = key === undefined ? undefined : scope[key];
+    if (key === undefined || id === undefined) return true;
+    const kind = SCOPE_KIND[key];
+    for (const _parent of this.records({ kinds: [kind], ids: [id] })) return true;
+    return ![...this.#seen.values()].some((seen) => seen.kind === kind && seen.wasRead);
+  }
+}
+
+function keyOf(kind: Kind, scope: Scope): string {
+  return `${kind} ${scopeKey(scope)}`;
+}

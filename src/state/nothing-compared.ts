@@ -1,0 +1,61 @@
+/** A comparison that compared nothing is an error, never "no changes" (design.md, Never broken 10). */
+import type { ErrorCode } from '../core/errors.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { DiffDocument } from '../diff/change.ts';
+import type { StateFilter } from './filter.ts';
+import type { Coverage } from './state.ts';
+
+type Unread = Extract<Coverage, { how: 'unread' }>;
+
+const REFUSED: ReadonlySet<ErrorCode> = new Set(['unauthorized', 'forbidden']);
+
+/** Why nothing was, with the far side's own code where it said why: refused for everything is not the same as failed. */
+export function nothingCompared(
+  { skipped, left_out: leftOut = [] }: Pick<DiffDocument, 'skipped' | 'left_out'>,
+  filter: StateFilter,
+  unread: readonly Unread[],
+): TidemarkError {
+  const [first] = skipped;
+  const asked = filterText(filter);
+  if (first !== undefined) {
+    const more = skipped.length > 1 ? ` (and ${skipped.length - 1} more)` : '';
+    const told = unread.find(({ code }) => code !== null);
+    const isRefused = unread.length > 0 && unread.every(({ code }) => code !== null && REFUSED.has(code));
+    const { permission } = told ?? {};
+    return new TidemarkError(
+      isRefused || (told?.code !== undefined && !REFUSED.has(told.code ?? 'internal'))
+        ? (told?.code ?? 'not_found')
+        : 'not_found',
+      `nothing was compared: ${first.kind}: ${first.reason}${more}`,
+      {
+        ...(permission === undefined ? {} : { permission }),
+        hint: isRefused
+          ? `give the key the permission ${permission ?? 'to read'}, or look at \`tidemark status\` for what it may read`
+          : 'look at `tidemark status` for what could not be read',
+      },
+    );
+  }
+  const chosen = leftOut[0];
+  const reason =
+    chosen === undefined
+      ? asked === ''
+        ? 'neither state holds a collection'
+        : `no record of either state matches ${asked}`
+      : `${chosen.kind}: ${chosen.reason}${leftOut.length > 1 ? ` (and ${leftOut.length - 1} more)` : ''}`;
+  return new TidemarkError('not_found', `nothing was compared: ${reason}`, {
+    hint:
+      asked === ''
+        ? 'look at `tidemark status` for what the mirror holds'
+        : 'correct the filter, or leave it out',
+  });
+}
+
+/** The filter as it was written on the command line. */
+function filterText({ kinds = [], organizations = [], projects = [], ids = [] }: StateFilter): string {
+  return [
+    ...kinds.map((kind) => `--kind ${kind}`),
+    ...organizations.map((id) => `--organization ${id}`),
+    ...projects.map((id) => `--project ${id}`),
+    ...ids.map((id) => `--id ${id}`),
+  ].join(' ');
+}

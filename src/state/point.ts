@@ -1,0 +1,151 @@
+/** Points of the mirror: the published run that a reference means. */
+import { TidemarkError } from '../core/errors.ts';
+import { suggest } from '../core/suggest.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RunRow } from '../mirror/run-rows.ts';
+import type { Reference } from './reference.ts';
+import { parseReference } from './reference.ts';
+
+/** A state that the mirror holds: what a reader would have got right after that run was published. */
+export interface Point {
+  /** As the user wrote it. */
+  readonly ref: string;
+  readonly run: number;
+  /** When the run ended, ISO 8601 in UTC. */
+  readonly at: string;
+  /** True when no later run was published: the current rows are this state. */
+  readonly isLatest: boolean;
+  /** What was assumed in reading the reference; one line for stderr. */
+  readonly remark?: string;
+}
+
+/** Whose runs a reference is about; every source's where none is given. */
+export interface PointChoice {
+  readonly source?: string;
+}
+
+type PointSource = Pick<Mirror, 'runs' | 'run' | 'snapshots' | 'baseline'>;
+
+/**
+ * The run that a reference to a state of the mirror means. A time means the last run that was published at or before it.
+ * @throws TidemarkError `reference_unknown` when it has no known form, or names no run or snapshot that there is; `usage`
+ * for `live` and `file:`, which are no states of the mirror; `not_found` when nothing was published yet, no baseline is
+ * set, or the time lies before the first run
+ */
+export function resolvePoint(mirror: PointSource, text: string, choice: PointChoice = {}): Point {
+  return pointOf(mirror, parseReference(text), choice);
+}
+
+/** The same for a reference already taken apart. */
+export function pointOf(mirror: PointSource, reference: Reference, choice: PointChoice = {}): Point {
+  const { text } = reference;
+  switch (reference.form) {
+    case 'live':
+    case 'file':
+      throw new TidemarkError('usage', `${text} is no state of the mirror`, {
+        hint:
+          'here a reference names a state of the mirror: latest, baseline, run:N, snapshot:NAME or a time; ' +
+          'live and file:PATH are for `tidemark diff`, `drift` and `restore`',
+      });
+    case 'run':
+      return pointAt(mirror, text, publishedRun(mirror, text, reference.run), choice);
+    case 'snapshot': {
+      const { name } = reference;
+      const pinned = mirror.snapshots();
+      const found = pinned.find((snapshot) => snapshot.name === name);
+      if (found === undefined) {
+        const near = suggest(
+          name,
+          pinned.map((snapshot) => snapshot.name),
+        );
+        throw new TidemarkError(
+          'reference_unknown',
+          `there is no snapshot ${JSON.stringify(name)}${near === undefined ? '' : `; did you mean snapshot:${near}?`}`,
+          { hint: '`tidemark snapshots` lists them; `tidemark snapshots pin NAME` makes one' },
+        );
+      }
+      return pointAt(mirror, text, publishedRun(mirror, text, found.run), choice);
+    }
+    case 'baseline': {
+      const baseline = mirror.baseline();
+      if (baseline === undefined) {
+        throw new TidemarkError('not_found', 'no baseline is set: there is nothing to measure drift from', {
+          hint: 'set it with `tidemark snapshots baseline NAME` on a pinned snapshot, or name a state with --from',
+        });
+      }
+      return pointAt(mirror, text, publishedRun(mirror, text, baseline.run), choice);
+    }
+    case 'latest': {
+      const [latest] = published(mirror, choice);
+      if (latest === undefined) throw nothingPublished(choice);
+      return pointAt(mirror, text, latest, choice);
+    }
+    case 'time': {
+      const { at, remark } = reference;
+      const runs = published(mirror, choice);
+      const run = runs.find(({ finishedAt }) => finishedAt !== null && finishedAt <= at);
+      if (run === undefined) {
+        const first = runs.at(-1);
+        if (first === undefined) throw nothingPublished(choice);
+        throw new TidemarkError(
+          'not_found',
+          `the mirror holds nothing as of ${at}: its first run ended at ${first.finishedAt ?? first.startedAt}`,
+          { hint: `name a later time, or run:${first.run} for the oldest state` },
+        );
+      }
+      return { ...pointAt(mirror, text, run, choice), ...(remark === undefined ? {} : { remark }) };
+    }
+  }
+}
+
+function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointChoice): Point {
+  // A later run of another source leaves this source's rows as they are.
+  const own = published(mirror, choice);
+  const [latest] = own;
+  if (choice.source !== undefined && !own.some((each) => each.run <= run.run)) {
+    const first = own.at(-1);
+    if (first === undefined) throw nothingPublished(choice);
+    throw new TidemarkError(
+      'not_found',
+      `the mirror held nothing of source ${choice.source} as of run ${run.run}: its first run is ${first.run}`,
+      { hint: `name a later state, or another source with --source` },
+    );
+  }
+  return {
+    ref,
+    run: run.run,
+    at: run.finishedAt ?? run.startedAt,
+    isLatest: latest === undefined || latest.run <= run.run,
+  };
+}
+
+/** Published runs, newest first. */
+function published(mirror: PointSource, { source }: PointChoice): RunRow[] {
+  return mirror.runs(source === undefined ? {} : { source }).filter(isPublished);
+}
+
+function isPublished({ root, outcome }: RunRow): boolean {
+  return root !== null && (outcome === 'complete' || outcome === 'partial');
+}
+
+function publishedRun(mirror: PointSource, text: string, number: number): RunRow {
+  const run = mirror.run(number);
+  if (run !== undefined && isPublished(run)) return run;
+  const [latest] = published(mirror, {});
+  if (latest === undefined) throw nothingPublished({});
+  throw new TidemarkError(
+    'reference_unknown',
+    run === undefined
+      ? `there is no run ${number} (${text})`
+      : `run ${number} was never published: it holds no state`,
+    { hint: `\`tidemark runs\` lists them; the latest one is run:${latest.run}` },
+  );
+}
+
+function nothingPublished({ source }: PointChoice): TidemarkError {
+  return new TidemarkError(
+    'not_found',
+    `the mirror holds no published run${source === undefined ? '' : ` of source ${source}`} yet`,
+    { hint: 'run `tidemark sync` first' },
+  );
+}

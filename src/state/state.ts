@@ -1,0 +1,56 @@
+/**
+ * A state of a source behind one face, wherever it comes from: the mirror as of a run, an export, or live. Beside its
+ * records it says what it speaks of: that something is not there means nothing where it was never looked for.
+ */
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { ErrorCode } from '../core/errors.ts';
+import type { StateReference } from '../diff/change.ts';
+import type { RecordState } from '../diff/states.ts';
+import type { StateFilter } from './filter.ts';
+import type { Point } from './point.ts';
+
+export interface CollectionKey {
+  readonly kind: Kind;
+  readonly scope: Scope;
+}
+
+/** What a state can say of a collection. */
+export type Coverage =
+  /** Its records are all there are; `stale` says why they are older than the state. */
+  | { readonly how: 'read'; readonly stale?: string }
+  /** It was not there, nor anything in it. */
+  | { readonly how: 'absent' }
+  /** It could not be read. */
+  | {
+      readonly how: 'unread';
+      readonly reason: string;
+      /** Why, where the far side said so. */
+      readonly code: ErrorCode | null;
+      readonly permission?: string;
+    }
+  /** Nobody asked for it. */
+  | { readonly how: 'left_out'; readonly reason: string };
+
+/** Records of a read collection of which a state cannot say whether they were there. */
+export interface BlindSpot {
+  readonly covers: (id: string) => boolean;
+  readonly reason: string;
+}
+
+export interface LoadedState {
+  readonly reference: StateReference;
+  /** The source that it is a state of; null for an export that names none. */
+  readonly source: string | null;
+  /** For a state that the mirror holds. */
+  readonly point: Point | null;
+  /** Collections that it knows of, whatever it can say of them. */
+  collections(): readonly CollectionKey[];
+  coverage(kind: Kind, scope: Scope): Coverage;
+  blindSpot(kind: Kind, scope: Scope): BlindSpot | null;
+  /** In the order of `compareKeys`. For one of the parts of a filter. */
+  records(filter: StateFilter): Iterable<RecordState>;
+  /** Ids of the projects that it knows in these organizations. */
+  projectsOf(organizations: readonly string[]): readonly string[];
+  /** Gives back what the state holds on to; the state must not be used afterwards. */
+  close(): void;
+}

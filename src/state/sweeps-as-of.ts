@@ -1,0 +1,99 @@
+/** What the mirror had seen of each collection by a run: the last sweep up to it, and whether any had read it. */
+import { isKind, scopeKey } from '../catalog/catalog.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { ErrorCode } from '../core/errors.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { CollectionRow } from '../mirror/run-rows.ts';
+import type { SweepOutcome } from '../mirror/sweep-result.ts';
+import { wasRead } from '../sync/outcome.ts';
+
+export interface SeenCollection {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  /** The last run up to that one which tried; null for none, or where retention dropped it. */
+  readonly lastRun: number | null;
+  readonly outcome: SweepOutcome | null;
+  readonly errorCode: ErrorCode | null;
+  readonly error: string | null;
+  readonly wasRead: boolean;
+  /** The last run up to that one which read it. */
+  readonly readRun: number | null;
+}
+
+/** In catalog order, then by scope. */
+export function sweepsAsOf(mirror: Mirror, source: string, run: number): SeenCollection[] {
+  const collections = mirror.collectionsOf(source);
+  // Without a later sweep the collections' own rows say it all, and a long history need not be read.
+  if (collections.every(({ lastRun }) => lastRun === null || lastRun <= run))
+    return collections.map(seenLast);
+  const sweeps = new Map(
+    sweepRows(mirror, source, run).map((row) => [`${row.kind} ${scopeKey(row.scope)}`, row]),
+  );
+  return collections.map((collection) => {
+    if (collection.lastRun !== null && collection.lastRun <= run) return seenLast(collection);
+    const { kind, scope, lastCompleteRun } = collection;
+    const found = sweeps.get(`${kind} ${scopeKey(scope)}`);
+    if (found !== undefined) return found;
+    const isRead = lastCompleteRun !== null && lastCompleteRun <= run;
+    return {
+      kind,
+      scope,
+      lastRun: isRead ? lastCompleteRun : null,
+      outcome: isRead ? 'complete' : null,
+      errorCode: null,
+      error: null,
+      wasRead: isRead,
+      readRun: isRead ? lastCompleteRun : null,
+    };
+  });
+}
+
+function seenLast(row: CollectionRow): SeenCollection {
+  const isRead = row.lastOutcome !== null && wasRead({ outcome: row.lastOutcome });
+  return {
+    kind: row.kind,
+    scope: row.scope,
+    lastRun: row.lastRun,
+    outcome: row.lastOutcome,
+    errorCode: row.lastErrorCode,
+    error: row.lastError,
+    wasRead: isRead || row.lastCompleteRun !== null || row.records > 0,
+    readRun: isRead ? row.lastRun : row.lastCompleteRun,
+  };
+}
+
+function sweepRows(mirror: Mirror, source: string, run: number): SeenCollection[] {
+  const { rows } = mirror.query(
+    `SELECT c.kind, c.scope, l.run, s.outcome, s.error_code, s.error, l.read_run
+     FROM (SELECT collection, max(run) AS run,
+             max(CASE WHEN outcome IN ('complete', 'incomplete', 'held') THEN run END) AS read_run
+           FROM sweeps WHERE run <= ${Math.trunc(run)} GROUP BY collection) l
+     JOIN collections c ON c.id = l.collection JOIN sources o ON o.id = c.source
+     JOIN sweeps s ON s.run = l.run AND s.collection = l.collection
+     WHERE o.name = '${source.replaceAll("'", "''")}'`,
+  );
+  return rows.flatMap((row): SeenCollection[] => {
+    const [kind, scope, lastRun, outcome, errorCode, error, readRun] = row as [
+      string,
+      string,
+      number,
+      SweepOutcome,
+      ErrorCode | null,
+      string | null,
+      number | null,
+    ];
+    if (!isKind(kind)) return [];
+    return [
+      {
+        kind,
+        scope: JSON.parse(scope) as Scope,
+        lastRun,
+        outcome,
+        errorCode,
+        error,
+        wasRead: readRun !== null,
+        readRun,
+      },
+    ];
+  });
+}

@@ -1,0 +1,87 @@
+/** An empty mirror in the temporary directory, for a state that is read live: gone afterwards, whatever happens. */
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Clock } from '../core/clock.ts';
+import { isoTime } from '../core/clock.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { asFileTrouble } from '../core/file-trouble.ts';
+import { acquireWriterLock } from '../mirror/lock.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { openMirror } from '../mirror/mirror.ts';
+
+const PREFIX = 'tidemark-live-';
+/** A younger directory may be one whose process has not locked its mirror yet. */
+const SETTLED_MS = 60_000;
+
+/** Who reads: told to whoever finds the temporary mirror locked. */
+export interface Reader {
+  readonly command: string;
+  readonly pid: number;
+  readonly host: string;
+  readonly clock: Clock;
+}
+
+export interface TemporaryMirror {
+  readonly mirror: Mirror;
+  /** Closes and deletes it. */
+  discard(): void;
+}
+
+/**
+ * Makes a mirror that only this user can read, and takes away those that killed processes left.
+ * @throws TidemarkError `disk_full`, `read_only`, `file_system`
+ */
+export function openTemporaryMirror(reader: Reader): TemporaryMirror {
+  removeAbandoned(reader);
+  const directory = inTemporaryDirectory(() => mkdtempSync(join(tmpdir(), PREFIX)));
+  const remove = (): void => rmSync(directory, { recursive: true, force: true });
+  try {
+    const mirror = openMirror(join(directory, 'mirror.db'), { mode: 'write', ...reader });
+    return {
+      mirror,
+      discard: () => {
+        try {
+          mirror.close();
+        } finally {
+          remove();
+        }
+      },
+    };
+  } catch (error) {
+    remove();
+    throw error;
+  }
+}
+
+/** The lock tells whether somebody still reads there: the system frees it when its process dies. */
+function removeAbandoned({ clock, command, pid, host }: Reader): void {
+  for (const name of inTemporaryDirectory(() => readdirSync(tmpdir()))) {
+    if (!name.startsWith(PREFIX)) continue;
+    const directory = join(tmpdir(), name);
+    const stats = statSync(directory, { throwIfNoEntry: false });
+    if (stats === undefined || !stats.isDirectory() || stats.uid !== process.getuid?.()) continue;
+    if (clock.now() - stats.mtimeMs < SETTLED_MS) continue;
+    try {
+      acquireWriterLock(join(directory, 'mirror.db'), {
+        command,
+        pid,
+        host,
+        since: isoTime(clock.now()),
+      }).release();
+    } catch (error) {
+      if (!(error instanceof TidemarkError)) throw asTidemarkError(error);
+      // In use, taken away by another one meanwhile, or not to be opened: not ours to delete.
+      continue;
+    }
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+function inTemporaryDirectory<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw asFileTrouble(error, tmpdir(), 'written');
+  }
+}

@@ -1,0 +1,222 @@
+/**
+ * One pass over all kinds of a source, level by level: parents are complete before their children start (design.md, The
+ * sync).
+ */
+import { scopeKey } from '../catalog/catalog.ts';
+import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import { LEVELS, parentsOf, scopeKeyNaming } from '../catalog/lineage.ts';
+import { eachConcurrently } from '../core/concurrently.ts';
+import type { CollectionRow } from '../mirror/run-rows.ts';
+import { Discovery } from './discovery.ts';
+import type { DiscoveredScope } from './discovery.ts';
+import { parentLimits, wantedKinds } from './extent.ts';
+import type { ParentLimits } from './extent.ts';
+import { forecast } from './forecast.ts';
+import { sweepNamed } from './named.ts';
+import type { SyncOptions } from './options.ts';
+import { wasRead } from './outcome.ts';
+import type { SweepError, SweepReport } from './outcome.ts';
+import { sweepEach } from './sharing.ts';
+import { sweepCollection } from './sweep.ts';
+import type { SweepContext } from './sweep.ts';
+
+/** New parents remembered for the checks that follow in the same run; more than this wait for the round. */
+const ADDED_PARENTS_KEPT = 10_000;
+
+/** One pass over all kinds of a source, level by level: parents are complete before their children start. */
+export class Pass {
+  readonly #context: SweepContext;
+  readonly #options: SyncOptions;
+  readonly #limits: ParentLimits;
+  readonly #discovery: Discovery;
+  readonly #held: readonly CollectionRow[];
+  readonly #gone: ReadonlySet<string>;
+  readonly #reports: SweepReport[] = [];
+  readonly #addedParents = new Map<string, Set<string>>();
+
+  /** `gone`: parents whose removal this run decided, as `kind id`; a 404 below them is then their children's end. */
+  constructor(
+    context: SweepContext,
+    options: SyncOptions,
+    held: readonly CollectionRow[],
+    gone: ReadonlySet<string>,
+  ) {
+    this.#gone = gone;
+    this.#context = context;
+    this.#options = options;
+    this.#held = held;
+    this.#limits = parentLimits(options.source, options.only);
+    this.#discovery = new Discovery(this.#limits);
+  }
+
+  async sweepAll(): Promise<SweepReport[]> {
+    const { source, kinds, only } = this.#options;
+    const wanted = wantedKinds(source, kinds, only);
+    const definitions = source.definitions.filter(({ kind }) => wanted.has(kind));
+    this.#announce(definitions, [], this.#remembered());
+    for (const [depth, level] of LEVELS.entries()) {
+      const inLevel = definitions.filter(({ kind }) => level.includes(kind));
+      const fromHere = definitions.filter(({ kind }) => !LEVELS.slice(0, depth).flat().includes(kind));
+      if (depth > 0) this.#announce(fromHere, level, this.#discovery);
+      // Parents first within the level: their children's level needs them, and they are few.
+      const collections = inLevel.flatMap((definition) =>
+        this.#discovery.scopesOf(definition).map((discovered) => ({ definition, discovered })),
+      );
+      await eachConcurrently(collections, this.#context.concurrency, async ({ definition, discovered }) => {
+        const hopeless = this.#hopeless();
+        this.#reports.push(
+          hopeless === null
+            ? await this.#sweep(definition, discovered)
+            : skipped(definition, discovered.scope, hopeless),
+        );
+        this.#context.signal.throwIfAborted();
+      });
+      // A parent list that could not be read whole must not hide what is below it.
+      for (const { scope } of this.#held) this.#discovery.knew(scope);
+    }
+    const order = new Map(source.definitions.map(({ kind }, index) => [kind, index]));
+    return this.#reports.sort(
+      (a, b) => (order.get(a.kind) ?? 0) - (order.get(b.kind) ?? 0) || compareScopes(a.scope, b.scope),
+    );
+  }
+
+  /** Tells listeners what is still to come. */
+  #announce(
+    definitions: readonly ResourceDefinition[],
+    settled: readonly Kind[],
+    discovery: Discovery,
+  ): void {
+    this.#options.events.sweepsPlanned(
+      forecast({
+        source: this.#options.source,
+        held: this.#held,
+        definitions,
+        settled,
+        discovery,
+        isHeadEnough: (collection) => this.#isHeadEnough(collection),
+      }),
+    );
+  }
+
+  /** The collections as earlier runs left them. */
+  #remembered(): Discovery {
+    const discovery = new Discovery(this.#limits);
+    for (const { scope } of this.#held) discovery.knew(scope);
+    return discovery;
+  }
+
+  /** What failed at the root and will fail everywhere: a refused key or an unreachable host. Null while anything works. */
+  #hopeless(): SweepError | null {
+    const root = this.#reports.find(({ scope }) => Object.keys(scope).length === 0);
+    if (root?.error === null || root === undefined) return null;
+    return root.error.code === 'unauthorized' || root.error.code === 'unreachable' ? root.error : null;
+  }
+
+  async #sweep(definition: ResourceDefinition, { scope, origin }: DiscoveredScope): Promise<SweepReport> {
+    try {
+      if (definition.reading === 'each') return await this.#sweepEach(definition, scope);
+      const { organizations } = this.#limits;
+      if (definition.discovery.from === 'root' && organizations !== 'all') {
+        return await sweepNamed(this.#context, definition, scope, {
+          ids: organizations,
+          namedIn: this.#options.only?.organizations === undefined ? 'sources[].organizations' : null,
+          onRecord: (record, id) => this.#discovery.found(definition.kind, scope, id, record.text),
+        });
+      }
+      const isParentGone = parentsOf(definition).some((parent) => {
+        const key = scopeKeyNaming(parent);
+        const id = key === undefined ? undefined : scope[key];
+        return id !== undefined && this.#gone.has(`${parent} ${id}`);
+      });
+      const isFeedHead =
+        definition.reading === 'feed' && this.#isHeadEnough(this.#heldOf(definition.kind, scope));
+      return await sweepCollection(this.#context, definition, scope, {
+        mode: isFeedHead ? 'head' : 'full',
+        isParentGone: isParentGone && origin === 'mirror',
+        onRecord: (record, id) => this.#discovery.found(definition.kind, scope, id, record.text),
+        onAdded: (id) => this.#rememberAdded(definition.kind, scope, id),
+      });
+    } catch (error) {
+      this.#context.signal.throwIfAborted();
+      throw error;
+    }
+  }
+
+  async #sweepEach(definition: ResourceDefinition, scope: Scope): Promise<SweepReport> {
+    const { mirror, source } = this.#options;
+    const { sharingPerRun } = source.recordings;
+    const parentKind = definition.discovery.from as Kind;
+    // What could not be read of the parents says nothing about what is below them.
+    const parentReport = this.#reports.find(
+      (report) => report.kind === parentKind && scopeKey(report.scope) === scopeKey(scope),
+    );
+    if (parentReport !== undefined && parentReport.error !== null && !wasRead(parentReport)) {
+      return skipped(definition, scope, parentReport.error);
+    }
+    const parents = this.#context.run.stage(parentKind, scope);
+    const total = parents.known + parents.counts().added;
+    const budget = sharingPerRun === 'all' ? total : sharingPerRun;
+    // Those that this run found new are not in the mirror yet; the rest it knows best itself.
+    const added = this.#addedParents.get(`${parentKind} ${scope.project_id ?? ''}`) ?? new Set<string>();
+    const ids = new Set([...added].slice(0, budget));
+    const due = mirror.dueForCheck(source.name, definition.kind, scope, budget - ids.size);
+    for (const id of due) if (ids.size < budget) ids.add(id);
+    return sweepEach(this.#context, definition, scope, {
+      parentKind,
+      ids: [...ids],
+      parents: total,
+      isMirrored: (id) =>
+        mirror
+          .findRecords(definition.kind, id, { sources: [source.name], scope })
+          .some(({ isRemoved }) => !isRemoved),
+    });
+  }
+
+  /** A feed is walked whole at first, when asked, and when its last whole walk is older than the cadence. */
+  #isHeadEnough(collection: CollectionRow | undefined): boolean {
+    if (this.#options.isFull) return false;
+    const last = collection?.lastFullAt ?? null;
+    if (last === null) return false;
+    const age = this.#context.clock.now() - Date.parse(last);
+    // A clock that stepped back makes the age negative: better to look at everything once more.
+    return age >= 0 && age < this.#options.source.recordings.fullSweepEveryMs;
+  }
+
+  #heldOf(kind: Kind, scope: Scope): CollectionRow | undefined {
+    return this.#held.find((each) => each.kind === kind && scopeKey(each.scope) === scopeKey(scope));
+  }
+
+  #rememberAdded(kind: Kind, scope: Scope, id: string): void {
+    const key = `${kind} ${scope.project_id ?? ''}`;
+    const ids = this.#addedParents.get(key) ?? new Set<string>();
+    if (ids.size < ADDED_PARENTS_KEPT) ids.add(id);
+    this.#addedParents.set(key, ids);
+  }
+}
+
+function skipped(definition: ResourceDefinition, scope: Scope, error: SweepError): SweepReport {
+  return {
+    kind: definition.kind,
+    scope,
+    outcome: 'skipped',
+    mode: 'none',
+    pages: 0,
+    records: 0,
+    added: 0,
+    changed: 0,
+    removed: 0,
+    unchanged: 0,
+    held: 0,
+    leaked: 0,
+    pending: 0,
+    count: null,
+    pageCap: null,
+    error,
+  };
+}
+
+function compareScopes(a: Scope, b: Scope): number {
+  const left = JSON.stringify(a);
+  const right = JSON.stringify(b);
+  return left < right ? -1 : left > right ? 1 : 0;
+}

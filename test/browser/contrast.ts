@@ -1,0 +1,58 @@
+/** Contrast as WCAG 2.2 computes it (1.4.3), over all text that a page shows. Runs inside the page. */
+
+export interface PoorText {
+  readonly text: string;
+  readonly color: string;
+  readonly ground: string;
+  readonly ratio: number;
+}
+
+/** Every text of less than `least` to 1 against what lies behind it. Sent to the browser as it is: it may use no import. */
+export function poorTexts(least: number): PoorText[] {
+  type Color = [number, number, number, number];
+  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const known = new Map<string, Color>();
+  const parse = (text: string): Color => {
+    const color = known.get(text) ?? painted(text);
+    known.set(text, color);
+    return color;
+  };
+  const painted = (text: string): Color => {
+    canvas!.clearRect(0, 0, 1, 1);
+    canvas!.fillStyle = text;
+    canvas!.fillRect(0, 0, 1, 1);
+    const [r = 0, g = 0, b = 0, a = 0] = canvas!.getImageData(0, 0, 1, 1).data;
+    return [r, g, b, a / 255];
+  };
+  const luminance = ([r, g, b]: Color): number => {
+    const [x = 0, y = 0, z = 0] = [r, g, b].map((part) => {
+      const share = part / 255;
+      return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+  };
+  const groundOf = (element: Element): Color => {
+    for (let at: Element | null = element; at !== null; at = at.parentElement) {
+      const color = parse(getComputedStyle(at).backgroundColor);
+      if (color[3] === 1) return color;
+    }
+    return parse(
+      getComputedStyle(document.documentElement).colorScheme.includes('dark') ? '#121212' : '#ffffff',
+    );
+  };
+  const found: PoorText[] = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
+    const element = node.parentElement;
+    const text = node.textContent?.trim() ?? '';
+    if (element === null || text === '' || element.closest('script, style, svg') !== null) continue;
+    if (!element.checkVisibility({ contentVisibilityAuto: false })) continue;
+    const ground = groundOf(element);
+    const color = parse(getComputedStyle(element).color);
+    const [light, dark] = [luminance(color), luminance(ground)].sort((a, b) => b - a);
+    const ratio = (light! + 0.05) / (dark! + 0.05);
+    if (ratio < least)
+      found.push({ text: text.slice(0, 40), color: String(color), ground: String(ground), ratio });
+  }
+  return found;
+}

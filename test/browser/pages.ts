@@ -1,0 +1,48 @@
+/** The pages that are opened in a browser: a hostile sample, and one with very much in it. */
+import { definitionOf } from '../../src/catalog/catalog.ts';
+import { diffStates } from '../../src/diff/states.ts';
+import { renderHtml } from '../../src/report/html.ts';
+import { renderTimeline } from '../../src/report/timeline.ts';
+import { HOSTILE, sampleDiff, sampleOptions, state } from '../report/sample.ts';
+
+export const SAMPLE = renderHtml(sampleDiff(), sampleOptions);
+
+const LONG = `${'unbroken'.repeat(60)} ${'word '.repeat(400)}`;
+
+/** 200 changed records with long and hostile values, names and pointers. */
+export function largePage(): string {
+  const side = (isAfter: boolean) =>
+    Array.from({ length: 200 }, (_unused, index) =>
+      state('batch_exports', { organization_id: 'o'.repeat(80) }, `id-${String(index).padStart(3, '0')}`, {
+        name: index % 3 === 0 ? HOSTILE : `Export ${index} ${'x'.repeat(index)}`,
+        paused: isAfter,
+        [`${'long_key'.repeat(20)}`]: isAfter ? [LONG, index] : [index],
+        destination: {
+          config: { bucket: isAfter ? `${LONG}!` : LONG, note: '<img src=x onerror=alert(1)>' },
+        },
+      }),
+    );
+  const document = diffStates(
+    { reference: { ref: `file:${'deep/'.repeat(40)}export.ndjson` }, records: side(false) },
+    { reference: { ref: 'latest', run: 2, at: '2026-03-02T07:00:00.000Z' }, records: side(true) },
+    { mode: 'default' },
+  );
+  return renderHtml(document, { definitions: definitionOf, title: HOSTILE });
+}
+
+export function timelinePage(): string {
+  const events = Array.from({ length: 60 }, (_unused, index) => ({
+    at: new Date(Date.UTC(2026, 1, 1 + Math.floor(index / 2), index % 24)).toISOString(),
+    run: index + 1,
+    kind: (['domains', 'members', 'batch_exports', 'organizations'] as const)[index % 4]!,
+    id: `id-${index}`,
+    name: index % 5 === 0 ? HOSTILE : `Record ${index}`,
+    change: (['added', 'changed', 'removed'] as const)[index % 3]!,
+    paths: ['/level'],
+    fields: [{ path: '/level', from: 1, to: index % 2 === 0 ? LONG : 8 }],
+  }));
+  return renderTimeline(
+    { firstDay: '2026-02-01', lastDay: '2026-03-02', events },
+    { definitions: definitionOf },
+  );
+}

@@ -1,0 +1,158 @@
+/** The HTML pages in a real browser. Where there is none (CHROMIUM or /usr/bin/chromium), these tests do not run. */
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { CHROMIUM, launch } from './browser.ts';
+import { poorTexts } from './contrast.ts';
+import { largePage, SAMPLE, timelinePage } from './pages.ts';
+
+const PAGES = [
+  ['sample', SAMPLE],
+  ['200 changes', largePage()],
+  ['timeline', timelinePage()],
+] as const;
+const ADDRESS = 'http://report.invalid/';
+
+describe.skipIf(CHROMIUM === undefined)('HTML pages in a browser (none found: set CHROMIUM)', () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await launch();
+  });
+  afterAll(async () => {
+    await browser.close();
+  });
+
+  /** Serves the page at an address where every other request would be seen, and notes all that goes wrong in it. */
+  async function open(
+    html: string,
+    how: { width?: number; scheme?: 'light' | 'dark' } = {},
+  ): Promise<{ page: Page; trouble: string[] }> {
+    const context = await browser.newContext({
+      viewport: { width: how.width ?? 1280, height: 900 },
+      colorScheme: how.scheme ?? 'light',
+    });
+    onTestFinished(() => context.close());
+    const page = await context.newPage();
+    const trouble: string[] = [];
+    page.on('console', (message) => trouble.push(`console: ${message.text()}`));
+    page.on('pageerror', (error) => trouble.push(`error: ${error.message}`));
+    page.on('dialog', (dialog) => {
+      trouble.push(`dialog: ${dialog.message()}`);
+      void dialog.dismiss();
+    });
+    await page.route('**/*', async (route) => {
+      const url = route.request().url();
+      if (url === ADDRESS)
+        return await route.fulfill({ contentType: 'text/html; charset=utf-8', body: html });
+      // A browser asks for an icon by itself; everything else would be the page's doing.
+      if (!url.endsWith('/favicon.ico')) trouble.push(`request: ${url}`);
+      return await route.fulfill({ status: 204, body: '' });
+    });
+    await page.goto(ADDRESS);
+    return { page, trouble };
+  }
+
+  it.each(PAGES)(
+    '%s: asks for nothing, runs nothing of what records hold, and reports no error',
+    async (_name, html) => {
+      const { page, trouble } = await open(html);
+      await page.evaluate(() => {
+        for (const fold of document.querySelectorAll('details')) fold.open = true;
+      });
+      expect(trouble).toEqual([]);
+      expect(await page.locator('script').count()).toBe(1);
+      expect(await page.locator('img, iframe, object, embed, link').count()).toBe(0);
+    },
+  );
+
+  it.each(PAGES)('%s: fits a phone, and a desktop', async (_name, html) => {
+    for (const width of [320, 390, 1280]) {
+      const { page } = await open(html, { width });
+      await page.evaluate(() => {
+        for (const fold of document.querySelectorAll('details')) fold.open = true;
+      });
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(width);
+    }
+  });
+
+  // The large page has no colours that these two lack, and its text takes long to measure.
+  it.each(
+    PAGES.filter(([name]) => name !== '200 changes').flatMap(([name, html]) =>
+      (['light', 'dark'] as const).map((scheme) => [name, scheme, html] as const),
+    ),
+  )('%s, %s: every text stands out by 4.5 to 1', async (_name, scheme, html) => {
+    const { page } = await open(html, { scheme });
+    const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    expect(ground).toBe(scheme === 'dark' ? 'rgb(18, 21, 26)' : 'rgb(251, 251, 252)');
+    expect(await page.evaluate(poorTexts, 4.5)).toEqual([]);
+    await page.emulateMedia({ media: 'print' });
+    expect(await page.evaluate(poorTexts, 4.5)).toEqual([]);
+  });
+
+  it('the filter narrows by words and by boxes, says how many are left, and can be cleared', async () => {
+    const { page } = await open(SAMPLE);
+    const shown = page.locator('.record:visible');
+    const status = page.getByRole('status');
+    expect(await shown.count()).toBe(8);
+    expect(await status.textContent()).toBe('8 shown');
+    await page.keyboard.press('/');
+    await page.keyboard.type('SNOWFLAKE paused');
+    expect(await shown.count()).toBe(1);
+    expect(await status.textContent()).toBe('1 of 8 shown');
+    expect(await page.locator('section:visible').count()).toBe(1);
+    await page.keyboard.type(' no such thing');
+    expect(await shown.count()).toBe(0);
+    expect(await page.getByText('Nothing here fits the filter.').isVisible()).toBe(true);
+    await page.keyboard.press('Escape');
+    expect(await shown.count()).toBe(8);
+    await page.getByLabel('critical', { exact: true }).uncheck();
+    expect(await shown.count()).toBe(3);
+    expect(await page.locator('.record.is-critical:visible').count()).toBe(0);
+    await page.getByLabel('added', { exact: true }).uncheck();
+    expect(await shown.count()).toBe(2);
+  });
+
+  it('a link of the summary leads to its record, also when the filter hides it', async () => {
+    const { page } = await open(SAMPLE);
+    await page.getByRole('searchbox').fill('nothing at all');
+    await page.locator('.gravest a').first().click();
+    await expect.poll(() => page.locator('#organizations-1').isVisible()).toBe(true);
+    expect(await page.locator('.record:visible').count()).toBe(8);
+  });
+
+  it('the keyboard reaches the filter, the links and the folded values', async () => {
+    const { page } = await open(SAMPLE);
+    const reached = new Set<string>();
+    for (let step = 0; step < 40; step += 1) {
+      await page.keyboard.press('Tab');
+      reached.add(await page.evaluate(() => document.activeElement?.tagName ?? ''));
+    }
+    expect([...reached]).toEqual(expect.arrayContaining(['A', 'INPUT', 'SUMMARY']));
+    const fold = page.locator('.value details').first();
+    await fold.locator('summary').focus();
+    await page.keyboard.press('Enter');
+    expect(await fold.getAttribute('open')).toBe('');
+    const outline = await fold
+      .locator('summary')
+      .evaluate((element) => getComputedStyle(element).outlineStyle);
+    expect(outline).toBe('solid');
+  });
+
+  it('on paper everything is unfolded and the tools are gone', async () => {
+    const { page } = await open(SAMPLE);
+    await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
+    await page.emulateMedia({ media: 'print' });
+    expect(await page.locator('details:not([open])').count()).toBe(0);
+    expect(await page.locator('.tools').isVisible()).toBe(false);
+    await page.evaluate(() => dispatchEvent(new Event('afterprint')));
+    expect(await page.locator('details[open]').count()).toBe(0);
+  });
+
+  it('without script everything is shown', async () => {
+    const context = await browser.newContext({ javaScriptEnabled: false });
+    onTestFinished(() => context.close());
+    const page = await context.newPage();
+    await page.setContent(SAMPLE);
+    expect(await page.locator('.record:visible').count()).toBe(8);
+    expect(await page.locator('.tools').isVisible()).toBe(false);
+  });
+});

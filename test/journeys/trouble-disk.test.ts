@@ -1,0 +1,174 @@
+/** Disks that are full or cannot be written, through the real command line. */
+import { spawn, spawnSync } from 'node:child_process';
+import { chmodSync, chownSync, mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { environment, scratch, tidemark } from './harness.ts';
+import type { Ended } from './harness.ts';
+import { FakeService, ORG } from './service.ts';
+
+const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const DOMAINS = `/api/organizations/${ORG}/domains/`;
+const NOBODY = 65_534;
+const isRoot = process.getuid?.() === 0;
+
+/** Runs the command line below a shell line, or as another user. */
+function run(
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+  how: { shell?: string; uid?: number },
+): Promise<Ended> {
+  const words = [process.execPath, '--disable-warning=ExperimentalWarning', program, ...args];
+  const [command = '', ...rest] =
+    how.shell === undefined ? words : ['bash', '-c', `${how.shell}; exec "$0" "$@"`, ...words];
+  const child = spawn(command, rest, {
+    env: { PATH: process.env['PATH'], ...env },
+    cwd: '/',
+    stdio: ['ignore', 'pipe', 'pipe'],
+    ...(how.uid === undefined ? {} : { uid: how.uid, gid: how.uid }),
+  });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code, stdout, stderr }));
+  });
+}
+
+interface SmallDisk {
+  readonly directory: string;
+  run(args: readonly string[], env: Readonly<Record<string, string>>): Promise<Ended>;
+  /** Makes room. */
+  free(): void;
+}
+
+/** A file system of its own with so much room; where none can be mounted, a limit on the size of files. */
+function smallDisk(kib: number): SmallDisk {
+  const directory = join(scratch(), 'disk');
+  mkdirSync(directory, { mode: 0o700 });
+  const mount = (options: string): boolean =>
+    spawnSync('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', directory]).status === 0;
+  if (isRoot && mount(`size=${kib}k`)) {
+    onTestFinished(() => void spawnSync('umount', ['-l', directory]));
+    return {
+      directory,
+      run: (args, env) => run(args, env, {}),
+      free: () => expect(mount('remount,size=100m')).toBe(true),
+    };
+  }
+  let isFull = true;
+  return {
+    directory,
+    run: (args, env) => run(args, env, isFull ? { shell: `trap '' XFSZ; ulimit -f ${kib}` } : {}),
+    free: () => (isFull = false),
+  };
+}
+
+function domains(count: number, version: number): string[] {
+  return Array.from({ length: count }, (_each, index) =>
+    JSON.stringify({ id: `d${index}`, domain: `v${version}.example`, pad: 'x'.repeat(2_000) }),
+  );
+}
+
+/** One line on what is wrong, one on what to do, no stack. */
+function expectClear({ code, stderr }: Ended, message: RegExp): void {
+  expect(code, stderr).toBe(1);
+  const lines = stderr.trimEnd().split('\n');
+  expect(lines, stderr).toHaveLength(2);
+  expect(lines[0]).toMatch(message);
+  expect(lines[1]).toMatch(/^ {2}→ \S/);
+}
+
+async function versions(env: Readonly<Record<string, string>>): Promise<Set<string>> {
+  const { code, stdout, stderr } = await tidemark(['export', '--kind', 'domains'], { env });
+  expect(code, stderr).toBe(0);
+  const lines = stdout.trimEnd().split('\n');
+  return new Set(lines.map((line) => (JSON.parse(line) as { body: { domain: string } }).body.domain));
+}
+
+describe('a disk that fills up', () => {
+  it('in the first sync: one clear line, and with room the next one goes on', async () => {
+    const service = await FakeService.start();
+    service.lists.set(DOMAINS, domains(3_000, 1));
+    const disk = smallDisk(2_500);
+    const env = environment(service.url, disk.directory);
+    expectClear(await disk.run(['sync'], env), /^tidemark: .*disk is full/);
+    disk.free();
+    const next = await disk.run(['sync'], env);
+    expect(next.code, next.stderr).toBe(0);
+    expect(await versions(env)).toEqual(new Set(['v1.example']));
+    expect(readdirSync(disk.directory).filter((name) => name.includes('stage'))).toEqual([]);
+  });
+
+  it('in a later sync: what was published stays readable and verifiable', async () => {
+    const service = await FakeService.start();
+    service.lists.set(DOMAINS, domains(400, 1));
+    const disk = smallDisk(3_000);
+    const env = environment(service.url, disk.directory);
+    const first = await disk.run(['sync'], env);
+    expect(first.code, first.stderr).toBe(0);
+    service.lists.set(DOMAINS, domains(3_000, 2));
+    expectClear(await disk.run(['sync'], env), /^tidemark: .*disk is full/);
+    const asJson = await disk.run(['sync', '--json'], env);
+    expect(JSON.parse(asJson.stdout + asJson.stderr)).toMatchObject({
+      schema: 'tidemark.error/1',
+      code: 'disk_full',
+    });
+    expect(await versions(env)).toEqual(new Set(['v1.example']));
+    expect((await disk.run(['verify'], env)).code).toBe(0);
+    disk.free();
+    const next = await disk.run(['sync'], env);
+    expect(next.code, next.stderr).toBe(0);
+    expect(await versions(env)).toEqual(new Set(['v2.example']));
+    expect((await tidemark(['verify'], { env })).code).toBe(0);
+  });
+});
+
+describe('a disk that cannot be written', () => {
+  const uid = isRoot ? { uid: NOBODY } : {};
+
+  /** A directory whose owner, who runs the command, may only read it. */
+  function readOnly(directory: string, isReadOnly: boolean): void {
+    if (isRoot) chownSync(directory, NOBODY, NOBODY);
+    chmodSync(directory, isReadOnly ? 0o500 : 0o700);
+  }
+
+  it.each([
+    ['the directory itself', ''],
+    ['a directory that has to be made in it', 'deep'],
+  ])('refuses to sync, asks nothing of the service: %s', async (_name, below) => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    readOnly(directory, true);
+    const env = environment(service.url, join(directory, below));
+    expectClear(await run(['sync'], env, uid), /^tidemark: /);
+    const asJson = await run(['sync', '--json'], env, uid);
+    expect(JSON.parse(asJson.stdout + asJson.stderr)).toMatchObject({ code: 'read_only' });
+    expect(service.seen).toEqual([]);
+    readOnly(directory, false);
+    expect((await run(['sync'], env, uid)).code).toBe(0);
+  });
+
+  it('still shows the mirror that stands on it', async () => {
+    const service = await FakeService.start();
+    service.lists.set(DOMAINS, domains(3, 1));
+    const directory = scratch();
+    readOnly(directory, false);
+    const env = environment(service.url, directory);
+    expect((await run(['sync'], env, uid)).code).toBe(0);
+    chmodSync(join(directory, 'mirror.db'), 0o400);
+    readOnly(directory, true);
+    service.seen.length = 0;
+    expectClear(await run(['sync'], env, uid), /^tidemark: .*mirror\.db/);
+    expect(service.seen).toEqual([]);
+    const exported = await run(['export', '--kind', 'domains'], env, uid);
+    expect([exported.code, exported.stdout.split('\n').length], exported.stderr).toEqual([0, 4]);
+    expect((await run(['verify'], env, uid)).code).toBe(0);
+    readOnly(directory, false);
+    chmodSync(join(directory, 'mirror.db'), 0o600);
+    expect((await run(['sync'], env, uid)).code).toBe(0);
+  });
+});

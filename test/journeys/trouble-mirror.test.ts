@@ -1,0 +1,106 @@
+/** Something else where the mirror should be, or somebody else in it, through the real command line. */
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { environment, scratch, tidemark } from './harness.ts';
+import type { Ended } from './harness.ts';
+import { FakeService, ORG } from './service.ts';
+
+const DOMAINS = `/api/organizations/${ORG}/domains/`;
+
+/** One line on what is wrong, one on what to do, no stack. */
+function expectClear({ code, stderr }: Ended): void {
+  expect(code, stderr).toBe(1);
+  const lines = stderr.trimEnd().split('\n');
+  expect(lines, stderr).toHaveLength(2);
+  expect(lines[0]).toContain('mirror.db');
+  expect(lines[1]).toMatch(/^ {2}→ \S/);
+}
+
+function errorCode({ stdout, stderr }: Ended): string {
+  return (JSON.parse(stdout + stderr) as { code: string }).code;
+}
+
+describe('something else where the mirror should be', () => {
+  it.each([
+    ['a directory', (path: string) => void mkdirSync(path), /^(mirror_foreign|file_system)$/],
+    ['a text file', (path: string) => writeFileSync(path, 'notes\n'.repeat(500)), /^mirror_foreign$/],
+    [
+      "somebody else's database",
+      (path: string) => {
+        const other = new Database(path);
+        other.exec('CREATE TABLE invoices (id INTEGER); INSERT INTO invoices VALUES (1)');
+        other.close();
+      },
+      /^mirror_foreign$/,
+    ],
+  ])('%s: refused by writers and readers, and left as it was', async (_name, make, code) => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const path = join(directory, 'mirror.db');
+    make(path);
+    const content = (): unknown =>
+      readdirSync(directory, { withFileTypes: true })
+        .filter(({ name }) => !name.endsWith('-lock'))
+        .map((entry) => [
+          entry.name,
+          entry.isFile() ? readFileSync(join(directory, entry.name), 'hex') : null,
+        ]);
+    const before = content();
+    const env = environment(service.url, directory);
+    expectClear(await tidemark(['sync'], { env }));
+    expectClear(await tidemark(['status'], { env }));
+    expect(errorCode(await tidemark(['sync', '--json'], { env }))).toMatch(code);
+    expect(content()).toEqual(before);
+    expect(service.seen).toEqual([]);
+  });
+});
+
+describe('somebody else in the mirror', () => {
+  /** Another program that has the file open and keeps writers out until told to let go. */
+  function intruder(path: string): () => void {
+    const other = new Database(path);
+    onTestFinished(() => void other.close());
+    other.exec('BEGIN EXCLUSIVE');
+    return () => other.exec('ROLLBACK');
+  }
+
+  it('from the start: one clear line, nothing asked of the service', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    const release = intruder(join(directory, 'mirror.db'));
+    service.seen.length = 0;
+    const ended = await tidemark(['sync', '--json'], { env });
+    expect([ended.code, errorCode(ended)]).toEqual([1, 'mirror_locked']);
+    expect(service.seen).toEqual([]);
+    expect((await tidemark(['export'], { env })).code).toBe(0); // readers are not kept out
+    release();
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+  });
+
+  it('while it publishes: nothing of the run is visible, and the next one goes on', async () => {
+    const service = await FakeService.start();
+    service.lists.set(DOMAINS, ['{"id":"d1","domain":"old.example"}']);
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    service.lists.set(DOMAINS, ['{"id":"d1","domain":"new.example"}']);
+    let release: (() => void) | null = null;
+    service.quirks.push(({ path }) => {
+      if (path === DOMAINS) release ??= intruder(join(directory, 'mirror.db'));
+      return false;
+    });
+    expectClear(await tidemark(['sync'], { env }));
+    service.quirks.length = 0;
+    (release as (() => void) | null)?.();
+    const domains = async (): Promise<string> =>
+      (await tidemark(['export', '--kind', 'domains'], { env })).stdout;
+    expect(await domains()).toContain('old.example');
+    expect((await tidemark(['verify'], { env })).code).toBe(0);
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    expect(await domains()).toContain('new.example');
+  });
+});

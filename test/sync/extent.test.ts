@@ -1,0 +1,196 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { createReadClient } from '../../src/api/read-client.ts';
+import type { Kind } from '../../src/catalog/definition.ts';
+import type { SourceConfig } from '../../src/config/config.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { silentLogger } from '../../src/core/logger.ts';
+import { openMirror } from '../../src/mirror/mirror.ts';
+import { silentEvents } from '../../src/sync/events.ts';
+import type { Only } from '../../src/sync/extent.ts';
+import { parentLimits } from '../../src/sync/extent.ts';
+import { syncSource } from '../../src/sync/run.ts';
+import type { RunReport } from '../../src/sync/run.ts';
+import { FakeService, organizationPaths } from '../journeys/service.ts';
+
+interface Reading {
+  readonly report: RunReport;
+  /** Paths asked for, each once, without their query. */
+  readonly asked: readonly string[];
+}
+
+/** Two organizations: `a` with the projects 1 and 2, `b` with the project 3; each project has a recording. */
+async function service(): Promise<FakeService> {
+  const far = await FakeService.start();
+  far.lists.clear();
+  far.lists.set('/api/organizations/', ['{"id":"a","teams":[{"id":1}]}', '{"id":"b","teams":[]}']);
+  for (const organization of ['a', 'b'])
+    for (const path of organizationPaths(organization)) far.lists.set(path, []);
+  far.lists.set('/api/organizations/a/projects/', ['{"id":1}', '{"id":2}']);
+  far.lists.set('/api/organizations/b/projects/', ['{"id":3}']);
+  for (const project of [1, 2, 3]) {
+    far.lists.set(`/api/projects/${project}/session_recordings/`, [`{"id":"r${project}"}`]);
+    far.objects.set(`/api/projects/${project}/session_recordings/r${project}/sharing/`, '{"enabled":true}');
+  }
+  return far;
+}
+
+/** One run into a mirror of its own. */
+async function read(
+  far: FakeService,
+  kinds: readonly Kind[] | null,
+  only?: Only,
+  configured: Partial<SourceConfig> = {},
+): Promise<Reading> {
+  const directory = mkdtempSync(join(tmpdir(), 'tidemark-extent-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const env = { TIDEMARK_BASE_URL: far.url, TIDEMARK_API_KEY: 'test-key-of-some-length' };
+  const source = { ...loadConfig({ env, cwd: directory }).sources[0]!, ...configured };
+  const clock = systemClock;
+  const log = silentLogger;
+  const client = createReadClient({
+    ...source,
+    rate: { perMinute: 0, perHour: 0, concurrency: 4 },
+    userAgent: 'test',
+    clock,
+    random: () => 0.5,
+    log,
+  });
+  const mirror = openMirror(join(directory, 'mirror.db'), { mode: 'write', command: 'test', clock });
+  try {
+    far.seen.length = 0;
+    const report = await syncSource({
+      mirror,
+      source,
+      client,
+      clock,
+      log,
+      events: silentEvents,
+      signal: new AbortController().signal,
+      trigger: 'test',
+      kinds,
+      ...(only === undefined ? {} : { only }),
+      isFull: false,
+      acceptRemovals: 0,
+    });
+    return { report, asked: [...new Set(far.seen.map(({ url }) => url.split('?')[0]!))].sort() };
+  } finally {
+    mirror.close();
+    await client.close();
+  }
+}
+
+const recordingsOf = (project: number): string[] => [
+  `/api/projects/${project}/session_recordings/`,
+  `/api/projects/${project}/session_recordings/r${project}/sharing/`,
+];
+
+describe('what a run asks for', () => {
+  it('a kind and its parents, nothing else', async () => {
+    const { report, asked } = await read(await service(), ['batch_exports']);
+    expect(asked).toEqual([
+      '/api/organizations/',
+      '/api/organizations/a/batch_exports/',
+      '/api/organizations/b/batch_exports/',
+    ]);
+    expect(report.outcome).toBe('complete');
+  });
+
+  it('a kind of one organization: that is retrieved, not searched for', async () => {
+    const { report, asked } = await read(await service(), ['batch_exports'], { organizations: ['b'] });
+    expect(asked).toEqual(['/api/organizations/b/', '/api/organizations/b/batch_exports/']);
+    expect(report.outcome).toBe('complete');
+  });
+
+  it('everything of one organization, its projects included', async () => {
+    const { asked } = await read(await service(), null, { organizations: ['a'] });
+    expect(asked).toEqual(
+      ['/api/organizations/a/', ...organizationPaths('a'), ...recordingsOf(1), ...recordingsOf(2)].sort(),
+    );
+  });
+
+  it('one project: nothing is looked for', async () => {
+    const { report, asked } = await read(await service(), ['session_recordings'], { projects: ['3'] });
+    expect(asked).toEqual(['/api/projects/3/session_recordings/']);
+    expect(report.outcome).toBe('complete');
+    const sharing = await read(await service(), ['recording_sharing'], { projects: ['3'] });
+    expect(sharing.asked).toEqual(recordingsOf(3));
+  });
+
+  it('everything of one project: its own record stands in a projects list', async () => {
+    const { asked } = await read(await service(), null, { projects: ['2'] });
+    expect(asked).toEqual([
+      '/api/organizations/',
+      '/api/organizations/a/projects/',
+      '/api/organizations/b/projects/',
+      ...recordingsOf(2),
+    ]);
+  });
+
+  it('a project counts only within the organizations that are named beside it', async () => {
+    const { asked } = await read(await service(), ['session_recordings'], {
+      organizations: ['a'],
+      projects: ['2', '3'],
+    });
+    expect(asked).toEqual([
+      '/api/organizations/a/',
+      '/api/organizations/a/projects/',
+      '/api/projects/2/session_recordings/',
+    ]);
+  });
+
+  it('never more than the configuration allows', async () => {
+    const far = await service();
+    const outside = await read(far, ['domains'], { organizations: ['b'] }, { organizations: ['a'] });
+    expect(outside.asked).toEqual([]);
+    const elsewhere = await read(
+      far,
+      ['session_recordings'],
+      { projects: ['2', '3'] },
+      { organizations: ['a'] },
+    );
+    expect(elsewhere.asked).toEqual([
+      '/api/organizations/a/',
+      '/api/organizations/a/projects/',
+      '/api/projects/2/session_recordings/',
+    ]);
+    const unnamed = await read(
+      far,
+      ['session_recordings'],
+      { organizations: ['a'] },
+      { projects: ['2', '3'] },
+    );
+    expect(unnamed.asked).toContain('/api/projects/2/session_recordings/');
+    expect(unnamed.asked).not.toContain('/api/projects/3/session_recordings/');
+  });
+
+  it('a kind that is not within the projects asked for: nothing is read, and the run says so', async () => {
+    const { report, asked } = await read(await service(), ['domains'], { projects: ['2'] });
+    expect([asked, report.outcome, report.sweeps]).toEqual([[], 'failed', []]);
+  });
+
+  it('an organization that is gone: missing, and so is what is below it', async () => {
+    const { report } = await read(await service(), ['domains'], { organizations: ['c'] });
+    expect(report.sweeps.map(({ kind, outcome }) => [kind, outcome])).toEqual([
+      ['organizations', 'missing'],
+      ['domains', 'missing'],
+    ]);
+    expect(report.sweeps[0]?.error?.message).toBe('the service does not know the organization c');
+  });
+});
+
+describe('limits of parents', () => {
+  it.each([
+    [{ organizations: 'all', projects: 'all' }, {}, 'all', 'all', true],
+    [{ organizations: ['a'], projects: 'all' }, {}, ['a'], 'all', true],
+    [{ organizations: 'all', projects: 'all' }, { organizations: ['a', 'a'] }, ['a'], 'all', false],
+    [{ organizations: ['a'], projects: ['1'] }, { projects: ['1', '2'] }, ['a'], ['1'], true],
+    [{ organizations: ['a'], projects: 'all' }, { projects: ['1'] }, ['a'], ['1'], false],
+    [{ organizations: 'all', projects: 'all' }, { projects: ['1'] }, 'all', ['1'], true],
+  ] as const)('%j narrowed by %j', (source, only, organizations, projects, areProjectsTrusted) => {
+    expect(parentLimits(source, only)).toEqual({ organizations, projects, areProjectsTrusted });
+  });
+});
