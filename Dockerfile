@@ -1,28 +1,38 @@
 # syntax=docker/dockerfile:1
 FROM node:24-slim AS build
 WORKDIR /app
-COPY package.json package-lock.json .npmrc ./
-RUN npm ci
+COPY package.json package-lock.json ./
+# Install scripts have nothing to do here: better-sqlite3 and esbuild carry their binaries, and Node is there already.
+RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json build.ts ./
 COPY src ./src
 COPY config ./config
 COPY drizzle ./drizzle
-RUN npm run build && npm prune --omit=dev
+# Files keep the modes of the checkout, and a strict umask there would hide them from the image's user.
+RUN node build.ts && chmod -R a+rX package.json config drizzle
 
 FROM node:24-slim
 LABEL org.opencontainers.image.title="tidemark" \
       org.opencontainers.image.description="Sync and backup of a remote service's configuration into SQLite" \
       org.opencontainers.image.licenses="MIT"
+# SQLite sorts and rebuilds large files in temporary ones: beside the mirror, so that the rest may be read-only.
 ENV NODE_ENV=production \
-    TIDEMARK_MIRROR=/data/mirror.db
-WORKDIR /app
-COPY --from=build /app/package.json ./
-COPY --from=build /app/node_modules/better-sqlite3 ./node_modules/better-sqlite3
-COPY --from=build /app/dist ./dist
-COPY --from=build /app/config ./config
-COPY --from=build /app/drizzle ./drizzle
-RUN mkdir /data && chown node:node /data
-USER node
+    SQLITE_TMPDIR=/data
+# Everything but better-sqlite3 is bundled into dist; of that, what its build needed and other systems' binaries stay behind.
+COPY --from=build /app/node_modules/better-sqlite3/package.json /app/node_modules/better-sqlite3/
+COPY --from=build /app/node_modules/better-sqlite3/lib /app/node_modules/better-sqlite3/lib
+COPY --from=build /app/node_modules/better-sqlite3/prebuilds/linux-*.node /app/node_modules/better-sqlite3/prebuilds/
+COPY --from=build /app/package.json /app/
+COPY --from=build /app/config /app/config
+COPY --from=build /app/drizzle /app/drizzle
+COPY --from=build /app/dist /app/dist
+# Group 0 may write too: some clusters run an image under any user id of that group.
+RUN install -d -o 1000 -g 0 -m 0770 /data
+# By number: an orchestrator that refuses root cannot look up the name `node`.
+USER 1000:1000
 VOLUME /data
+# So that the defaults stand: the mirror is /data/mirror.db, the configuration /tidemark.yaml.
+WORKDIR /
+# Node handles SIGTERM itself and starts no processes that would need reaping.
 ENTRYPOINT ["node", "/app/dist/main.js"]
 CMD ["sync"]

@@ -1,13 +1,17 @@
 /**
  * Bundles the program into `dist/` for the container and the package: one entry, a chunk per command, so that start-up
- * loads little. Native code stays outside: better-sqlite3 brings its own binaries.
+ * loads little. Native code stays outside: better-sqlite3 brings its own binaries. Worker threads (`NAME-worker.ts`) are
+ * started by file name, so each is an entry of its own.
  */
-import { rmSync } from 'node:fs';
+import { globSync, rmSync } from 'node:fs';
+import { basename } from 'node:path';
 import { build } from 'esbuild';
+
+const workers = globSync('src/**/*-worker.ts').map((file) => [basename(file, '.ts'), file] as const);
 
 rmSync('dist', { recursive: true, force: true });
 await build({
-  entryPoints: { main: 'src/main.ts', 'checkpoint-worker': 'src/mirror/checkpoint-worker.ts' },
+  entryPoints: { main: 'src/main.ts', ...Object.fromEntries(workers) },
   outdir: 'dist',
   bundle: true,
   splitting: true,

@@ -3,7 +3,7 @@ import type { Config } from 'drizzle-kit';
 
 const config: Config = {
   dialect: 'sqlite',
-  schema: './src/mirror/schema.ts',
+  schema: './src/mirror/schema/*.ts',
   out: './drizzle',
 };
 

@@ -7,16 +7,9 @@ import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Line } from './line.ts';
 import { measure, median } from './measure.ts';
 import { openBenchMirror, recordings, syncRecordings } from './recordings.ts';
-
-/** One figure of the bench beside its bound. */
-interface Line {
-  readonly name: string;
-  readonly figure: string;
-  readonly bound: string;
-  readonly isMet: boolean;
-}
 
 const program = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 const standIn = fileURLToPath(new URL('diff-points.ts', import.meta.url));

@@ -17,16 +17,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '../src/core/clock.ts';
 import { openMirror } from '../src/mirror/mirror.ts';
+import type { Line } from './line.ts';
 import { median } from './measure.ts';
 import { openBenchMirror, recording, recordings, syncRecordings } from './recordings.ts';
-
-/** One figure of the bench beside its bound. */
-interface Line {
-  readonly name: string;
-  readonly figure: string;
-  readonly bound: string;
-  readonly isMet: boolean;
-}
 
 /** Bytes of everything below a path. */
 function sizeOf(path: string): number {

@@ -1,7 +1,8 @@
 /**
  * Serves one organization, one project and N session recordings of about 800 bytes, newest first, from memory: as fast
  * as a server can be, so that what is measured is the client. `node bench/page-server.ts COUNT` prints its URL.
- * POST /change?share=S alters that share of the recordings; everything else is GET.
+ * GET /requests tells the requests by path since it was last asked; POST /change?share=S alters that share of the
+ * recordings.
  */
 import { createServer } from 'node:http';
 import type { ServerResponse } from 'node:http';
@@ -92,7 +93,7 @@ function list(response: ServerResponse, records: object[]): void {
   );
 }
 
-let requests = 0;
+let requests: Record<string, number> = {};
 const server = createServer((request, response) => {
   const url = new URL(request.url ?? '/', `http://${request.headers.host ?? 'localhost'}`);
   if (request.method === 'POST') {
@@ -102,11 +103,11 @@ const server = createServer((request, response) => {
     return;
   }
   if (url.pathname === '/requests') {
-    response.end(String(requests));
-    requests = 0;
+    response.end(JSON.stringify(requests));
+    requests = {};
     return;
   }
-  requests += 1;
+  requests[url.pathname] = (requests[url.pathname] ?? 0) + 1;
   if (url.pathname === '/api/organizations/') {
     list(response, [{ id: organization, name: 'Harbor', teams: [{ id: 1, name: 'Web' }] }]);
     return;

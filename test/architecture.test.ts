@@ -77,7 +77,6 @@ const DOORS: Record<string, readonly string[]> = {
   hono: ['server/', 'daemon/'],
   '@hono/node-server': ['server/', 'daemon/'],
   'cli-table3': ['cli/table.ts'],
-  'cli-progress': ['cli/progress.ts'],
   picocolors: ['cli/', 'report/'],
   '@clack/prompts': ['cli/prompt.ts'],
   'node-cron': ['daemon/'],

@@ -85,23 +85,26 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
   }
 }
 
-/** One line a field; the value gets what room is left. */
+/** One line a field; the value gets what room is left. When it was last otherwise is a column only where it ever was. */
 function table(context: CommandContext, fields: readonly BlameField[]): string {
   const width = context.stdout.columns ?? 120;
+  const isChanged = fields.some((field) => field.last_seen_before !== null);
   const paths = fields.map((field) => pathText(field));
   const longest = Math.max(...paths.map((path) => path.length), 0);
-  const room = Math.max(width - longest - 2 * WHEN - 8, 24);
+  const room = Math.max(width - longest - (isChanged ? 2 : 1) * WHEN - 8, LEAST_ROOM);
   return renderTable(
-    ['field', 'since', 'last otherwise', 'value'],
+    ['field', 'since', ...(isChanged ? ['last otherwise'] : []), 'value'],
     fields.map(({ since, last_seen_before: before, value }, index) => [
       paths[index] ?? '',
       whenText(since),
-      before === null ? '·' : whenText(before),
+      ...(isChanged ? [before === null ? '·' : whenText(before)] : []),
       folded(valueText(value), room),
     ]),
   );
 }
 
+/** Characters that a value gets on the narrowest terminal: a UUID in its quotes. */
+const LEAST_ROOM = 38;
 /** Characters of `2026-03-01 07:00 run 1234`. */
 const WHEN = 24;
 

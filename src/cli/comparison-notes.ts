@@ -29,16 +29,17 @@ function grouped(
   notes: readonly Noted[],
   definitions: (kind: Kind) => ResourceDefinition,
 ): string[] {
-  const byReason = Map.groupBy(notes, ({ kind, reason }) => `${kind} ${reason}`);
-  return [...byReason.values()].flatMap((same) => {
-    const [first] = same;
-    if (first === undefined) return [];
-    const places = same.map(({ scope }) => scopeText(scope)).filter((place) => place !== '');
-    const more = places.length - SCOPES_SHOWN;
-    const where =
-      places.length === 0
-        ? ''
-        : ` (${places.slice(0, SCOPES_SHOWN).join('; ')}${more > 0 ? `; and ${count(more)} more` : ''})`;
-    return [`${label}: ${definitions(first.kind).title.many}${where}: ${first.reason}`];
+  return [...Map.groupBy(notes, ({ reason }) => reason)].map(([reason, same]) => {
+    const kinds = [...Map.groupBy(same, ({ kind }) => kind)].map(
+      ([kind, own]) => `${definitions(kind).title.many}${placesText(own)}`,
+    );
+    return `${label}: ${kinds.join(', ')}: ${reason}`;
   });
+}
+
+function placesText(notes: readonly Noted[]): string {
+  const places = notes.map(({ scope }) => scopeText(scope)).filter((place) => place !== '');
+  if (places.length === 0) return '';
+  const more = places.length - SCOPES_SHOWN;
+  return ` (${places.slice(0, SCOPES_SHOWN).join('; ')}${more > 0 ? `; and ${count(more)} more` : ''})`;
 }

@@ -5,15 +5,13 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { createColors } from 'picocolors';
-import { definitionOf } from '../catalog/catalog.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
-import { diffStates } from '../diff/states.ts';
-import { renderText } from '../report/text.ts';
 import { carelessAdmin } from '../server/seed/careless-admin.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, print } from './context.ts';
 import type { CommandContext } from './context.ts';
+import { drift } from './drift.ts';
 import { sync } from './sync.ts';
 import { renderTable } from './table.ts';
 
@@ -77,19 +75,28 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
     await act('2. The first sync: everything the interface offers');
     requireDone(await sync(inner, {}));
 
-    await act('3. A careless admin');
+    await act('3. This is how it should be: the baseline');
+    await say(setBaseline(inner));
+
+    await act('4. A careless admin');
     for (const { method, path, body, says } of carelessAdmin()) {
       await send(sandbox.url, method, path, body);
       await say(`${method.padEnd(6)} ${says}`);
     }
 
-    await act('4. The next sync: only what changed is written');
+    await act('5. The next sync: only what changed is written');
     requireDone(await sync(inner, {}));
 
-    await act('5. What changed');
-    await say(changes(inner));
+    await act('6. What drifted from the baseline, gravest first');
+    requireDrift(await drift(inner, {}));
 
-    await act('6. The mirror is SQLite: ask it');
+    await act('7. The same as a page, to send or to archive');
+    const page = join(directory, 'drift.html');
+    const quiet: CommandContext = { ...inner, options: { quiet: true } };
+    requireDrift(await drift(quiet, { format: 'html', output: page }));
+    await say(page);
+
+    await act('8. The mirror is SQLite: ask it');
     const mirror = openConfiguredMirror(readConfig(inner, {}), 'read', 'demo', context.pid);
     try {
       for (const { question, sql } of QUERIES) {
@@ -140,33 +147,16 @@ async function send(base: string, method: string, path: string, body: unknown): 
     throw new TidemarkError('internal', `the sandbox answered ${response.status} to ${method} ${path}`);
 }
 
-/** The second run against the first, by the one comparison. */
-function changes(context: CommandContext): string {
-  const config = readConfig(context, {});
-  const mirror = openConfiguredMirror(config, 'read', 'demo', context.pid);
+/** Pins the first run and measures drift from it, as `snapshots pin` and `snapshots baseline` do. */
+function setBaseline(context: CommandContext): string {
+  const mirror = openConfiguredMirror(readConfig(context, {}), 'write', 'demo', context.pid);
   try {
-    const [after, before] = mirror.runs({ limit: 2 });
-    if (after === undefined || before === undefined)
-      throw new TidemarkError('internal', 'the demo needs two runs');
-    const definitions = new Map(
-      config.sources[0]?.definitions.map((definition) => [definition.kind, definition]),
-    );
-    const document = diffStates(
-      {
-        reference: { ref: `run:${before.run}`, run: before.run, at: before.startedAt },
-        records: mirror.readRecordsAt(before.run),
-      },
-      {
-        reference: { ref: `run:${after.run}`, run: after.run, at: after.startedAt },
-        records: mirror.readRecordsAt(after.run),
-      },
-      { mode: 'default' },
-    );
-    return renderText(document, {
-      definitions: (kind) => definitions.get(kind) ?? definitionOf(kind),
-      colors: createColors(isColoured(context)),
-      width: context.stdout.columns ?? 100,
-    });
+    const { source } = mirror.runs({ limit: 1 })[0] ?? {};
+    const latest = source === undefined ? undefined : mirror.latestRun(source);
+    if (latest === undefined) throw new TidemarkError('internal', 'the demo needs a run');
+    const { name, run } = mirror.pin('as-approved', latest.run);
+    mirror.setBaseline(name);
+    return `run ${run} is pinned as ${name}, and drift is measured from it`;
   } finally {
     mirror.close();
   }
@@ -175,6 +165,12 @@ function changes(context: CommandContext): string {
 /** The sandbox gives the demo everything; anything but a whole run is a defect worth stopping at. */
 function requireDone(code: ExitCode): void {
   if (code !== EXIT.done) throw new TidemarkError('internal', `the demo's sync ended with ${code}`);
+}
+
+/** After what the admin did, anything but drift is a defect. */
+function requireDrift(code: ExitCode): void {
+  if (code !== EXIT.differences)
+    throw new TidemarkError('internal', `the demo's drift report ended with ${code}`);
 }
 
 function cell(value: unknown): string {

@@ -9,7 +9,8 @@ import { maskedId } from '../report/mask.ts';
 import { nameText } from '../report/sections.ts';
 import { parseReference } from '../state/reference.ts';
 import { parseTime } from '../state/time-text.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { readConfig } from '../wire.ts';
+import { openExistingMirror } from './existing-mirror.ts';
 import { kindArgument } from './kind-argument.ts';
 import { print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
@@ -47,7 +48,7 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
   const to = parseReference(options.live === true ? 'live' : 'latest');
   const keys = [from, to].some(({ form }) => form === 'live') ? 'required' : 'unused';
   const config = readConfig(context, context.options, keys);
-  const mirror = openConfiguredMirror(config, 'write', 'drift accept', context.pid);
+  const mirror = openExistingMirror(config, 'drift accept', context.pid);
   const opener = new StateOpener(context, config, 'drift accept', mirror);
   try {
     requireBaseline(mirror, from);

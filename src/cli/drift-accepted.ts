@@ -6,6 +6,7 @@ import type { DriftAcceptance } from '../mirror/acceptances.ts';
 import { maskedId } from '../report/mask.ts';
 import { nameText } from '../report/sections.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { openExistingMirror } from './existing-mirror.ts';
 import { kindArgument } from './kind-argument.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
@@ -78,7 +79,7 @@ interface UnacceptOptions {
 export async function unacceptDrift(context: CommandContext, options: UnacceptOptions): Promise<ExitCode> {
   const kind = kindArgument(options.kind);
   const config = readConfig(context, context.options, 'unused');
-  const mirror = openConfiguredMirror(config, 'write', 'drift unaccept', context.pid);
+  const mirror = openExistingMirror(config, 'drift unaccept', context.pid);
   try {
     const isMeant = ({ source, scope, id, path, kind: own }: DriftAcceptance): boolean =>
       own === kind &&

@@ -17,6 +17,8 @@ import type { StateOpener } from './state-opener.ts';
 import { isOfMirror } from './state-opener.ts';
 import { unlistedKinds } from './unlisted-kinds.ts';
 
+const NOT_CONFIGURED = 'they fill by themselves, which is no drift; name the kind with --kind to compare it';
+
 export interface DriftQuestion {
   readonly source: string;
   readonly from: Reference;
@@ -60,11 +62,7 @@ export async function findDrift(
     mode,
     fields,
     definitions,
-    leaveOut: new Map(
-      filter.kinds === undefined
-        ? left.map((kind) => [kind, `no configuration; --kind ${kind} compares them`])
-        : [],
-    ),
+    leaveOut: new Map(filter.kinds === undefined ? left.map((kind) => [kind, NOT_CONFIGURED]) : []),
     ...(isOfMirror(from) && isOfMirror(to) ? { mirror: opener.mirror() } : {}),
   });
   const acceptances = opener.mirrorIfAny()?.acceptances(source) ?? [];

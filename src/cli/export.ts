@@ -15,6 +15,7 @@ import {
 } from '../report/export/documents.ts';
 import { fileSegment, recordPath } from '../report/export/file-name.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { resolvePoint } from '../state/point.ts';
 import { print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { ExportContent } from './export-content.ts';
@@ -26,7 +27,6 @@ import type { StaleCollection } from './export-remarks.ts';
 import { filterText, recordFilter, requireKnown, unpublishedSources } from './export-selection.ts';
 import type { FilterOptions } from './export-selection.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
-import { resolveRun } from './reference.ts';
 import { breathe, inChunks } from './whole-file.ts';
 import { count, plural } from './wording.ts';
 
@@ -58,7 +58,10 @@ export async function exportRecords(context: CommandContext, options: ExportOpti
   try {
     const sources = sourcesToRead(config, mirror);
     const unpublished = unpublishedSources(mirror, sources);
-    const run = resolveRun(mirror, options.at ?? 'latest');
+    const [only, ...others] = sources;
+    const choice = only === undefined || others.length > 0 ? {} : { source: only };
+    const point = options.at === undefined ? null : resolvePoint(mirror, options.at, choice);
+    const run = point === null || point.ref === 'latest' ? null : point.run;
     const content = new ExportContent(mirror, recordFilter(sources, options), run);
     requireKnown(mirror, sources, options, () => content.look());
 
@@ -68,10 +71,17 @@ export async function exportRecords(context: CommandContext, options: ExportOpti
     else await toDirectory(context, resolve(context.cwd, options.output), content, shape, stale);
 
     remark(context, [
+      ...(point?.remark === undefined ? [] : [point.remark]),
       ...unpublished.map((source) => `nothing of ${source} is in the mirror yet: run \`tidemark sync\``),
       ...(content.count > 0 ? [] : [nothingText(options)]),
       ...staleText(stale, run, systemClock.now(), content.hasSource),
     ]);
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw new TidemarkError('mirror_corrupt', `${mirror.path} is damaged: a record's body is no JSON`, {
+      hint: 'run `tidemark verify`; put a copy of the file back, or move it away and run `tidemark sync`',
+      cause: error,
+    });
   } finally {
     mirror.close();
   }

@@ -8,7 +8,7 @@ import { recordLog } from '../diff/history.ts';
 import type { LogEntry } from '../diff/history.ts';
 import { recordName } from '../diff/name.ts';
 import { maskedFields } from '../report/mask.ts';
-import { SIGN } from '../report/sections.ts';
+import { fieldsForPeople, SIGN } from '../report/sections.ts';
 import { fieldLines, paintOf } from '../report/text.ts';
 import { resolvePoint } from '../state/point.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
@@ -58,7 +58,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
       ...(history.lastSeen === null ? [] : [['last seen', sightingText(history.lastSeen)]]),
     ] as [string, string][];
     await print(context, recordHeading(context, mirror, config, found, name, facts));
-    for (const entry of shown) await print(context, entryText(context, masked(entry, found, options)));
+    for (const entry of shown) await print(context, entryText(context, masked(entry, found, options), found));
     if (more > 0) await print(context, `${plural(more, 'older revision')} not shown (--limit)\n`);
     return EXIT.done;
   } finally {
@@ -75,12 +75,12 @@ function masked(entry: LogEntry, { definition }: FoundRecord, { showSecrets }: L
   };
 }
 
-function entryText(context: CommandContext, entry: LogEntry): string {
+function entryText(context: CommandContext, entry: LogEntry, { definition }: FoundRecord): string {
   const colors = createColors(isColoured(context));
   const { change, returned } = entry;
   const word = returned === undefined ? change : 'returned';
   const head = paintOf(change, colors)(`${SIGN[change]} ${colors.bold(word)}`);
-  const fields = returned ?? entry.fields;
+  const fields = returned ?? fieldsForPeople(entry, definition);
   const isWhole = change !== 'changed' && returned === undefined;
   const shown = isWhole ? fields.slice(0, FIELDS_SHOWN) : fields;
   const rest = fields.length - shown.length;

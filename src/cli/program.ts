@@ -84,6 +84,8 @@ function createProgram(process: ProcessContext, course: Course): Command {
 function addCommand(parent: Command, row: CommandRow, process: ProcessContext, course: Course): void {
   const command = parent.command(row.name).description(row.description).copyInheritedSettings(parent);
   command.exitOverride(refusedBy(() => command, course));
+  // `drift accept --field` is its own option, not that of `drift`; global ones are taken wherever they stand.
+  if (row.commands !== undefined) command.enablePositionalOptions();
   for (const argument of row.arguments ?? []) command.argument(argument.name, argument.description);
   for (const option of row.options ?? []) {
     const made = new Option(option.flags, option.description);

@@ -6,6 +6,7 @@ import { neutralise } from '../report/neutralise.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
+import { runChangesDocument, runChangesText } from './run-changes.ts';
 import { runDocument } from './run-document.ts';
 import { schemaChangeDocument, schemaChangeLines } from './schema-change-text.ts';
 import { renderTable } from './table.ts';
@@ -74,6 +75,7 @@ export async function showRun(context: CommandContext, options: { readonly run: 
           ...runDocument(run),
           schema_changes: schemaChanges.map(schemaChangeDocument),
           sweeps: sweeps.map(sweepDocument),
+          changes: runChangesDocument(mirror, config, run),
         })}\n`,
       );
       return EXIT.done;
@@ -90,7 +92,8 @@ export async function showRun(context: CommandContext, options: { readonly run: 
         ),
       ...schemaChangeLines(schemaChanges),
     ].map((line) => line.split('\n').map(neutralise).join('\n'));
-    await print(context, `${lines.join('\n')}\n`);
+    const changes = runChangesText(context, mirror, config, run);
+    await print(context, `${lines.join('\n')}\n${changes === '' ? '' : `\n${changes}`}`);
     return EXIT.done;
   } finally {
     mirror.close();

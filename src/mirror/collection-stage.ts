@@ -2,6 +2,19 @@
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
 import type { AbsentRecord } from './absence.ts';
+import type { SealingRule } from './sealing.ts';
+
+/** What a stage needs to know of its collection. */
+export interface CollectionFacts {
+  readonly id: number;
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly known: number;
+  /** Whether any record of it was removed earlier: only then can one return. */
+  readonly hasRemoved: boolean;
+  /** The kind's sealing rules, oldest first; the last one holds now. */
+  readonly rules: readonly SealingRule[];
+}
 
 export interface PageCounts {
   /** Keys not seen before in this walk. */

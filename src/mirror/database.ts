@@ -3,6 +3,7 @@ import { chmodSync, closeSync, existsSync, openSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-trouble.ts';
+import { replaceHint } from './damage.ts';
 
 export type Connection = Database.Database;
 export type Statement = Database.Statement;
@@ -72,7 +73,7 @@ export function asMirrorError(thrown: unknown, path: string): unknown {
       return foreignFile(path, cause);
     case 'SQLITE_CORRUPT':
       return new TidemarkError('mirror_corrupt', `${path} is damaged`, {
-        hint: 'run `tidemark verify`; put a copy of the file back, or move it away and run `tidemark sync`',
+        hint: `\`tidemark verify\` says what is; ${replaceHint(path)}`,
         cause,
       });
     case 'SQLITE_IOERR':

@@ -46,6 +46,10 @@ class FieldCounter implements FieldMoves {
     this.field = field;
     this.members = hasMembers ? new Map() : null;
   }
+
+  move(type: number, step: number): void {
+    this.counts[type] = (this.counts[type] ?? 0) + step;
+  }
 }
 
 /** The counts of one kind, or how they moved. */
@@ -111,7 +115,7 @@ export class KindShapes {
   /** The hot path: once per new record and member. */
   #count(body: unknown, step: number): void {
     this.#isTouched = true;
-    this.#root.counts[typeOf(body)]! += step;
+    this.#root.move(typeOf(body), step);
     this.#countMembers(this.#root, body, step);
   }
 
@@ -122,7 +126,7 @@ export class KindShapes {
       const counter = this.#member(parent, name);
       if (counter === undefined) continue;
       const member = object[name];
-      counter.counts[typeOf(member)]! += step;
+      counter.move(typeOf(member), step);
       if (counter.members !== null) this.#countMembers(counter, member, step);
     }
   }

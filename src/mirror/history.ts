@@ -123,21 +123,18 @@ export function prepareHistory(connection: Connection) {
 
   function textOfRevision(head: HistoryHead, revision: StoredRevision): string {
     const deltas: StoredRevision[] = [];
-    let text: string | null = null;
-    let isFound = false;
-    const take = (row: StoredRevision): boolean => {
-      if (row.encoding === ENCODING.delta) deltas.push(row);
-      else {
-        text = row.run === head.run ? head.body : textOf(row, null);
-        isFound = true;
+    let base = revision;
+    if (base.encoding === ENCODING.delta) {
+      for (const row of readAfter.iterate(head.record, revision.run)) {
+        deltas.push(base);
+        base = named(row);
+        if (base.encoding !== ENCODING.delta) break;
       }
-      return isFound;
-    };
-    if (!take(revision)) {
-      for (const row of readAfter.iterate(head.record, revision.run)) if (take(named(row))) break;
     }
+    if (base.encoding === ENCODING.delta) throw brokenHistory(head.record, revision.run);
+    let text = base.run === head.run ? head.body : textOf(base, null);
     for (const row of deltas.reverse()) text = textOf(row, text);
-    if (!isFound || text === null) throw brokenHistory(head.record, revision.run);
+    if (text === null) throw brokenHistory(head.record, revision.run);
     return text;
   }
 }

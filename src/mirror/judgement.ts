@@ -27,6 +27,20 @@ export interface Judgement {
   readonly record: number;
 }
 
+/** What happens to a record that the mirror has or had. */
+export type KnownAction = Exclude<Judgement['action'], 'fresh'>;
+
+/** True for a record that the mirror does not hold now. */
+export function isAddition(judgement: Judgement | null | undefined): boolean {
+  return judgement?.action === 'fresh' || judgement?.action === 'returned';
+}
+
+/** Under which count a record goes. */
+export function countOf(action: KnownAction): 'added' | 'changed' | 'unchanged' {
+  if (action === 'returned') return 'added';
+  return action === 'changed' ? 'changed' : 'unchanged';
+}
+
 export function judge(
   kind: Kind,
   current: CurrentRow,

@@ -6,12 +6,14 @@ import type { Kind, Scope } from '../catalog/definition.ts';
 import type { DriftAcceptance } from './acceptances.ts';
 import type { ChangedRecord, CollectionCount } from './changes-between.ts';
 import type { Connection } from './database.ts';
+import { withoutVerifyHint } from './damage.ts';
 import { translated } from './database.ts';
 import type { ForgetRow } from './forget-links.ts';
 import type { ForgetChoice, ForgetOptions, ForgetResult } from './forgetting.ts';
 import type { LockHolder } from './lock.ts';
 import { acquireWriterLock } from './lock.ts';
 import { OpenMirror } from './open-mirror.ts';
+import type { Reader } from './opening.ts';
 import { createDirectory, openReader, openWriter } from './opening.ts';
 import type { StoredRateLog } from './rate-log.ts';
 import type { RecordFilter } from './record-filter.ts';
@@ -150,7 +152,7 @@ export function openMirror(path: string, options: MirrorOptions): Mirror {
     since: isoTime(options.clock.now()),
   };
   if (options.mode === 'read') {
-    const reader = translated(path, () => openReader(path, holder));
+    const reader = openForReading(path, holder);
     return new OpenMirror(path, options, reader, null, holder);
   }
   translated(path, () => createDirectory(path));
@@ -164,6 +166,14 @@ export function openMirror(path: string, options: MirrorOptions): Mirror {
     writer?.close();
     lock.release();
     throw error;
+  }
+}
+
+function openForReading(path: string, holder: LockHolder): Reader {
+  try {
+    return translated(path, () => openReader(path, holder));
+  } catch (error) {
+    throw holder.command === 'verify' ? withoutVerifyHint(error, path) : error;
   }
 }
 

@@ -9,6 +9,7 @@ import type { ChangedRecord, CollectionCount } from './changes-between.ts';
 import { readChangesBetween, readCountsAt } from './changes-between.ts';
 import { checkpointNow } from './checkpoint.ts';
 import type { Connection } from './database.ts';
+import { withoutVerifyHint } from './damage.ts';
 import { asMirrorError, translated } from './database.ts';
 import { dueForCheck } from './due-checks.ts';
 import type { ForgetRow } from './forget-links.ts';
@@ -254,7 +255,7 @@ export class OpenMirror implements Mirror {
     try {
       return await verifySnapshot(reader.connection, onProgress);
     } catch (error) {
-      throw asMirrorError(error, this.path);
+      throw withoutVerifyHint(asMirrorError(error, this.path), this.path);
     } finally {
       reader.close();
     }

@@ -4,15 +4,17 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../core/clock.ts';
 import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { checkpoint } from './checkpoint.ts';
+import { commitInSlices } from './commit-in-slices.ts';
 import type { CollectionStage } from './collection-stage.ts';
 import type { Connection } from './database.ts';
 import { asMirrorError, translated } from './database.ts';
 import { RunShapes } from './field-shapes-store.ts';
-import type { PublishFacts, PublishedTotals, TouchedCollection } from './publish.ts';
+import type { PublishFacts, PublishedTotals } from './publish.ts';
 import { publishSteps } from './publish.ts';
+import type { OpenCollection } from './run-collections.ts';
+import { RunCollections } from './run-collections.ts';
 import type { PublishInput, PublishedRun, RunOptions, RunWriter, RunFigures } from './run-writer.ts';
 import type { SealingRule } from './sealing.ts';
 import { readRules, ruleText } from './sealing.ts';
@@ -20,7 +22,7 @@ import type { StageStatements } from './stage-statements.ts';
 import { prepareStageStatements } from './stage-statements.ts';
 import { attachStage, detachStage, isStageAttached, removeStage, stagePath } from './stage.ts';
 import { openCollectionStage } from './staged-collection.ts';
-import type { StoredError, SweepResult } from './sweep-result.ts';
+import type { StoredError } from './sweep-result.ts';
 
 /** What the mirror lends to a run. */
 export interface RunContext {
@@ -31,15 +33,6 @@ export interface RunContext {
   readonly onPublishing: (isPublishing: boolean) => void;
   /** Called once, when the run is over. */
   readonly onEnd: () => void;
-}
-
-interface OpenCollection {
-  readonly id: number;
-  readonly kind: Kind;
-  readonly scope: string;
-  readonly isNew: boolean;
-  stage: CollectionStage | null;
-  isRetired: boolean;
 }
 
 /** Begins a run: its row says `running` until it is published or abandoned. */
@@ -65,10 +58,9 @@ class OpenRun implements RunWriter {
   readonly #source: number;
   readonly #statements: StageStatements;
   readonly #shapes: RunShapes;
-  readonly #collections = new Map<string, OpenCollection>();
+  readonly #collections: RunCollections;
   readonly #rules = new Map<Kind, readonly SealingRule[]>();
   readonly #newRules = new Map<Kind, ReadonlySet<string>>();
-  #nextCollection: number;
   #walks = 0;
   #fresh = 0;
   #state: 'open' | 'publishing' | 'over' = 'open';
@@ -82,8 +74,7 @@ class OpenRun implements RunWriter {
     [this.#source, this.run] = this.#begin(writer);
     this.#statements = prepareStageStatements(writer);
     this.#shapes = new RunShapes(writer, this.#source);
-    this.#nextCollection =
-      (writer.prepare<[], number | null>(`SELECT max(id) FROM collections`).pluck().get() ?? 0) + 1;
+    this.#collections = new RunCollections(context, this.#source, options.definitions);
     for (const { kind } of options.definitions) this.#readRules(kind);
   }
 
@@ -123,7 +114,7 @@ class OpenRun implements RunWriter {
 
   stage(kind: Kind, scope: Scope): CollectionStage {
     this.#check();
-    const collection = this.#collection(kind, scope);
+    const collection = this.#collections.of(kind, scope);
     collection.stage ??= translated(this.#context.path, () => this.#openStage(collection, scope));
     return collection.stage;
   }
@@ -154,40 +145,10 @@ class OpenRun implements RunWriter {
     );
   }
 
-  #collection(kind: Kind, scope: Scope): OpenCollection {
-    const key = scopeKey(scope);
-    const name = `${kind} ${key}`;
-    const known = this.#collections.get(name);
-    if (known !== undefined) return known;
-    const stored = this.#storedCollection(kind, key);
-    const collection: OpenCollection = {
-      id: stored ?? this.#nextCollection,
-      kind,
-      scope: key,
-      isNew: stored === undefined,
-      stage: null,
-      isRetired: false,
-    };
-    if (stored === undefined) this.#nextCollection += 1;
-    this.#collections.set(name, collection);
-    return collection;
-  }
-
-  #storedCollection(kind: Kind, scope: string): number | undefined {
-    return translated(this.#context.path, () =>
-      this.#context.writer
-        .prepare<[number, string, string], number>(
-          `SELECT id FROM collections WHERE source = ? AND kind = ? AND scope = ?`,
-        )
-        .pluck()
-        .get(this.#source, kind, scope),
-    );
-  }
-
   retire(kind: Kind, scope: Scope): void {
     const stage = this.stage(kind, scope);
     for (const { id } of stage.absent()) stage.remove(id);
-    this.#collection(kind, scope).isRetired = true;
+    this.#collections.of(kind, scope).isRetired = true;
   }
 
   async publish(input: PublishInput): Promise<PublishedRun> {
@@ -198,29 +159,6 @@ class OpenRun implements RunWriter {
     const { run, startedAt } = this;
     const { outcome } = input;
     return { run, outcome, startedAt, finishedAt, ...totals, root: root?.toString('hex') ?? null, untidy };
-  }
-
-  async #commit(facts: PublishFacts): Promise<PublishedTotals> {
-    const { writer, path, onPublishing } = this.#context;
-    this.#state = 'publishing';
-    onPublishing(true);
-    try {
-      writer.exec('BEGIN IMMEDIATE');
-      const steps = publishSteps(writer, facts);
-      let step = steps.next();
-      while (step.done !== true) {
-        await nextTurn();
-        step = steps.next();
-      }
-      writer.exec('COMMIT');
-      this.#state = 'over';
-      return step.value;
-    } catch (error) {
-      if (writer.inTransaction) writer.exec('ROLLBACK');
-      this.#state = 'open';
-      onPublishing(false);
-      throw asMirrorError(error, path);
-    }
   }
 
   /** After the commit the run stands, whatever happens to the log and the stage: what does is returned, not thrown. */
@@ -243,16 +181,22 @@ class OpenRun implements RunWriter {
     }
   }
 
+  async #commit(facts: PublishFacts): Promise<PublishedTotals> {
+    const { writer, path, onPublishing } = this.#context;
+    this.#state = 'publishing';
+    onPublishing(true);
+    try {
+      const totals = await commitInSlices(writer, () => publishSteps(writer, facts));
+      this.#state = 'over';
+      return totals;
+    } catch (error) {
+      this.#state = 'open';
+      onPublishing(false);
+      throw asMirrorError(error, path);
+    }
+  }
+
   #facts(input: PublishInput, finishedAt: string): PublishFacts {
-    const sweeps = new Map<OpenCollection, SweepResult>();
-    for (const sweep of input.sweeps) sweeps.set(this.#collection(sweep.kind, sweep.scope), sweep);
-    const collections = [...this.#collections.values()].map((collection): TouchedCollection => {
-      const { id, kind, scope, isNew, isRetired, stage } = collection;
-      const counts = stage?.counts() ?? null;
-      const parent = this.#parentOf(collection);
-      return { id, kind, scope, isNew, isRetired, parent, counts, sweep: sweeps.get(collection) ?? null };
-    });
-    const kinds = new Map(collections.map(({ id, kind }) => [id, kind]));
     return {
       run: this.run,
       source: { id: this.#source, name: this.#options.source.name },
@@ -262,20 +206,11 @@ class OpenRun implements RunWriter {
       requests: input.requests,
       retries: input.retries,
       error: input.error ?? null,
-      collections: collections.sort((a, b) => a.id - b.id),
+      collections: this.#collections.touched(input.sweeps),
       newRules: this.#newRules,
-      kindOf: (collection) => kinds.get(collection),
+      kindOf: (collection) => this.#collections.kindOf(collection),
       shapes: this.#shapes,
     };
-  }
-
-  /** The collection of the parent records, for a kind that is read one by one (recordings of a sharing). */
-  #parentOf({ kind, scope }: OpenCollection): TouchedCollection['parent'] {
-    const definition = this.#options.definitions.find((row) => row.kind === kind);
-    if (definition?.reading !== 'each' || definition.discovery.from === 'root') return null;
-    const parent = definition.discovery.from;
-    const id = this.#collections.get(`${parent} ${scope}`)?.id ?? this.#storedCollection(parent, scope);
-    return id === undefined ? null : { kind: parent, id };
   }
 
   abandon(error: StoredError, figures: RunFigures = { requests: 0, retries: 0 }): void {

@@ -3,8 +3,9 @@ import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync } fr
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
+import { asFileTrouble } from '../core/file-trouble.ts';
 import type { Connection } from './database.ts';
-import { connect, createPrivateFile, foreignFile, sqliteCode } from './database.ts';
+import { connect, createPrivateFile, sqliteCode } from './database.ts';
 import type { LockHolder } from './lock.ts';
 import { acquireWriterLock } from './lock.ts';
 import { PAGE_SIZE, migrate, schemaVersion } from './migrations.ts';
@@ -16,15 +17,24 @@ const JOURNAL_LIMIT_BYTES = 16 * 1024 * 1024;
 const WRITER_CACHE_KIB = 16_000;
 const READER_CACHE_KIB = 8_000;
 
-/** Makes the mirror's directory, where it is missing. Only the lock may come before this file's other work. */
+/**
+ * Makes the mirror's directory, where it is missing. Only the lock may come before this file's other work.
+ * @throws TidemarkError where the path leads to no file, or the directory cannot be made
+ */
 export function createDirectory(path: string): void {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const directory = dirname(path);
+  try {
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw asFileTrouble(error, directory, 'made');
+  }
+  fileSize(path);
 }
 
 /** The writer's connection. The caller holds the writer lock. */
 export function openWriter(path: string): Connection {
   // What is not ours must not be touched, and opening for writing may already do that: so look first.
-  if (existsSync(path) && fileSize(path) > 0) lookAt(path);
+  if (fileSize(path) > 0) lookAt(path);
   createPrivateFile(path);
   const connection = connect(path, { isReadonly: false });
   try {
@@ -59,10 +69,20 @@ function endDeadRuns(connection: Connection): void {
     .run();
 }
 
+/** 0 where there is none. */
 function fileSize(path: string): number {
-  const stats = statSync(path);
-  if (!stats.isFile()) throw foreignFile(path);
-  return stats.size;
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (stats === undefined) return 0;
+  if (stats.isFile()) return stats.size;
+  throw new TidemarkError(
+    'file_system',
+    stats.isDirectory() ? `${path} is a directory, and the mirror is a file` : `${path} is no regular file`,
+    {
+      hint: stats.isDirectory()
+        ? `set \`mirror\` (or TIDEMARK_MIRROR) to a file in it, such as ${join(path, 'mirror.db')}`
+        : 'set `mirror` (or TIDEMARK_MIRROR) to another path',
+    },
+  );
 }
 
 /** Refuses foreign and newer files without changing a byte. */
@@ -89,7 +109,7 @@ export interface Reader {
  * while somebody writes
  */
 export function openReader(path: string, holder: LockHolder): Reader {
-  if (!existsSync(path) || fileSize(path) === 0) throw missing(path);
+  if (fileSize(path) === 0) throw missing(path);
   const reader = connectReader(path);
   try {
     const { version, latest } = schemaVersion(reader.connection, path);

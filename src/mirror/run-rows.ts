@@ -6,7 +6,8 @@ import type { Kind, Scope } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
 import { queryBuilder } from './query-builder.ts';
-import { collections, runs, sources, sweeps } from './schema.ts';
+import { runs, sweeps } from './schema/run-tables.ts';
+import { collections, sources } from './schema/source-tables.ts';
 import type { RunOutcome, SweepOutcome } from './sweep-result.ts';
 
 export interface RunRow {

@@ -4,29 +4,16 @@ import type { ScannedRecord } from '../core/json-scan.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { absentRecords } from './absence.ts';
 import type { AbsentRecord } from './absence.ts';
-import type { CollectionStage, PageCounts, StageCounts } from './collection-stage.ts';
+import type { CollectionFacts, CollectionStage, PageCounts, StageCounts } from './collection-stage.ts';
 import type { Connection } from './database.ts';
 import { translated } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
 import type { KindShapes } from './field-shapes.ts';
 import { hashStart, stableHash, volatileMark } from './fingerprint.ts';
-import type { CurrentRow, Judgement } from './judgement.ts';
-import { judge } from './judgement.ts';
-import type { SealingRule } from './sealing.ts';
+import type { CurrentRow, Judgement, KnownAction } from './judgement.ts';
+import { countOf, isAddition, judge } from './judgement.ts';
 import type { StageStatements } from './stage-statements.ts';
 import { VERDICT } from './stage.ts';
-
-/** What a stage needs to know of its collection. */
-export interface CollectionFacts {
-  readonly id: number;
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly known: number;
-  /** Whether any record of it was removed earlier: only then can one return. */
-  readonly hasRemoved: boolean;
-  /** The kind's sealing rules, oldest first; the last one holds now. */
-  readonly rules: readonly SealingRule[];
-}
 
 export interface StageContext {
   readonly writer: Connection;
@@ -306,16 +293,4 @@ interface Match {
   readonly hash: Buffer;
   readonly volatile: number | null;
   readonly record: number;
-}
-
-export type KnownAction = Exclude<Judgement['action'], 'fresh'>;
-
-function isAddition(judgement: Judgement | null | undefined): boolean {
-  return judgement?.action === 'fresh' || judgement?.action === 'returned';
-}
-
-/** Under which count a record goes. */
-function countOf(action: KnownAction): 'added' | 'changed' | 'unchanged' {
-  if (action === 'returned') return 'added';
-  return action === 'changed' ? 'changed' : 'unchanged';
 }

@@ -39,6 +39,7 @@ mark { color: inherit; border-radius: 2px; }
 .states > div { display: grid; min-width: 0; }
 .states strong { overflow-wrap: anywhere; }
 .arrow { color: var(--faint); font-size: 1.2rem; }
+.notes { grid-column: 1 / -1; } .notes:empty { display: none; }
 .figures { display: flex; flex-wrap: wrap; gap: .75rem 2.25rem; margin: 1.5rem 0 0; padding: .9rem 1.1rem; background: var(--raised); border: 1px solid var(--line); border-radius: 10px; }
 .figures ul { display: flex; flex-wrap: wrap; gap: .5rem 2rem; }
 .figures ul + ul { border-left: 1px solid var(--line); padding-left: 2.25rem; }
@@ -128,6 +129,7 @@ th:first-child { text-align: left; padding-left: 0; }
   main { padding: 1.25rem .9rem 3rem; }
   .top { grid-template-columns: minmax(0, 1fr); }
   .states { align-items: flex-start; justify-content: space-between; }
+  .chart { min-width: 52rem; } th, td { padding: .25rem .5rem; }
   .figures { gap: .6rem 1.25rem; } .figures ul { gap: .5rem 1.25rem; }
   .figures ul + ul { border-left: 0; padding-left: 0; border-top: 1px solid var(--line); padding-top: .6rem; flex-basis: 100%; }
   .gravest li > span { min-width: 0; margin-right: .25rem; } .gravest code { display: block; }

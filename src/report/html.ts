@@ -51,8 +51,9 @@ function header(document: DiffDocument, report: Report, title: string, options: 
   return `<header class="top"><div><h1>${escapeMarkup(title)}</h1>
 <p class="verdict">${escapeMarkup(verdict)}</p>
 <p class="faint">${escapeMarkup(report.compared)}</p>
-${notes.join('\n')}${made}</div>
-<div class="states"><div><span class="faint">from</span>${stateHtml(document.from)}</div><span class="arrow" aria-hidden="true">→</span><div><span class="faint">to</span>${stateHtml(document.to)}</div></div></header>`;
+</div>
+<div class="states"><div><span class="faint">from</span>${stateHtml(document.from)}</div><span class="arrow" aria-hidden="true">→</span><div><span class="faint">to</span>${stateHtml(document.to)}</div></div>
+<div class="notes">${notes.join('\n')}${made}</div></header>`;
 }
 
 /** Reference first, then whatever else of it is known. */

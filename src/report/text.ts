@@ -76,17 +76,33 @@ function changeLines(
   const { colors } = options;
   const { change } = report;
   const paint = paintOf(change.change, colors);
-  const where = [`id ${report.id}`, report.place].filter((part) => part !== '').join(', ');
+  const where = wrapped([`id ${report.id}`, ...report.place.split(', ')], options.width - 6);
   const head = `  ${paint(`${SIGN[change.change]} ${colors.bold(report.name)} ${change.change}`)} ${severityTag(report.severity, options)}`;
   const fields = fieldsForPeople(change, definition);
   const shown = change.change === 'changed' ? fields : fields.slice(0, FIELDS_SHOWN);
   const rest = fields.length - shown.length;
   return [
     head,
-    `      ${colors.dim(where)}`,
+    ...where.map((line) => `      ${colors.dim(line)}`),
     ...shown.flatMap((field) => fieldLines(field, options)),
-    ...(rest > 0 ? [`      ${colors.dim(`… ${rest} more fields (--format json has them all)`)}`] : []),
+    ...(rest > 0
+      ? [
+          `      ${colors.dim(`… ${rest} more ${rest === 1 ? 'field' : 'fields'} (--format json has them all)`)}`,
+        ]
+      : []),
   ];
+}
+
+/** The parts on as few lines as they need; a part is never broken. */
+function wrapped(parts: readonly string[], room: number): string[] {
+  const lines: string[] = [];
+  for (const part of parts.filter((each) => each !== '')) {
+    const last = lines.at(-1);
+    const longer = `${last ?? ''}, ${part}`;
+    if (last === undefined || longer.length > room) lines.push(part);
+    else lines[lines.length - 1] = longer;
+  }
+  return lines;
 }
 
 /** The colour of a kind of change. */

@@ -272,11 +272,12 @@ function planInvitation(
   }
   const address = Object.keys(creation.fields)[0] ?? '';
   const to = body[address];
-  const key = draft.key;
+  // Whoever waits for the member waits in vain: an invitation gives no member's id.
+  const key = draftKey(desired, 'invite');
   if (!input.options.inviteMissing || typeof to !== 'string' || to === '') {
     drafts.set(
       key,
-      stopped(draft, 'manual', 'not_creatable', `${creation.reason}; --invite-missing does it`),
+      stopped({ ...draft, key }, 'manual', 'not_creatable', `${creation.reason}; --invite-missing does it`),
     );
     return;
   }
@@ -288,8 +289,9 @@ function planInvitation(
   );
   const isSame =
     open !== undefined &&
-    Object.entries(body).every(([field, value]) =>
-      equalValues(resolvePointer(open.body, memberPointer(field)) ?? null, value),
+    Object.entries(body).every(
+      ([field, value]) =>
+        field === address || equalValues(resolvePointer(open.body, memberPointer(field)) ?? null, value),
     );
   if (isSame && resolvePointer(open.body, '/is_expired') !== true) {
     planning.leave(definition.kind, 'invited: comes back when the invite is accepted', draft.name);
@@ -297,13 +299,14 @@ function planInvitation(
   }
   if (liveScope !== null && !planning.references.isRead(creation.kind, liveScope)) {
     const reason = `the live ${invitation.title.many} were not read, so an open one cannot be told`;
-    drafts.set(key, stopped(draft, 'blocked', 'collection_not_read', reason));
+    drafts.set(key, stopped({ ...draft, key }, 'blocked', 'collection_not_read', reason));
     return;
   }
   for (const { field, option } of invitation.restore.requestValues)
     setOwn(body, field, input.options[option]);
   drafts.set(key, {
     ...draft,
+    key,
     action: 'create',
     request: requestFor(invitation, 'create', slots, body, []),
     reason: 'invited: comes back when the invite is accepted',

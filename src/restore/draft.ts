@@ -1,8 +1,8 @@
 /** Steps while the plan is being made: they name each other by key, since their order is not known yet. */
 import type { Kind, Method, Scope } from '../catalog/definition.ts';
-import { scopeKey } from '../catalog/catalog.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { FieldChange } from '../diff/compare.ts';
+import { placeOf } from './record-place.ts';
 import type { Inverse, Obstacle, PlanStep, SecretNeed, StepAction } from './plan.ts';
 
 /** A known text, or the id that the step of that key gives. */
@@ -58,7 +58,7 @@ export function draftKey(
   record: { readonly kind: Kind; readonly scope: Scope; readonly id: string },
   what: string,
 ): string {
-  return `${record.kind} ${scopeKey(record.scope)} ${record.id} ${what}`;
+  return `${placeOf(record.kind, record.scope, record.id)}\0${what}`;
 }
 
 /** The same step, not to be sent. */

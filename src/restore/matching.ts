@@ -1,7 +1,7 @@
 /** Which live record is which desired one: by id, then by id map, then by natural key (design.md, Restore). */
 import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
-import { CATALOG, scopeKey } from '../catalog/catalog.ts';
+import { CATALOG } from '../catalog/catalog.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { SCOPE_KIND } from '../diff/lineage.ts';
 import { recordName } from '../diff/name.ts';
@@ -9,6 +9,7 @@ import { matchTwins, TwinIds } from '../diff/natural-key.ts';
 import { withoutDoubles } from './families.ts';
 import type { Adoption } from './plan.ts';
 import type { PlanInput } from './plan-input.ts';
+import { placeOf } from './record-place.ts';
 
 export interface KindMatch {
   readonly definition: ResourceDefinition;
@@ -93,21 +94,22 @@ function matchById(
   live: readonly ParsedRecord[],
   twins: TwinIds,
 ): ReadonlySet<string> {
-  const keys = new Set(live.map(({ scope, id }) => `${scopeKey(scope)} ${id}`));
+  const keys = new Set(live.map(({ scope, id }) => placeOf(kind, scope, id)));
   const taken = new Set<string>();
-  const lost: { id: string; at: string }[] = [];
+  const lost: { id: string; liveScope: Scope }[] = [];
   for (const { scope, id } of desired) {
     const liveScope = twins.scope(scope);
     if (liveScope === null) continue;
-    const at = scopeKey(liveScope);
-    if (keys.has(`${at} ${id}`)) taken.add(`${at} ${id}`);
-    else lost.push({ id, at });
+    const key = placeOf(kind, liveScope, id);
+    if (keys.has(key)) taken.add(key);
+    else lost.push({ id, liveScope });
   }
   const byIdMap = new Set<string>();
-  for (const { id, at } of lost) {
+  for (const { id, liveScope } of lost) {
     const now = input.idMap(kind, id);
-    const key = `${at} ${now}`;
-    if (now === undefined || !keys.has(key) || taken.has(key)) continue;
+    if (now === undefined) continue;
+    const key = placeOf(kind, liveScope, now);
+    if (!keys.has(key) || taken.has(key)) continue;
     taken.add(key);
     twins.pair(kind, id, now);
     byIdMap.add(id);

@@ -38,8 +38,9 @@ function blockBehindBlocked(steps: Map<string, Draft>): void {
   const queue = [...steps.values()].filter((draft) => !isExecutable(draft));
   // A step that nobody planned cannot be waited for either.
   for (const draft of steps.values()) {
-    if (isExecutable(draft) && draft.after.some((need) => !steps.has(need))) {
-      const reason = 'what it belongs to is neither live nor created by this plan';
+    const lost = isExecutable(draft) ? draft.after.find((need) => !steps.has(need)) : undefined;
+    if (lost !== undefined) {
+      const reason = `what it needs of ${lost.slice(0, lost.indexOf('\0'))} is neither live nor created by this plan`;
       const step = { ...blocked(draft, 'depends_on_blocked', reason), after: [] };
       steps.set(draft.key, step);
       queue.push(step);

@@ -1,9 +1,10 @@
 /** What the ids of the desired state are in live: the same, another one, or the one that a step will give. */
-import { scopeKey } from '../catalog/catalog.ts';
+import { CATALOG, scopeKey } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
 import type { JsonValue } from '../core/json.ts';
 import { isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
+import { SCOPE_KIND } from '../diff/lineage.ts';
 import { idText } from '../diff/natural-key.ts';
 import { pointerTo, resolvePointer, splitPointer } from '../diff/pointer.ts';
 import type { DraftFill, Slot } from './draft.ts';
@@ -11,6 +12,7 @@ import { draftKey } from './draft.ts';
 import type { Matching } from './matching.ts';
 import { parentOf } from './matching.ts';
 import { placesOf, withMember } from './places.ts';
+import { placeOf } from './record-place.ts';
 import type { PlanInput } from './plan-input.ts';
 
 /** What an id of the desired state leads to. */
@@ -37,13 +39,13 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
   const liveKeys = new Set<string>();
   const missing = new Map<string, ParsedRecord>();
   const pairs = new Map<string, string>();
+  const named = namedKinds(input);
   for (const [kind, match] of matching.kinds) {
-    for (const { scope, id } of match.live) {
-      liveKeys.add(`${kind} ${scopeKey(scope)} ${id}`).add(`${kind} ${id}`);
-    }
-    for (const record of match.missing) missing.set(`${kind} ${scopeKey(record.scope)} ${record.id}`, record);
+    if (!named.has(kind)) continue;
+    for (const { scope, id } of match.live) liveKeys.add(placeOf(kind, scope, id)).add(`${kind} ${id}`);
+    for (const record of match.missing) missing.set(placeOf(kind, record.scope, record.id), record);
     for (const { desired, live } of match.pairs) {
-      pairs.set(`${kind} ${scopeKey(desired.scope)} ${desired.id}`, live.id);
+      pairs.set(placeOf(kind, desired.scope, desired.id), live.id);
     }
   }
 
@@ -62,15 +64,15 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
     const { title } = input.definitions(kind);
     const scope = within(kind, from);
     if (scope !== null) {
-      const key = `${kind} ${scopeKey(scope)} ${id}`;
+      const key = placeOf(kind, scope, id);
       const paired = pairs.get(key);
       if (paired !== undefined) return { value: paired };
       if (missing.has(key)) return { step: draftKey({ kind, scope, id }, 'create') };
       const liveScope = matching.liveScope(scope);
       if (liveScope !== null) {
-        if (liveKeys.has(`${kind} ${scopeKey(liveScope)} ${id}`)) return { value: id };
+        if (liveKeys.has(placeOf(kind, liveScope, id))) return { value: id };
         const now = input.idMap(kind, id);
-        if (now !== undefined && liveKeys.has(`${kind} ${scopeKey(liveScope)} ${now}`)) return { value: now };
+        if (now !== undefined && liveKeys.has(placeOf(kind, liveScope, now))) return { value: now };
       }
     } else if (liveKeys.has(`${kind} ${id}`)) {
       return { value: id };
@@ -96,6 +98,16 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
     idPointer: (kind) => pointerTo(input.definitions(kind).idPath),
     isRead: (kind, liveScope) => complete.has(`${kind} ${scopeKey(liveScope)}`),
   };
+}
+
+/** Kinds that a scope, a reference or a derived field can name. */
+function namedKinds(input: PlanInput): ReadonlySet<Kind> {
+  const named = new Set<Kind>(Object.values(SCOPE_KIND));
+  for (const { kind } of CATALOG) {
+    const { references, restore } = input.definitions(kind);
+    for (const { kind: target } of [...references, ...restore.derived]) named.add(target);
+  }
+  return named;
 }
 
 export interface Remapped {

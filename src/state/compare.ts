@@ -58,10 +58,12 @@ export function compareStates(request: ComparisonRequest): DiffDocument {
       ...(filter.ids === undefined ? { collections } : {}),
     };
     if (mirror !== undefined && from.point !== null && to.point !== null && from.source !== null) {
-      return diffPoints(mirror, from.point, to.point, {
-        ...options,
-        filter: { ...part, sources: [from.source] },
-      });
+      return blind.withoutChanges(
+        diffPoints(mirror, from.point, to.point, {
+          ...options,
+          filter: { ...part, sources: [from.source] },
+        }),
+      );
     }
     const side = (state: LoadedState): Parameters<typeof diffStates>[0] => ({
       reference: state.reference,
@@ -122,10 +124,30 @@ function commonGround(request: ComparisonRequest, parts: readonly StateFilter[])
       if (coverage.how === 'read' && coverage.stale !== undefined)
         stale.push({ kind, scope, side, reason: coverage.stale });
     }
-    const own = [from.blindSpot(kind, scope), to.blindSpot(kind, scope)].filter((spot) => spot !== null);
+    const own = [from.blindSpot(kind, scope), to.blindSpot(kind, scope)]
+      .filter((spot) => spot !== null)
+      .filter(({ isGuess }) => isGuess !== true || request.filter.kinds?.includes(kind) !== true);
     if (own.length > 0) spots.set(keyOf({ kind, scope }), own);
   }
-  return { compared, skipped, leftOut, stale, unread, blindSpots: () => new BlindSpots(spots) };
+  const isCompared = (kind: Kind): boolean => compared.some((each) => each.kind === kind);
+  return {
+    compared,
+    skipped,
+    leftOut: wholeKinds(leftOut, (kind) => isCompared(kind) || skipped.some((each) => each.kind === kind)),
+    stale,
+    unread,
+    blindSpots: () => new BlindSpots(spots),
+  };
+}
+
+/** A kind of which nothing else is left, and all of it for one reason, as one entry. */
+function wholeKinds(leftOut: readonly LeftOut[], isElsewhere: (kind: Kind) => boolean): LeftOut[] {
+  return [...Map.groupBy(leftOut, ({ kind }) => kind)].flatMap(([kind, own]) => {
+    const [first] = own;
+    if (first === undefined || isElsewhere(kind) || own.some(({ reason }) => reason !== first.reason))
+      return own;
+    return [{ kind, scope: {}, reason: first.reason }];
+  });
 }
 
 /** Why a collection is not compared; null where it is, `nothing` where neither state ever had it. */
@@ -163,6 +185,21 @@ class BlindSpots {
 
   without(records: Iterable<RecordState>): Iterable<RecordState> {
     return this.#spots.size === 0 ? records : this.#filtered(records);
+  }
+
+  /** A record that both states hold is in no blind spot. */
+  withoutChanges(document: DiffDocument): DiffDocument {
+    if (this.#spots.size === 0) return document;
+    const changes = document.changes.filter((each) => each.change === 'changed' || !this.#isHidden(each));
+    const hidden = document.changes.length - changes.length;
+    if (hidden === 0) return document;
+    const count = (change: string): number => changes.filter((each) => each.change === change).length;
+    return {
+      ...document,
+      changes,
+      compared: { ...document.compared, records: document.compared.records - hidden },
+      summary: { ...document.summary, added: count('added'), removed: count('removed') },
+    };
   }
 
   *#filtered(records: Iterable<RecordState>): Generator<RecordState> {

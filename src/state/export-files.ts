@@ -25,6 +25,8 @@ export interface ExportFiles {
 }
 
 const MANIFEST = '.tidemark-export.json';
+/** Opened anew: the process's own descriptor does not wait. */
+const STDIN = '/dev/stdin';
 
 /**
  * Finds the files of an export.
@@ -34,7 +36,7 @@ const MANIFEST = '.tidemark-export.json';
 export async function findExport(path: string, cwd: string): Promise<ExportFiles> {
   if (path === '-')
     return {
-      texts: oneText('standard input', null, () => buffer(createReadStream('', { fd: 0 }))),
+      texts: oneText('standard input', null, () => buffer(createReadStream(STDIN))),
       kinds: null,
     };
   const absolute = resolve(cwd, path);

@@ -105,12 +105,13 @@ function isJsonLine(line: string): boolean {
 function startsOf(text: string): number[] {
   try {
     const { records } = scanList(text, ['records'], { idPath: [], volatile: new Set() });
-    let offset = 0;
+    let searched = 0;
+    let counted = 0;
     let line = 1;
     return records.map((record) => {
-      const start = text.indexOf(record.text, offset);
-      for (let i = offset; i < start; i += 1) if (text.charCodeAt(i) === 0x0a) line += 1;
-      offset = start;
+      const start = text.indexOf(record.text, searched);
+      for (; counted < start; counted += 1) if (text.charCodeAt(counted) === 0x0a) line += 1;
+      searched = start + record.text.length;
       return line;
     });
   } catch (error) {

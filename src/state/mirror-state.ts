@@ -1,5 +1,5 @@
 /** The state of a source as of a published run of the mirror. */
-import { scopeKey } from '../catalog/catalog.ts';
+import { definitionOf, scopeKey } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
 import type { StateReference } from '../diff/change.ts';
@@ -60,11 +60,28 @@ class MirrorState implements LoadedState {
   }
 
   blindSpot(kind: Kind, scope: Scope): BlindSpot | null {
-    // When a parent was first checked is not kept: of older states it cannot be told.
-    if (!this.point.isLatest) return null;
-    const unchecked = uncheckedParents(this.#mirror, this.source, kind, scope);
-    if (unchecked.size === 0) return null;
-    return { covers: (id) => unchecked.has(id), reason: 'not read into the mirror yet' };
+    const { reading, discovery } = definitionOf(kind);
+    if (reading !== 'each' || discovery.from === 'root') return null;
+    if (this.point.isLatest) {
+      const unchecked = uncheckedParents(this.#mirror, this.source, kind, scope);
+      return { covers: (id) => unchecked.has(id), reason: 'not read into the mirror yet' };
+    }
+    // Which parents had been asked for by then is not kept: one without a record may only not have had its turn.
+    const parent = discovery.from;
+    let unknown: ReadonlySet<string> | null = null;
+    return {
+      covers: (id) => (unknown ??= this.#without(kind, parent, scope)).has(id),
+      reason: `perhaps not read yet by run ${this.point.run}; --kind ${kind} shows them`,
+      isGuess: true,
+    };
+  }
+
+  /** Ids of the parents in a scope that have no record of that kind. */
+  #without(kind: Kind, parent: Kind, scope: Scope): ReadonlySet<string> {
+    const ids = new Set<string>();
+    for (const { id } of this.#read({ kinds: [parent], scope })) ids.add(id);
+    for (const { id } of this.#read({ kinds: [kind], scope })) ids.delete(id);
+    return ids;
   }
 
   *records(filter: StateFilter): Generator<RecordState> {

@@ -35,6 +35,8 @@ export type Coverage =
 export interface BlindSpot {
   readonly covers: (id: string) => boolean;
   readonly reason: string;
+  /** True where it cannot even be told which records these are: whoever names the kind sees them all. */
+  readonly isGuess?: boolean;
 }
 
 export interface LoadedState {

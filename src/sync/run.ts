@@ -60,7 +60,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
     options.events.publishing();
     const figures = client.figures();
     const outcome = runOutcome(sweeps);
-    await run.publish({
+    const { untidy } = await run.publish({
       outcome,
       sweeps: sweeps.map((sweep) => ({
         ...sweep,
@@ -70,6 +70,8 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       retries: figures.retries,
       error: outcome === 'failed' ? (sweeps.find(({ error }) => error !== null)?.error ?? null) : null,
     });
+    // Published all the same: the next opening for writing tidies up.
+    if (untidy !== null) context.log.warn({ code: untidy.code }, untidy.message);
     return {
       run: run.run,
       source: source.name,

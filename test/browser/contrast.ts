@@ -1,38 +1,36 @@
-/** Contrast as WCAG 2.2 computes it (1.4.3), over all text that a page shows. Runs inside the page. */
+/** Contrast as WCAG 2.2 computes it (1.4.3), over all text that a page shows. */
+import type { Page } from 'playwright-core';
 
-export interface PoorText {
-  readonly text: string;
-  readonly color: string;
-  readonly ground: string;
-  readonly ratio: number;
+/** Every shown text of less than `least` to 1 against what lies behind it, with the ratio. */
+export async function poorTexts(page: Page, least: number): Promise<unknown> {
+  return await page.evaluate(`(${IN_PAGE})(${least})`);
 }
 
-/** Every text of less than `least` to 1 against what lies behind it. Sent to the browser as it is: it may use no import. */
-export function poorTexts(least: number): PoorText[] {
-  type Color = [number, number, number, number];
+/** Runs inside the page: as text, since the types of a browser are not those of our program. */
+const IN_PAGE = `(least) => {
   const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
-  const known = new Map<string, Color>();
-  const parse = (text: string): Color => {
+  const known = new Map();
+  const parse = (text) => {
     const color = known.get(text) ?? painted(text);
     known.set(text, color);
     return color;
   };
-  const painted = (text: string): Color => {
-    canvas!.clearRect(0, 0, 1, 1);
-    canvas!.fillStyle = text;
-    canvas!.fillRect(0, 0, 1, 1);
-    const [r = 0, g = 0, b = 0, a = 0] = canvas!.getImageData(0, 0, 1, 1).data;
+  const painted = (text) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = text;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r = 0, g = 0, b = 0, a = 0] = canvas.getImageData(0, 0, 1, 1).data;
     return [r, g, b, a / 255];
   };
-  const luminance = ([r, g, b]: Color): number => {
+  const luminance = ([r, g, b]) => {
     const [x = 0, y = 0, z = 0] = [r, g, b].map((part) => {
       const share = part / 255;
       return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
     });
     return 0.2126 * x + 0.7152 * y + 0.0722 * z;
   };
-  const groundOf = (element: Element): Color => {
-    for (let at: Element | null = element; at !== null; at = at.parentElement) {
+  const groundOf = (element) => {
+    for (let at = element; at !== null; at = at.parentElement) {
       const color = parse(getComputedStyle(at).backgroundColor);
       if (color[3] === 1) return color;
     }
@@ -40,7 +38,7 @@ export function poorTexts(least: number): PoorText[] {
       getComputedStyle(document.documentElement).colorScheme.includes('dark') ? '#121212' : '#ffffff',
     );
   };
-  const found: PoorText[] = [];
+  const found = [];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
     const element = node.parentElement;
@@ -50,9 +48,9 @@ export function poorTexts(least: number): PoorText[] {
     const ground = groundOf(element);
     const color = parse(getComputedStyle(element).color);
     const [light, dark] = [luminance(color), luminance(ground)].sort((a, b) => b - a);
-    const ratio = (light! + 0.05) / (dark! + 0.05);
+    const ratio = (light + 0.05) / (dark + 0.05);
     if (ratio < least)
       found.push({ text: text.slice(0, 40), color: String(color), ground: String(ground), ratio });
   }
   return found;
-}
+}`;

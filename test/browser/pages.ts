@@ -16,7 +16,7 @@ export function largePage(): string {
       state('batch_exports', { organization_id: 'o'.repeat(80) }, `id-${String(index).padStart(3, '0')}`, {
         name: index % 3 === 0 ? HOSTILE : `Export ${index} ${'x'.repeat(index)}`,
         paused: isAfter,
-        [`${'long_key'.repeat(20)}`]: isAfter ? [LONG, index] : [index],
+        ['long_key'.repeat(20)]: isAfter ? [LONG, index] : [index],
         destination: {
           config: { bucket: isAfter ? `${LONG}!` : LONG, note: '<img src=x onerror=alert(1)>' },
         },

@@ -3,19 +3,18 @@ import { Painter } from '../../src/cli/progress-painter.ts';
 
 /** A terminal that knows what the painter uses: line feeds, carriage return, cursor up, erase to the end. */
 class FakeTerminal {
-  columns: number | undefined;
-  rows: number | undefined;
+  columns: number;
+  rows: number;
   lines: string[] = [''];
   row = 0;
   column = 0;
-  constructor(columns?: number, rows?: number) {
+  constructor(columns: number, rows: number) {
     this.columns = columns;
     this.rows = rows;
   }
   write(text: string): void {
-    // eslint-disable-next-line no-control-regex
     for (const [part] of text.matchAll(/\u001b\[\d*[AKJ]|[^\u001b]/g)) {
-      const up = /^\u001b\[(\d+)A$/.exec(part); // eslint-disable-line no-control-regex
+      const up = /^\u001b\[(\d+)A$/.exec(part);
       if (up !== null) this.row = Math.max(0, this.row - Number(up[1]));
       else if (part === '\u001b[K') this.lines[this.row] = this.lines[this.row]!.slice(0, this.column);
       else if (part === '\u001b[J') {
@@ -71,7 +70,7 @@ describe('the painter', () => {
   });
 
   it('assumes a size where the terminal tells none', () => {
-    expect(new Painter(new FakeTerminal()).size).toEqual({ columns: 80, rows: 24 });
+    expect(new Painter({ write: () => true }).size).toEqual({ columns: 80, rows: 24 });
     expect(new Painter(new FakeTerminal(0, 0)).size).toEqual({ columns: 80, rows: 24 });
     expect(new Painter(new FakeTerminal(60, 8)).size).toEqual({ columns: 60, rows: 8 });
   });

@@ -178,7 +178,6 @@ describe('bars on a terminal', () => {
     await clock.step();
     expect(take()).not.toContain('domains');
     progress.stop();
-    // eslint-disable-next-line no-control-regex
     expect(take()).toMatch(/^\r\u001b\[2A\u001b\[J$/);
     progress.stop();
     await clock.step();
@@ -189,7 +188,6 @@ describe('bars on a terminal', () => {
     const { stop, clock, take } = show();
     take();
     stop.abort(new Error('interrupted'));
-    // eslint-disable-next-line no-control-regex
     expect(take()).toMatch(/^\r\u001b\[\dA\u001b\[Jtidemark: ending the run [^\n]*\n$/);
     await clock.step();
     expect(take()).toBe('');

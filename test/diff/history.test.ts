@@ -208,7 +208,7 @@ describe('blame', () => {
             ({ body: text }, index, all) => text !== null || (index > 0 && all[index - 1]!.body !== null),
           )
           .reverse();
-        if (revisions[0]?.body == null) return;
+        if ((revisions[0]?.body ?? null) === null) return;
         const entries = recordLog(definition, revisions, options);
         for (const field of recordBlame(definition, revisions, { ...options, isDeep: true })) {
           const entry = entries.find(({ fields }) => fields.some(({ path }) => path === field.path));

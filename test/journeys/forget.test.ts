@@ -1,84 +1,88 @@
 import { statSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { openMirror } from '../../src/mirror/mirror.ts';
-import { ORG, open, sync } from '../mirror/fixture.ts';
+import { ORG, open, sync, testClock } from '../mirror/fixture.ts';
+import { commandLine } from './command-line.ts';
 import { environment, scratch, tidemark } from './harness.ts';
 import { FakeService, ORG as SERVICE_ORG } from './service.ts';
 
-const DOMAINS = `/api/organizations/${SERVICE_ORG}/domains/`;
+const HOUR = 3_600_000;
 
-/** A mirror made by real syncs, in which a domain changes with each. */
-async function synced(runs: number) {
-  const service = await FakeService.start();
-  const directory = scratch();
-  const env = environment(service.url, directory);
-  const run = (...args: string[]) => tidemark(args, { env, cwd: directory });
-  for (let n = 1; n <= runs; n += 1) {
-    service.lists.set(DOMAINS, [
-      `{"id":"d1","domain":"d${n}.example.com"}`,
-      ...(n === 2 ? ['{"id":"brief"}'] : []),
-    ]);
-    const ended = await run('sync', '--kind', 'domains', '--kind', 'organizations');
-    expect(ended.code, ended.stdout + ended.stderr).toBe(0);
-  }
-  const stateAt = async (at: string): Promise<string> => {
-    const exported = await run('export', '--at', at);
-    expect(exported.code, exported.stderr).toBe(0);
-    return exported.stdout;
-  };
-  return { run, stateAt, path: join(directory, 'mirror.db') };
-}
-
-/** A mirror of short runs, and the command line over it. */
+/** A mirror of hourly runs, the root of the last, and the command line over it. */
 async function mirrored(runs: number) {
-  const mirror = open();
-  for (let n = 1; n <= runs; n += 1) await sync(mirror, 'roles', ORG, [`{"id":"r1","name":"Name ${n}"}`]);
+  const clock = testClock();
+  const mirror = open({ clock });
+  let root = '';
+  for (let n = 1; n <= runs; n += 1) {
+    clock.move(HOUR);
+    const texts = [`{"id":"r1","name":"Name ${n}"}`, ...(n === 3 ? ['{"id":"brief"}'] : [])];
+    root = (await sync(mirror, 'roles', ORG, texts)).root ?? '';
+  }
   mirror.close();
-  const run = (...args: string[]) => tidemark(args, { env: { TIDEMARK_MIRROR: mirror.path } });
-  return { run, path: mirror.path };
+  const env = { TIDEMARK_MIRROR: mirror.path };
+  const run = (...args: string[]) => commandLine(args, { env, cwd: dirname(mirror.path) });
+  return { run, path: mirror.path, root };
 }
 
 describe('forget', () => {
   it('keeps what it said it would, exactly as it was, and says so to an auditor', async () => {
-    const { run, stateAt, path } = await synced(5);
+    const { run, path, root } = await mirrored(5);
     await run('snapshots', 'pin', 'audit', 'run:2');
-    const before = [await stateAt('snapshot:audit'), await stateAt('run:5')];
-    const noted = (await run('verify')).stdout;
+    const before = await run('export', '--at', 'run:2');
+    expect(before.stdout).toContain('Name 2');
 
     const dry = await run('forget', '--keep-last', '1', '--dry-run');
     expect(dry.code, dry.stderr).toBe(0);
-    expect(dry.stdout).toMatch(/ +5 +default +\S+Z +latest, last\n/);
-    expect(dry.stdout).toMatch(/ +2 +default +\S+Z +snapshot:audit\n/);
+    expect(dry.stdout).toMatch(/ +5 +production +\S+Z +latest, last\n/);
+    expect(dry.stdout).toMatch(/ +2 +production +\S+Z +snapshot:audit\n/);
     expect(dry.stdout).toMatch(/3 runs would be forgotten: 1, 3–4\n/);
-    expect((await run('verify')).stdout).toBe(noted);
 
     const done = await run('forget', '--keep-last', '1');
     expect(done.code, done.stderr).toBe(0);
     expect(done.stdout).toMatch(/3 runs were forgotten: 1, 3–4\n/);
-    expect(done.stdout).toMatch(/revisions went; the mirror takes \d+\.\d MB, before \d+\.\d MB/);
-    expect([await stateAt('snapshot:audit'), await stateAt('run:5')]).toEqual(before);
+    // Three of r1's five, and the two of the record that only run 3 had.
+    expect(done.stdout).toMatch(/5 revisions went; the mirror takes \d+\.\d MB, before \d+\.\d MB/);
+    expect(done.stdout).toContain(`before ${root}`);
+    expect((await run('export', '--at', 'run:2')).stdout).toBe(before.stdout);
     expect((await run('export', '--at', 'run:4')).code).toBe(4);
 
-    const verified = await run('verify', '--json');
+    const verified = await run('verify');
     expect(verified.code, verified.stdout).toBe(0);
-    const { problems, notes } = JSON.parse(verified.stdout) as {
-      problems: unknown[];
-      notes: { message: string }[];
-    };
-    expect(problems).toEqual([]);
-    const root = /sealed up to run 5: (\w+)/.exec(noted)?.[1] ?? 'none';
-    expect(notes[0]?.message).toContain(root);
-    expect((await run('verify')).stdout).toMatch(
-      /history before run 5 was dropped by retention on \S+Z \(keep last 1\)/,
+    expect(verified.stdout).toMatch(
+      /history before run 5 was dropped by retention on \S+Z \(keep last 1\): runs 1, 3–4/,
     );
+    expect(verified.stdout).toContain(root);
 
     const file = new Database(path);
     file.exec(`UPDATE forgets SET policy = '{"last":2}'`);
     file.close();
     expect((await run('verify')).code).toBe(1);
+  });
+
+  it('is followed by a sync that goes on where it was', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    const run = (...args: string[]) => tidemark(args, { env, cwd: directory });
+    for (const domain of ['one', 'two']) {
+      service.lists.set(`/api/organizations/${SERVICE_ORG}/domains/`, [`{"id":"d1","domain":"${domain}"}`]);
+      await run('sync');
+    }
+    expect((await run('forget', '--keep-last', '1')).stdout).toMatch(/1 run was forgotten: 1\n/);
+    const synced = await run('sync', '--json');
+    expect(synced.code, synced.stderr).toBe(0);
+    const { runs } = JSON.parse(synced.stdout) as {
+      runs: { sweeps: { added: number; changed: number }[] }[];
+    };
+    expect(runs[0]?.sweeps.filter(({ added, changed }) => added + changed > 0)).toEqual([]);
+    const verified = JSON.parse((await run('verify', '--json')).stdout) as {
+      problems: unknown[];
+      notes: unknown[];
+    };
+    expect(verified).toMatchObject({ problems: [], notes: [{ run: 2 }] });
   });
 
   it('prints one document', async () => {

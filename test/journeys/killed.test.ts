@@ -1,6 +1,8 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { openMirror, verifyMirror } from '../../src/mirror/mirror.ts';
 import { environment, scratch, start, tidemark } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
@@ -12,6 +14,18 @@ function domains(count: number, version: number): string[] {
   );
 }
 
+/** What a reader sees: how many versions of the domains at once (one, as runs are whole), and what is wrong. */
+async function shown(path: string): Promise<{ versions: number; problems: readonly unknown[] }> {
+  const mirror = openMirror(path, { mode: 'read', command: 'test', clock: systemClock });
+  try {
+    const bodies = [...mirror.readRecords({ kinds: ['domains'] })].map(({ body }) => body);
+    const versions = new Set(bodies.map((body) => (JSON.parse(body) as { domain: string }).domain));
+    return { versions: versions.size, problems: (await verifyMirror(mirror)).problems };
+  } finally {
+    mirror.close();
+  }
+}
+
 describe('killed at any instant', () => {
   it('the mirror opens, verifies, shows a whole run, and the next run goes on', async () => {
     const service = await FakeService.start();
@@ -20,7 +34,7 @@ describe('killed at any instant', () => {
     service.lists.set(DOMAINS, domains(600, 0));
     expect((await tidemark(['sync'], { env })).code).toBe(0);
     let state = 42;
-    for (let version = 1; version <= 8; version += 1) {
+    for (let version = 1; version <= 6; version += 1) {
       service.lists.set(DOMAINS, domains(600, version));
       // Killed while it answers a request somewhere in the walk, or a moment after the last one.
       const victim = 3 + ((state = (state * 48271) % 2147483647) % 30);
@@ -33,22 +47,36 @@ describe('killed at any instant', () => {
       });
       await ended;
       service.quirks.length = 0;
-      const exported = await tidemark(['export', '--kind', 'domains'], { env });
-      expect(exported.code, exported.stderr).toBe(0);
-      const versions = new Set(
-        exported.stdout
-          .trimEnd()
-          .split('\n')
-          .map((line) => (JSON.parse(line) as { body: { domain: string } }).body.domain),
-      );
-      expect(versions.size).toBe(1);
-      expect((await tidemark(['verify'], { env })).code).toBe(0);
+      expect(await shown(env.TIDEMARK_MIRROR ?? '')).toMatchObject({ versions: 1, problems: [] });
     }
+    expect((await tidemark(['verify'], { env })).code).toBe(0);
     const last = await tidemark(['sync', '--json'], { env });
     expect(last.code, last.stderr).toBe(0);
-    expect((await tidemark(['export', '--kind', 'domains'], { env })).stdout).toContain('v8.example');
+    expect((await tidemark(['export', '--kind', 'domains'], { env })).stdout).toContain('v6.example');
     const runs = await tidemark(['runs', '--json'], { env });
     expect(runs.stdout).toContain('interrupted');
+  }, 120_000);
+
+  it('the next run says that one died, what it goes on from, and only once', async () => {
+    const service = await FakeService.start();
+    const env = environment(service.url, scratch());
+    const die = async (): Promise<void> => {
+      const { child, ended } = start(['sync'], { env });
+      service.quirks.push(() => child.kill('SIGKILL'));
+      await ended;
+      service.quirks.length = 0;
+    };
+    await die();
+    const first = await tidemark(['sync'], { env });
+    expect(first.code).toBe(0);
+    expect(first.stderr).toMatch(
+      /^tidemark: run 1 of default, begun 2\S+Z, did not end: .*nothing was published before\n$/,
+    );
+    await die();
+    const second = await tidemark(['sync', '--json'], { env });
+    expect(second.stderr).toMatch(/^tidemark: run 3 of default, .*did not end: .*going on from run 2\n$/);
+    expect(JSON.parse(second.stdout)).toMatchObject({ runs: [{ run: 4, outcome: 'complete' }] });
+    expect((await tidemark(['sync'], { env })).stderr).toBe('');
   });
 
   it('SIGINT ends with 130, publishes nothing, and leaves nothing behind', async () => {
@@ -65,8 +93,13 @@ describe('killed at any instant', () => {
     const { code, stderr } = await ended;
     expect(code, stderr).toBe(130);
     expect(stderr).toContain('interrupted');
+    const { stdout } = await tidemark(['runs', '--json'], { env });
+    const [run] = (JSON.parse(stdout) as { runs: { outcome: string; requests: number }[] }).runs;
+    expect(run).toMatchObject({ outcome: 'failed', error: { code: 'interrupted' } });
+    expect(run?.requests).toBeGreaterThan(0);
     service.quirks.length = 0;
-    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    const next = await tidemark(['sync'], { env });
+    expect([next.code, next.stderr]).toEqual([0, '']); // it ended, if not well: nothing to tell
     expect(readdirSync(directory).filter((file) => file.includes('stage'))).toEqual([]);
   });
 });

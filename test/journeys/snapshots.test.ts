@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { environment, scratch, tidemark } from './harness.ts';
+import { commandLine } from './command-line.ts';
+import { environment, scratch } from './harness.ts';
 import { ORG, open, sync } from '../mirror/fixture.ts';
 
 interface Listed {
@@ -22,7 +23,7 @@ async function mirrored() {
   for (const name of ['One', 'Two']) await sync(mirror, 'roles', ORG, [`{"id":"r1","name":"${name}"}`]);
   mirror.close();
   const env = { TIDEMARK_MIRROR: mirror.path };
-  const run = (...args: string[]) => tidemark(args, { env });
+  const run = (...args: string[]) => commandLine(args, { env, cwd: dirname(mirror.path) });
   const list = async (...args: string[]): Promise<Listed> =>
     JSON.parse((await run(...args, '--json')).stdout) as Listed;
   return { run, list };
@@ -87,9 +88,8 @@ describe('snapshots', () => {
 
   it('of a mirror that is not there make none', async () => {
     const directory = scratch();
-    const ended = await tidemark(['snapshots', 'pin', 'x'], {
-      env: environment('http://127.0.0.1:9', directory),
-    });
+    const env = environment('http://127.0.0.1:9', directory);
+    const ended = await commandLine(['snapshots', 'pin', 'x'], { env, cwd: directory });
     expect(ended.code).toBe(1);
     expect(ended.stderr).toMatch(/there is no mirror .*\n.*tidemark sync/);
     expect(existsSync(join(directory, 'mirror.db'))).toBe(false);

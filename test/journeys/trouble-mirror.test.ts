@@ -24,7 +24,7 @@ function errorCode({ stdout, stderr }: Ended): string {
 
 describe('something else where the mirror should be', () => {
   it.each([
-    ['a directory', (path: string) => void mkdirSync(path), /^(mirror_foreign|file_system)$/],
+    ['a directory', (path: string) => mkdirSync(path), /^(mirror_foreign|file_system)$/],
     ['a text file', (path: string) => writeFileSync(path, 'notes\n'.repeat(500)), /^mirror_foreign$/],
     [
       "somebody else's database",

@@ -52,7 +52,12 @@ describe('wrong input', () => {
     ['an unknown command', ['snyc'], 'sync'],
     ['an unknown flag', ['sync', '--ful'], '--full'],
     ['an unknown kind', ['sync', '--kind', 'batch_export'], 'batch_exports'],
-    ['an unknown format', ['export', '--format', 'jsno'], 'json'],
+    ['an unknown format', ['export', '--format', 'jsno'], 'did you mean json?'],
+    ['an unknown subcommand', ['runs', 'shw'], 'did you mean show?'],
+    ['help for an unknown command', ['help', 'snyc'], 'did you mean sync?'],
+    ['a misspelt flag that all commands have', ['sync', '--jsn'], 'did you mean --json?'],
+    ['a kind like no other', ['export', '--kind', 'zzz'], 'tidemark catalog'],
+    ['an argument where none belongs', ['status', 'now'], 'takes no argument, not now'],
   ])('%s: 4 with a suggestion', async (_name, args, suggestion) => {
     const ended = await tidemark(args, { env: environment('http://127.0.0.1:9', scratch()) });
     expectClear(ended, 4);
@@ -98,9 +103,19 @@ describe('wrong input', () => {
     expectClear(await tidemark(['sync'], { env: environment(service.url, join(directory, 'sub')) }), 1);
   });
 
-  it('--json gives failures as JSON', async () => {
-    const ended = await tidemark(['status', '--json'], { env: environment('http://127.0.0.1:9', scratch()) });
-    expect(JSON.parse(ended.stderr)).toMatchObject({ schema: 'tidemark.error/1', code: 'mirror_missing' });
+  it.each([
+    ['no mirror', ['status', '--json'], 'mirror_missing', 1],
+    ['an unknown command', ['--json', 'snyc'], 'usage', 4],
+    ['an unknown flag before it', ['sync', '--ful', '--json'], 'usage', 4],
+    ['an unknown kind', ['export', '--kind', 'roless', '--json'], 'usage', 4],
+    ['a family without a command', ['config', '--json'], 'usage', 4],
+    ['a source that is not configured', ['config', 'check', '--json', '--source', 'x'], 'usage', 4],
+    ['a configuration that is not there', ['sync', '--json', '--config', 'none.yaml'], 'config_missing', 4],
+  ])('--json gives %s as one document on stdout', async (_name, args, code, exit) => {
+    const ended = await tidemark(args, { env: environment('http://127.0.0.1:9', scratch()) });
+    expect(ended.code).toBe(exit);
+    expect(JSON.parse(ended.stdout)).toMatchObject({ schema: 'tidemark.error/1', code, exit_code: exit });
+    expect(ended.stderr).toBe('');
   });
 
   it('--log-level debug shows where it came from', async () => {
@@ -112,9 +127,18 @@ describe('wrong input', () => {
 });
 
 describe('help', () => {
-  it.each([[[]], [['--help']], [['sync', '--help']], [['runs', 'show', '--help']]])('%j', async (args) => {
+  it.each([
+    [[], 4],
+    [['config'], 4],
+    [['--help'], 0],
+    [['help', 'sync'], 0],
+    [['sync', '--help'], 0],
+    [['runs', 'show', '--help'], 0],
+  ] as const)('%j ends with %i', async (args, code) => {
     const ended = await tidemark(args);
-    expect(ended.stdout + ended.stderr).toContain('Usage: tidemark');
+    expect(ended.code).toBe(code);
+    // Asked for, it is the result; else it tells what is missing.
+    expect(code === 0 ? ended.stdout : ended.stderr).toContain('Usage: tidemark');
   });
 
   it('--version', async () => {

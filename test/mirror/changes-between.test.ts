@@ -99,14 +99,14 @@ describe('changes between two runs', () => {
     const connection = connect(mirror.path, { isReadonly: true });
     const statements: string[] = [];
     const prepare = connection.prepare.bind(connection);
-    connection.prepare = ((source: string) => {
+    connection.prepare = (source: string) => {
       statements.push(source);
       return prepare(source);
-    }) as typeof connection.prepare;
+    };
     connection.exec('BEGIN');
     expect([...readChangesBetween(connection, 0, 1, {})]).toHaveLength(5000);
     expect(readCountsAt(connection, 0, {})).toMatchObject([{ records: 0 }]);
-    connection.prepare = prepare as typeof connection.prepare;
+    connection.prepare = prepare;
     const plans = statements.flatMap((statement) =>
       connection
         .prepare<unknown[], { detail: string }>(`EXPLAIN QUERY PLAN ${statement}`)

@@ -8,14 +8,20 @@ import { packageFile } from '../../src/core/package-root.ts';
 import { verifyMirror } from '../../src/mirror/mirror.ts';
 import { ORG, open, sync, temporaryDirectory } from './fixture.ts';
 
-const CHILD = packageFile('test', 'mirror', 'crash-child.ts');
 const RECORDS = 1000;
+/** Enough for several slices of merging, and for a file that is made smaller in a worker thread. */
+const FORGETTING_RECORDS = 800;
 
 /** Runs the writer and kills it when it has said that many lines. */
-async function killAfter(path: string, lines: number): Promise<void> {
+async function killAfter(
+  path: string,
+  lines: number,
+  file = 'crash-child.ts',
+  records = RECORDS,
+): Promise<void> {
   const child = spawn(
     process.execPath,
-    ['--disable-warning=ExperimentalWarning', CHILD, path, String(RECORDS)],
+    ['--disable-warning=ExperimentalWarning', packageFile('test', 'mirror', file), path, String(records)],
     {
       stdio: ['ignore', 'pipe', 'inherit'],
     },
@@ -53,6 +59,39 @@ describe('a process that is killed', () => {
       mirror.close();
     }
     expect(open({ path }).latestRun('production')).toBeDefined();
+  });
+});
+
+describe('a process that is killed while it forgets', () => {
+  it('has forgotten all or nothing, and every run that is left is whole', async () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    // While it merges and seals, while the file is made smaller, and in later rounds.
+    for (const lines of [2, 4, 9, 60, 400]) {
+      await killAfter(path, lines, 'forget-crash-child.ts', FORGETTING_RECORDS);
+      const mirror = open({ path });
+      const runs = mirror.runs().filter(({ root }) => root !== null);
+      expect(runs.length).toBeGreaterThan(0);
+      for (const { run } of runs) {
+        const generations = [...mirror.readRecordsAt(run)].map(
+          ({ body }) => (JSON.parse(body) as { generation: number }).generation,
+        );
+        expect(generations).toHaveLength(FORGETTING_RECORDS);
+        expect([...new Set(generations)]).toEqual([run]);
+      }
+      // What was dropped, and only that, is missing from the numbers.
+      const dropped = new Set(
+        mirror
+          .forgets()
+          .flatMap(({ runs: ranges }) =>
+            ranges.flatMap(([first, last]) => Array.from({ length: last - first + 1 }, (_, i) => first + i)),
+          ),
+      );
+      const numbers = new Set(mirror.runs().map(({ run }) => run));
+      for (let run = 1; run <= (runs[0]?.run ?? 0); run += 1)
+        expect(numbers.has(run)).toBe(!dropped.has(run));
+      expect((await verifyMirror(mirror)).problems).toEqual([]);
+      mirror.close();
+    }
   });
 });
 

@@ -5,6 +5,7 @@ import {
   readFileSync,
   readdirSync,
   statSync,
+  truncateSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -94,10 +95,57 @@ describe('opening a mirror for writing', () => {
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 
-  it('refuses a directory', () => {
+  it.each(['write', 'read'] as const)('refuses a directory for what it is (%s)', (mode) => {
     const path = join(temporaryDirectory(), 'mirror.db');
     mkdirSync(path);
-    expect(() => open({ path })).toThrow(expect.objectContaining({ code: 'mirror_foreign' }));
+    expect(() => open({ path, mode })).toThrow(
+      expect.objectContaining({
+        code: 'file_system',
+        message: `${path} is a directory, and the mirror is a file`,
+        hint: expect.stringContaining(join(path, 'mirror.db')) as string,
+      }),
+    );
+    expect(existsSync(`${path}-lock`)).toBe(false);
+  });
+
+  it.each(['write', 'read'] as const)('refuses a path that leads through a file (%s)', (mode) => {
+    const file = join(temporaryDirectory(), 'file');
+    writeFileSync(file, '');
+    for (const path of [join(file, 'mirror.db'), join(file, 'deeper', 'mirror.db')]) {
+      expect(() => open({ path, mode })).toThrow(
+        expect.objectContaining({
+          code: mode === 'read' ? 'mirror_missing' : 'file_system',
+          message: expect.not.stringMatching(/E[A-Z]{4}/) as string,
+        }),
+      );
+    }
+  });
+
+  it('says what to do about a damaged file, and not to verify when that is what found it', async () => {
+    const mirror = open();
+    const roles = Array.from({ length: 500 }, (_, i) => `{"id":"r${i}","pad":"${'x'.repeat(300)}"}`);
+    await sync(mirror, 'roles', ORG, roles);
+    mirror.close();
+    truncateSync(mirror.path, 5 * 8192);
+    writeFileSync(`${mirror.path}.before-3`, '');
+    const failure = (command: string): unknown => {
+      try {
+        const reader = open({ path: mirror.path, mode: 'read', command });
+        return [...reader.readRecords()];
+      } catch (error) {
+        return error;
+      }
+    };
+    const found = failure('export');
+    expect(found).toMatchObject({
+      code: 'mirror_corrupt',
+      hint: expect.stringMatching(/`tidemark verify`/) as string,
+    });
+    expect(found).toMatchObject({ hint: expect.stringContaining(`${mirror.path}.before-3`) as string });
+    expect(failure('verify')).toMatchObject({
+      code: 'mirror_corrupt',
+      hint: expect.stringMatching(/^put a copy of the file back, or move it away/) as string,
+    });
   });
 
   it('refuses a mirror of a newer version and leaves it as it was', async () => {

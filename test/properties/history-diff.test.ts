@@ -11,6 +11,7 @@ import type { ComparisonMode } from '../../src/diff/compare.ts';
 import type { State } from '../../src/diff/states.ts';
 import { diffStates } from '../../src/diff/states.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
+import { verifyMirror } from '../../src/mirror/mirror.ts';
 import { patchOperations } from '../../src/report/patch.ts';
 import { diffPoints } from '../../src/state/mirror-diff.ts';
 import { isSameContent } from '../../src/sync/content.ts';
@@ -200,6 +201,35 @@ describe('the diff of two runs', () => {
         },
       ),
       { numRuns: 30 },
+    );
+  });
+
+  it('stays what it was between the runs that retention keeps', async () => {
+    await fc.assert(
+      fc.asyncProperty(history, fc.integer({ min: 1, max: 4 }), async (edits, last) => {
+        const mirror = open();
+        let world: World = new Map();
+        for (const step of [...edits, ...edits.toReversed()]) {
+          world = edited(world, step);
+          await syncWorld(mirror, world);
+        }
+        const kept = mirror.runs({ limit: last }).map(({ run }) => run);
+        const pairs = kept.flatMap((from) => kept.map((to) => [from, to] as const));
+        const told = (): string[] =>
+          pairs.map(([from, to]) =>
+            JSON.stringify(diffPoints(mirror, point(from), point(to), { mode: 'default', filter: {} })),
+          );
+        const before = told();
+        await mirror.forget({
+          policy: { last },
+          isEqual: (_source, kind, one, other) => isSameContent(definitionOf(kind), one, other),
+        });
+        expect(mirror.runs()).toHaveLength(kept.length);
+        expect(told()).toEqual(before);
+        expect((await verifyMirror(mirror)).problems).toEqual([]);
+        mirror.close();
+      }),
+      { numRuns: 20 },
     );
   });
 });

@@ -3,7 +3,6 @@ import { CATALOG } from '../../src/catalog/catalog.ts';
 import type { Kind, ResourceDefinition, Scope } from '../../src/catalog/definition.ts';
 import { applyProfile } from '../../src/config/profile.ts';
 import { shippedProfile } from '../../src/config/profile-file.ts';
-import type { JsonValue } from '../../src/core/json.ts';
 import { parseLossless } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import { scopeKey } from '../../src/catalog/catalog.ts';
@@ -118,5 +117,5 @@ export function line({ action, kind, request, reason }: PlanStep): string {
 }
 
 export function withBody(base: ParsedRecord, changes: object): ParsedRecord {
-  return { ...base, body: { ...(base.body as object), ...changes } as JsonValue };
+  return { ...base, body: { ...(base.body as object), ...changes } };
 }

@@ -1,0 +1,47 @@
+/** Which fields the records of a kind have, and what changed in that. */
+import { integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
+
+/**
+ * How many current records carry which field with a value of which JSON type: from this a run tells when the service
+ * gains, loses or retypes a field. Derived from the bodies; `verify` counts again. A row with 0 records is remembered:
+ * the field or type was seen, and may come back without being news.
+ */
+export const fieldShapes = sqliteTable(
+  'field_shapes',
+  {
+    /** `sources.id`. */
+    source: integer('source').notNull(),
+    kind: text('kind').notNull(),
+    /**
+     * RFC 6901 pointer to a member of the record, or of a documented object in it; empty for the record itself. `*` where
+     * the kind has more fields than are watched.
+     */
+    field: text('field').notNull(),
+    /** `string`, `number`, `boolean`, `object`, `array` or `null`. */
+    type: text('type').notNull(),
+    /** Current records, over all collections of the kind. */
+    records: integer('records').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.source, table.kind, table.field, table.type] })],
+);
+
+/** Fields that a kind's records gained, lost or retyped, by the run that found it. */
+export const schemaChanges = sqliteTable(
+  'schema_changes',
+  {
+    /** `runs.run`; its row may be gone. */
+    run: integer('run').notNull(),
+    /** `sources.id`. */
+    source: integer('source').notNull(),
+    kind: text('kind').notNull(),
+    /** As in `field_shapes`. */
+    field: text('field').notNull(),
+    /** `gained`, `lost` or `retyped`; `unwatched` (of field `*`) when a kind has more fields than are watched. */
+    change: text('change').notNull(),
+    /** JSON array of the JSON types before, without `null`; empty for a gained field. */
+    before: text('before').notNull(),
+    /** Likewise after; empty for a lost field. */
+    after: text('after').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.run, table.kind, table.field, table.change] })],
+);

@@ -1,0 +1,88 @@
+/** What people pinned or accepted, and what retention dropped. */
+import { blob, index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
+
+/** Runs pinned under a name: retention keeps them. */
+export const snapshots = sqliteTable('snapshots', {
+  /** What follows `snapshot:` in a reference. */
+  name: text('name').primaryKey(),
+  /** `runs.run`, a published one: the state of every source as of it. */
+  run: integer('run').notNull(),
+  /** When it was pinned; the state's own time is its run's. */
+  pinnedAt: text('pinned_at').notNull(),
+  /** 1 for the one that drift is measured from. */
+  isBaseline: integer('is_baseline', { mode: 'boolean' }).notNull(),
+});
+
+/**
+ * Drift that somebody accepted: one row per place, and only for the value that its fingerprint stands for. The value
+ * itself is not here, so that no secret gets in.
+ */
+export const acceptances = sqliteTable(
+  'acceptances',
+  {
+    /** Name of the source, as in `sources.name`. */
+    source: text('source').notNull(),
+    kind: text('kind').notNull(),
+    /** As in `collections.scope`. */
+    scope: text('scope').notNull(),
+    remoteId: text('remote_id').notNull(),
+    /** RFC 6901 pointer to the field; empty for a record that came or went as a whole. */
+    path: text('path').notNull(),
+    /** Digest of the place and the accepted value: another value has another one, and is drift again. */
+    fingerprint: text('fingerprint').notNull(),
+    /** Why, in the words of whoever accepted it. */
+    reason: text('reason').notNull(),
+    acceptedAt: text('accepted_at').notNull(),
+    /** From then on it no longer holds; NULL for no end. */
+    until: text('until'),
+  },
+  (table) => [
+    primaryKey({ columns: [table.source, table.kind, table.scope, table.remoteId, table.path] }),
+    index('acceptances_fingerprint').on(table.source, table.fingerprint),
+  ],
+);
+
+/**
+ * What retention dropped, and what it did to the chain of seals: a row per forget, each chained to the one before, and
+ * the first run that is left to the last of them. Whoever noted a root from before finds it in `replaced_roots`.
+ */
+export const forgets = sqliteTable('forgets', {
+  /** 1 for the first, and so on. */
+  forget: integer('forget').primaryKey(),
+  at: text('at').notNull(),
+  /** What was to be kept, as JSON: `{"last":7,"daily":30}`. */
+  policy: text('policy').notNull(),
+  /** JSON array of the names of the sources that it looked at. */
+  sources: text('sources').notNull(),
+  /** Numbers of the runs that went, published or not, as a JSON array of ranges: `[[1,40],[42,42]]`. */
+  runs: text('runs').notNull(),
+  /** How many they are. */
+  runCount: integer('run_count').notNull(),
+  /** `runs.run` of the latest sealed run at that time: it stayed. */
+  tipRun: integer('tip_run').notNull(),
+  /** Its root until then. */
+  rootBefore: blob('root_before', { mode: 'buffer' }).notNull(),
+  /** Its root from then on. */
+  rootAfter: blob('root_after', { mode: 'buffer' }).notNull(),
+  /** SHA-256 over the rows of `replaced_roots` of this forget in order of runs. */
+  replacedDigest: blob('replaced_digest', { mode: 'buffer' }).notNull(),
+  /**
+   * SHA-256 over the previous forget's `link` and `root_after` and this row's other facts but `root_after`. The first
+   * sealed run has the latest `link` as its `previous_root`.
+   */
+  link: blob('link', { mode: 'buffer' }).notNull(),
+});
+
+/** Every root that a forget replaced by another: of the runs that went, and of those that stayed. */
+export const replacedRoots = sqliteTable(
+  'replaced_roots',
+  {
+    /** `forgets.forget`. */
+    forget: integer('forget').notNull(),
+    /** Number of the run that had it. */
+    run: integer('run').notNull(),
+    /** The root until then. */
+    root: blob('root', { mode: 'buffer' }).notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.forget, table.run] })],
+);

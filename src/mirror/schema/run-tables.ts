@@ -1,0 +1,72 @@
+/** Runs, and what each found of each collection. */
+import { blob, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
+import { sources } from './source-tables.ts';
+
+/** One sync pass of one source. */
+export const runs = sqliteTable('runs', {
+  /** Number of the run over all sources. */
+  run: integer('run').primaryKey(),
+  /** `sources.id`. */
+  source: integer('source')
+    .notNull()
+    .references(() => sources.id),
+  /** What started it: the command, or the schedule's name. */
+  trigger: text('trigger').notNull(),
+  startedAt: text('started_at').notNull(),
+  /** NULL while it runs, and for a run that died. */
+  finishedAt: text('finished_at'),
+  /** `running`, `complete`, `partial` or `failed`; only complete and partial ones changed records. */
+  outcome: text('outcome').notNull(),
+  /** HTTP requests sent, retries among them. */
+  requests: integer('requests').notNull(),
+  /** How many of them were retries. */
+  retries: integer('retries').notNull(),
+  /** Records that appeared, returning ones included. */
+  added: integer('added').notNull(),
+  /** Records whose content changed. */
+  changed: integer('changed').notNull(),
+  /** Records that left. */
+  removed: integer('removed').notNull(),
+  /** Records read and found as they were. */
+  unchanged: integer('unchanged').notNull(),
+  /** Why the whole run failed: a code. */
+  errorCode: text('error_code'),
+  /** The same for people. */
+  error: text('error'),
+  /** SHA-256 over the run's revisions in key order; NULL unless published. */
+  changeDigest: blob('change_digest', { mode: 'buffer' }),
+  /** `root` of the run published before it; for the first, `link` of the latest forget, NULL where nothing was. */
+  previousRoot: blob('previous_root', { mode: 'buffer' }),
+  /** SHA-256 over the previous root, this row's facts and `change_digest`: seals the whole history up to here. */
+  root: blob('root', { mode: 'buffer' }),
+});
+
+/** One collection listed once in one run. */
+export const sweeps = sqliteTable(
+  'sweeps',
+  {
+    /** `runs.run`. */
+    run: integer('run').notNull(),
+    /** `collections.id`. */
+    collection: integer('collection').notNull(),
+    /** `complete`, `incomplete`, `held`, `denied`, `missing`, `failed` or `skipped`. */
+    outcome: text('outcome').notNull(),
+    /** `full` or `head`; NULL where nothing was walked. */
+    mode: text('mode'),
+    /** Pages read. */
+    pages: integer('pages').notNull(),
+    /** `count` as the service said it; NULL where it did not. */
+    count: integer('count'),
+    /** Distinct records received. */
+    records: integer('records').notNull(),
+    added: integer('added').notNull(),
+    changed: integer('changed').notNull(),
+    removed: integer('removed').notNull(),
+    unchanged: integer('unchanged').notNull(),
+    /** Removals found and held back. */
+    held: integer('held').notNull(),
+    errorCode: text('error_code'),
+    error: text('error'),
+  },
+  (table) => [primaryKey({ columns: [table.run, table.collection] })],
+);

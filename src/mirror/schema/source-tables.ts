@@ -1,0 +1,70 @@
+/**
+ * Sources and their collections.
+ *
+ * The schema is all files of this directory. Change it here, then `npm run migrations:generate`; a landed migration is
+ * never edited. Times are ISO 8601 UTC with milliseconds. drizzle-kit cannot express WITHOUT ROWID: it is added by hand
+ * to a new table's CREATE TABLE in its migration wherever the key is composite or text (a test names what lacks it).
+ */
+import { sql } from 'drizzle-orm';
+import { integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core';
+
+/** One configured remote. */
+export const sources = sqliteTable('sources', {
+  id: integer('id').primaryKey(),
+  /** Its name in the configuration: what identifies it. */
+  name: text('name').notNull().unique(),
+  /** Where it was reached in the latest run. */
+  baseUrl: text('base_url').notNull(),
+});
+
+/** One list endpoint in one scope of one source. */
+export const collections = sqliteTable(
+  'collections',
+  {
+    id: integer('id').primaryKey(),
+    /** `sources.id`. */
+    source: integer('source')
+      .notNull()
+      .references(() => sources.id),
+    /** The kind of its records: also the name of the table that holds them. */
+    kind: text('kind').notNull(),
+    /** The parent path values as a JSON object with its keys in fixed order; `{}` for organizations. */
+    scope: text('scope').notNull(),
+    /** From `scope`; NULL where the path has no organization. */
+    organizationId: text('organization_id').generatedAlwaysAs(
+      sql.raw(`json_extract("scope", '$.organization_id')`),
+      { mode: 'virtual' },
+    ),
+    /** From `scope`; NULL where the path has no project. */
+    projectId: text('project_id').generatedAlwaysAs(sql.raw(`json_extract("scope", '$.project_id')`), {
+      mode: 'virtual',
+    }),
+    /** From `scope`; NULL where the path has no role. */
+    roleId: text('role_id').generatedAlwaysAs(sql.raw(`json_extract("scope", '$.role_id')`), {
+      mode: 'virtual',
+    }),
+    /** Current records, so that nobody has to count them. */
+    records: integer('records').notNull(),
+    /** `runs.run` of the latest sweep that was tried; NULL before the first. Retention may have dropped that row. */
+    lastRun: integer('last_run'),
+    /** When that run ended: known even when its row is gone. */
+    lastAt: text('last_at'),
+    /** `runs.run` of the latest complete sweep, a walk from the head included; its row may be gone likewise. */
+    lastCompleteRun: integer('last_complete_run'),
+    lastCompleteAt: text('last_complete_at'),
+    /** `runs.run` of the latest complete sweep of the whole list: the last time that absence could be told. */
+    lastFullRun: integer('last_full_run'),
+    lastFullAt: text('last_full_at'),
+    /** Outcome of the latest sweep, as in `sweeps`. */
+    lastOutcome: text('last_outcome'),
+    /** Why the latest sweep was not complete: a code. */
+    lastErrorCode: text('last_error_code'),
+    /** The same for people. */
+    lastError: text('last_error'),
+    /** Largest page that the service gave; NULL while unknown. */
+    pageCap: integer('page_cap'),
+    /** `runs.run` in which it went away with its parent record; NULL while it is there. */
+    retiredRun: integer('retired_run'),
+  },
+  (table) => [uniqueIndex('collections_key').on(table.source, table.kind, table.scope)],
+);

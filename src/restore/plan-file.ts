@@ -1,0 +1,52 @@
+/** A saved plan, read back: it is what was approved, or it is refused. */
+import { TidemarkError } from '../core/errors.ts';
+import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
+import type { JsonValue } from '../core/json.ts';
+import type { Plan, PlanDocument } from './plan.ts';
+import { planHash } from './plan-hash.ts';
+
+/**
+ * The plan of a `tidemark.plan/1` document. Its steps are pinned by its hash, so that a plan that was edited is none.
+ * @throws TidemarkError `usage` when the text is no plan, `unsafe_plan` when its hash is not that of its steps
+ */
+export function readPlan(text: string): Plan {
+  const document = parsed(text);
+  const hash = isJsonObject(document) ? getOwn(document, 'plan') : undefined;
+  const steps = isJsonObject(document) ? getOwn(document, 'steps') : undefined;
+  if (
+    !isJsonObject(document) ||
+    getOwn(document, 'schema') !== 'tidemark.plan/1' ||
+    typeof hash !== 'string' ||
+    !Array.isArray(steps)
+  ) {
+    throw notAPlan();
+  }
+  // The hash stands for the shape of the steps too: only what the planner wrote has one that fits.
+  const { plan, ...rest } = document as unknown as PlanDocument;
+  if (planHash(rest.steps) !== plan) {
+    throw new TidemarkError(
+      'unsafe_plan',
+      'the plan was changed since it was made: its hash is not that of its steps',
+      {
+        hint: 'make it anew with `tidemark restore --out FILE`; edit the desired state (an export), never the plan',
+      },
+    );
+  }
+  const { from, to, adopted, left, refused, summary, cost } = rest;
+  return { from, to, hash: plan, steps: rest.steps, adopted, left, refused, summary, cost };
+}
+
+function parsed(text: string): JsonValue {
+  try {
+    return parseLossless(text);
+  } catch (error) {
+    throw notAPlan(error);
+  }
+}
+
+function notAPlan(cause?: unknown): TidemarkError {
+  return new TidemarkError('usage', 'the file is no plan (`tidemark.plan/1`)', {
+    hint: 'save one with `tidemark restore --out FILE`',
+    ...(cause === undefined ? {} : { cause }),
+  });
+}

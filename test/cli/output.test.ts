@@ -1,0 +1,88 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import Database from 'better-sqlite3';
+import { describe, expect, it } from 'vitest';
+import { environment, scratch, tidemark } from '../journeys/harness.ts';
+import { FakeService } from '../journeys/service.ts';
+
+const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+/** A shell line in which `tidemark` is the program. */
+function shell(
+  line: string,
+  env: Record<string, string>,
+): { code: number | null; stdout: string; stderr: string } {
+  const script = `tidemark() { "${process.execPath}" --disable-warning=ExperimentalWarning "${program}" "$@"; }\n${line}`;
+  // Without a terminal, bash would take itself for a remote shell and read its start files.
+  const { status, stdout, stderr } = spawnSync('bash', ['--norc', '-c', script], {
+    env: { PATH: process.env['PATH'], ...env },
+    encoding: 'utf8',
+  });
+  return { code: status, stdout, stderr };
+}
+
+describe('an output that takes nothing more', () => {
+  it.skipIf(!existsSync('/dev/full'))('full: one line and 1, for results and failures', async () => {
+    const service = await FakeService.start();
+    const env = environment(service.url, scratch());
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    for (const command of ['export', 'catalog', 'snyc --json']) {
+      const { code, stderr } = shell(`tidemark ${command} > /dev/full`, env);
+      expect([code, stderr]).toEqual([1, 'tidemark: the output could not be written: the disk is full\n']);
+    }
+  });
+
+  it('a reader that left: nothing said, 0', async () => {
+    const service = await FakeService.start();
+    service.set(
+      'domains',
+      Array.from({ length: 900 }, (_each, index) => ({ id: `d${index}`, domain: 'x'.repeat(400) })),
+    );
+    const env = environment(service.url, scratch());
+    await tidemark(['sync'], { env });
+    const { stdout, stderr } = shell('tidemark export | head -1 | wc -l; echo ${PIPESTATUS[0]}', env);
+    expect([stdout, stderr]).toEqual(['1\n0\n', '']);
+  });
+});
+
+describe('words', () => {
+  it('configured limits read as sentences', async () => {
+    const env = environment('http://127.0.0.1:9', scratch());
+    const [none, some] = await Promise.all([
+      tidemark(['config', 'check'], { env }),
+      tidemark(['config', 'check'], {
+        env: { ...env, TIDEMARK_RATE_PER_MINUTE: '1', TIDEMARK_RATE_PER_HOUR: '4800' },
+      }),
+    ]);
+    expect(none.stdout).toContain('no limit on requests, 4 at a time');
+    expect(some.stdout).toContain(
+      'at most 1 request a minute and at most 4,800 requests an hour, 4 at a time',
+    );
+  });
+
+  it('verify says what is wrong once, however often it is', async () => {
+    const service = await FakeService.start();
+    service.set(
+      'domains',
+      Array.from({ length: 40 }, (_each, index) => ({ id: `d${index}`, domain: `${index}.example` })),
+    );
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    await tidemark(['sync'], { env });
+    const file = new Database(join(directory, 'mirror.db'));
+    file.exec(`UPDATE domains SET body = replace(body, '.example', '.evil')`);
+    file.close();
+    const [text, json] = await Promise.all([
+      tidemark(['verify'], { env }),
+      tidemark(['verify', '--json'], { env }),
+    ]);
+    expect(text.code).toBe(1);
+    const { problems } = JSON.parse(json.stdout) as { problems: unknown[] };
+    expect(problems.length).toBeGreaterThanOrEqual(40);
+    expect(text.stdout.split('\n').length).toBeLessThan(25);
+    expect(text.stdout).toMatch(/40 times/);
+    expect(text.stdout).toMatch(/and 35 other places: --json lists them/);
+  });
+});

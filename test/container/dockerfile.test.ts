@@ -1,0 +1,149 @@
+/** The container image, built without an engine and started as its user on a read-only tree (image.ts says how). */
+import { chmodSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { FakeService } from '../journeys/service.ts';
+import { runContainer, startContainer } from './container.ts';
+import { parseDockerfile } from './dockerfile.ts';
+import { ignoredBy } from './ignore-file.ts';
+import { buildImage, isRoot, makeReadOnly } from './image.ts';
+import type { Image } from './image.ts';
+
+const checkout = resolve(import.meta.dirname, '../..');
+const dockerfile = readFileSync(join(checkout, 'Dockerfile'), 'utf8');
+const isIgnored = ignoredBy(readFileSync(join(checkout, '.dockerignore'), 'utf8'));
+
+describe('what reaches the builder', () => {
+  it.each([
+    '.env',
+    '.git/config',
+    '.npmrc',
+    'data/mirror.db',
+    'node_modules/undici/index.js',
+    'tidemark.yaml',
+    'secrets/key',
+    'dist/main.js',
+    'test/container/image.ts',
+  ])('%s stays behind', (path) => {
+    expect(isIgnored(path)).toBe(true);
+  });
+
+  it.each(['package.json', 'package-lock.json', 'src/main.ts', 'config/profiles/svc.yaml'])(
+    '%s goes',
+    (path) => {
+      expect(isIgnored(path)).toBe(false);
+    },
+  );
+});
+
+describe('the image', () => {
+  let scratch: string;
+  let image: Image;
+  let before: string[];
+
+  /** Every path but those on the volumes, with what would tell that it was written. */
+  const tree = (): string[] =>
+    readdirSync(image.root, { recursive: true, encoding: 'utf8' })
+      .filter((path) => !image.volumes.some((volume) => `/${path}`.startsWith(volume)))
+      .map((path) => `${path} ${statSync(join(image.root, path)).mtimeMs}`)
+      .sort();
+
+  beforeAll(() => {
+    scratch = mkdtempSync(join(tmpdir(), 'tidemark-image-'));
+    // The image's user must get as far as the image.
+    chmodSync(scratch, 0o755);
+    image = buildImage({ dockerfile, context: checkout, isIgnored, scratch });
+    makeReadOnly(image);
+    before = tree();
+  }, 180_000);
+
+  afterAll(() => {
+    rmSync(scratch, { recursive: true, force: true });
+  });
+
+  it('has a user who is not root, by number', () => {
+    expect(image.user.uid).toBeGreaterThan(0);
+  });
+
+  it('holds the program, what it reads, and no more', () => {
+    expect(readdirSync(image.root).sort()).toEqual(['app', 'data', 'usr']);
+    expect(readdirSync(join(image.root, 'app')).sort()).toEqual([
+      'config',
+      'dist',
+      'drizzle',
+      'node_modules',
+      'package.json',
+    ]);
+    expect(readdirSync(join(image.root, 'app/node_modules'))).toEqual(['better-sqlite3']);
+    const last = parseDockerfile(dockerfile).at(-1)!;
+    const installs = last.instructions.filter(({ text }) => /\b(npm|apt-get|curl|wget)\b/.test(text));
+    expect(installs).toEqual([]);
+  });
+
+  it('tells its version', async () => {
+    const { version } = JSON.parse(readFileSync(join(checkout, 'package.json'), 'utf8')) as {
+      version: string;
+    };
+    expect(await runContainer(image, ['--version'])).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });
+  });
+
+  it('tells its catalog', async () => {
+    const { code, stdout, stderr } = await runContainer(image, ['catalog', '--json']);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(JSON.parse(stdout)).toMatchObject({ schema: 'tidemark.catalog/1' });
+  });
+
+  it('says what to set when nothing is', async () => {
+    const { code, stderr } = await runContainer(image, image.command);
+    expect(code).toBe(4);
+    expect(stderr).toContain('TIDEMARK_BASE_URL');
+  });
+
+  it('mirrors a service onto its volume, and writes nowhere else', async () => {
+    const service = await largeService();
+    const env = { TIDEMARK_BASE_URL: service.url, TIDEMARK_API_KEY: 'key-of-the-image', ...unlimited };
+    const synced = await runContainer(image, [...image.command, '--json'], { env });
+    expect(synced).toMatchObject({ code: 0, stderr: '' });
+    expect(JSON.parse(synced.stdout)).toMatchObject({ runs: [{ outcome: 'complete' }] });
+    const mirror = statSync(join(image.root, image.volumes[0]!, 'mirror.db'));
+    expect(mirror.size).toBeGreaterThan(6e6);
+    if (isRoot) expect(mirror.uid).toBe(image.user.uid);
+
+    expect(await runContainer(image, ['verify', '--quiet'], { env })).toMatchObject({ code: 0 });
+    expect(tree()).toEqual(before);
+  });
+
+  it.runIf(isRoot)('runs as any user of group 0', async () => {
+    const service = await FakeService.start();
+    const env = {
+      TIDEMARK_BASE_URL: service.url,
+      TIDEMARK_API_KEY: 'key-of-the-image',
+      TIDEMARK_MIRROR: join(image.root, 'data/other.db'),
+      ...unlimited,
+    };
+    const user = { uid: 65_534, gid: 0 };
+    const synced = await runContainer(image, ['sync', '--quiet'], { env, user });
+    expect(synced).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  it('ends on SIGTERM', async () => {
+    const { child, ended } = startContainer(image, ['sandbox', '--port', '0', '--json']);
+    await new Promise((resolve) => child.stdout!.once('data', resolve));
+    child.kill('SIGTERM');
+    expect((await ended).code).not.toBeNull();
+  });
+});
+
+const unlimited = { TIDEMARK_RATE_PER_MINUTE: '0', TIDEMARK_RATE_PER_HOUR: '0', TIDEMARK_PAGE_SIZE: '1000' };
+
+/** More than what a run writes into the mirror's file by itself: the rest is a worker thread's, a file of its own. */
+async function largeService(): Promise<FakeService> {
+  const service = await FakeService.start();
+  const config = 'x'.repeat(2000);
+  service.set(
+    'plugins',
+    Array.from({ length: 4000 }, (_unused, index) => ({ id: index + 1, name: `Plugin ${index}`, config })),
+  );
+  return service;
+}

@@ -1,0 +1,192 @@
+/**
+ * Carries out a Dockerfile without a container engine: each stage is a directory that stands for `/` in it. COPY copies
+ * what `.dockerignore` leaves, RUN runs the real command with the stage's own directories put for absolute paths. The
+ * base image is the Node that runs the tests. What a test starts of the result sees the machine's own `/usr` and `/lib`,
+ * but of the project only what was copied.
+ */
+import { execFileSync } from 'node:child_process';
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  cpSync,
+  globSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+} from 'node:fs';
+import { basename, join, posix } from 'node:path';
+import { execForm, pairs, parseDockerfile } from './dockerfile.ts';
+import type { Instruction, Stage } from './dockerfile.ts';
+
+export interface Image {
+  /** The directory that stands for `/`. */
+  readonly root: string;
+  readonly entrypoint: readonly string[];
+  readonly command: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly workdir: string;
+  readonly user: { readonly uid: number; readonly gid: number };
+  readonly volumes: readonly string[];
+}
+
+export interface Build {
+  readonly dockerfile: string;
+  /** The checkout. */
+  readonly context: string;
+  readonly isIgnored: (path: string) => boolean;
+  /** Where the stages' directories are made. */
+  readonly scratch: string;
+}
+
+/** Only root can give files away and start programs as somebody else; for others all belongs to themselves. */
+export const isRoot = process.getuid?.() === 0;
+
+/** Builds every stage; the last one is the image. */
+export function buildImage(build: Build): Image {
+  const built = new Map<string, StageBuild>();
+  let last: StageBuild | undefined;
+  for (const stage of parseDockerfile(build.dockerfile)) {
+    last = new StageBuild(build, built, stage);
+    built.set(stage.name, last);
+  }
+  if (last === undefined) throw new Error('the Dockerfile has no stage');
+  return last.image;
+}
+
+class StageBuild {
+  readonly root: string;
+  readonly #build: Build;
+  readonly #built: ReadonlyMap<string, StageBuild>;
+  readonly #env: Record<string, string> = {};
+  readonly #volumes: string[] = [];
+  #workdir = '/';
+  #user = { uid: 0, gid: 0 };
+  #entrypoint: string[] = [];
+  #command: string[] = [];
+
+  constructor(build: Build, built: ReadonlyMap<string, StageBuild>, stage: Stage) {
+    this.#build = build;
+    this.#built = built;
+    this.root = join(build.scratch, `stage-${stage.name}`);
+    if (!/^node:24\b/.test(stage.base)) throw new Error(`no such base image here: ${stage.base}`);
+    mkdirSync(join(this.root, 'usr/local/bin'), { recursive: true });
+    copyFileSync(process.execPath, join(this.root, 'usr/local/bin/node'));
+    for (const instruction of stage.instructions) this.#carryOut(instruction);
+  }
+
+  get image(): Image {
+    return {
+      root: this.root,
+      entrypoint: this.#entrypoint,
+      command: this.#command,
+      env: this.#env,
+      workdir: this.#workdir,
+      user: this.#user,
+      volumes: this.#volumes,
+    };
+  }
+
+  #carryOut(instruction: Instruction): void {
+    switch (instruction.name) {
+      case 'LABEL':
+        break;
+      case 'ENV':
+        Object.assign(this.#env, Object.fromEntries(pairs(instruction)));
+        break;
+      case 'WORKDIR':
+        this.#workdir = posix.resolve(this.#workdir, instruction.text);
+        mkdirSync(join(this.root, this.#workdir), { recursive: true });
+        break;
+      case 'COPY':
+        this.#copy(instruction);
+        break;
+      case 'RUN':
+        this.#run(instruction.text);
+        break;
+      case 'USER':
+        this.#user = userOf(instruction.text);
+        break;
+      case 'VOLUME':
+        this.#volumes.push(...instruction.text.split(/\s+/));
+        break;
+      case 'ENTRYPOINT':
+        this.#entrypoint = execForm(instruction);
+        break;
+      case 'CMD':
+        this.#command = execForm(instruction);
+        break;
+      default:
+        throw new Error(`this test does not know the instruction ${instruction.name}`);
+    }
+  }
+
+  #copy({ flags, text }: Instruction): void {
+    const unknown = Object.keys(flags).find((flag) => flag !== 'from');
+    if (unknown !== undefined) throw new Error(`this test does not know COPY --${unknown}`);
+    const words = text.split(/\s+/);
+    const target = words.pop() ?? '';
+    const from = flags['from'];
+    const source = from === undefined ? null : this.#built.get(from);
+    if (source === undefined) throw new Error(`COPY --from names no stage: ${from}`);
+    const base = source === null ? this.#build.context : source.root;
+    const paths = words.flatMap((word) => globSync(word.replace(/^\//, ''), { cwd: base }));
+    const kept =
+      source === null ? paths.filter((path) => !this.#build.isIgnored(posix.normalize(path))) : paths;
+    if (kept.length < words.length) throw new Error(`COPY ${text}: not found`);
+    const place = join(this.root, posix.resolve(this.#workdir, target));
+    const isDirectory = target.endsWith('/') || kept.length > 1;
+    for (const path of kept) {
+      const found = join(base, path);
+      const isFile = lstatSync(found).isFile();
+      cpSync(found, isFile && isDirectory ? join(place, basename(path)) : place, {
+        recursive: true,
+        filter: (each) =>
+          source !== null || !this.#build.isIgnored(posix.relative(posix.resolve(base), posix.resolve(each))),
+      });
+    }
+  }
+
+  #run(text: string): void {
+    const owned = isRoot ? text : text.replaceAll(/ -[og] \S+/g, '');
+    const command = owned.replaceAll(/(?<=\s)\/(?=\w)/g, `${this.root}/`);
+    try {
+      execFileSync('/bin/sh', ['-ec', command], {
+        cwd: join(this.root, this.#workdir),
+        env: {
+          HOME: process.env['HOME'],
+          // The base image's Node comes first, as it does there; npm is the machine's.
+          PATH: `${join(this.root, 'usr/local/bin')}:${process.env['PATH']}`,
+          // The same packages from npm's cache, where it has them.
+          npm_config_prefer_offline: 'true',
+          ...this.#env,
+        },
+        stdio: 'pipe',
+      });
+    } catch (error) {
+      const { stdout, stderr } = error as { stdout?: Buffer; stderr?: Buffer };
+      throw new Error(`RUN ${text} failed:\n${stdout?.toString() ?? ''}${stderr?.toString() ?? ''}`, {
+        cause: error,
+      });
+    }
+  }
+}
+
+function userOf(text: string): { uid: number; gid: number } {
+  const [uid, gid] = text.split(':').map(Number);
+  if (uid === undefined || Number.isNaN(uid)) throw new Error(`USER ${text} is not a number`);
+  return { uid, gid: gid ?? uid };
+}
+
+/** Takes every right to write, as a container with a read-only root file system has none; the volumes stay as they are. */
+export function makeReadOnly(image: Image): void {
+  const visit = (path: string): void => {
+    if (image.volumes.some((volume) => join(image.root, volume) === path)) return;
+    const status = lstatSync(path);
+    if (status.isSymbolicLink()) return;
+    if (status.isDirectory()) for (const entry of readdirSync(path)) visit(join(path, entry));
+    chmodSync(path, status.mode & 0o555);
+    if (isRoot) chownSync(path, 0, 0);
+  };
+  visit(image.root);
+}

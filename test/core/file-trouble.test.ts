@@ -1,0 +1,58 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdir, readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { asTidemarkError, TidemarkError } from '../../src/core/errors.ts';
+import { asFileTrouble, onFile } from '../../src/core/file-trouble.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'tidemark-trouble-'));
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+function system(code: string): Error {
+  return Object.assign(new Error(`${code}: as the system says it, open '/x'`), { code });
+}
+
+describe('trouble with files', () => {
+  it.each([
+    ['ENOSPC', 'written', 'disk_full', /disk is full/],
+    ['EDQUOT', 'written', 'disk_full', /quota/],
+    ['EACCES', 'written', 'read_only', /permission denied/],
+    ['EACCES', 'read', 'file_system', /permission denied/],
+    ['EROFS', 'made', 'read_only', /read-only/],
+    ['EEXIST', 'made', 'file_system', /in the way/],
+    ['ENOTDIR', 'made', 'file_system', /is a file where a directory/],
+    ['EISDIR', 'written', 'file_system', /is a directory where a file/],
+    ['ENAMETOOLONG', 'made', 'file_system', /too long/],
+    ['EMFILE', 'opened', 'file_system', /too many files open/],
+    ['EWHATEVER', 'opened', 'file_system', /EWHATEVER/],
+  ] as const)('%s while it was to be %s is %s', (system_code, deed, code, why) => {
+    const error = asFileTrouble(system(system_code), '/data/tree', deed);
+    expect(error).toBeInstanceOf(TidemarkError);
+    expect(error).toMatchObject({ code, message: expect.stringMatching(why) as string });
+    const { message, hint = '' } = error as TidemarkError;
+    expect(message.startsWith(`/data/tree could not be ${deed}: `)).toBe(true);
+    expect(message).not.toContain('as the system says it');
+    expect(hint).not.toBe('');
+    expect(asTidemarkError(system(system_code)).code).toBe(
+      code === 'file_system' && system_code === 'EACCES' ? 'read_only' : code,
+    );
+  });
+
+  it('leaves every other error as it is', () => {
+    const error = new TypeError('no');
+    expect(asFileTrouble(error, '/x', 'read')).toBe(error);
+    const known = new TidemarkError('usage', 'no');
+    expect(asFileTrouble(known, '/x', 'read')).toBe(known);
+  });
+
+  it('speaks for real calls', async () => {
+    const file = join(directory, 'file');
+    writeFileSync(file, '');
+    const below = join(file, 'below');
+    await expect(onFile(below, 'made', () => mkdir(below))).rejects.toThrow(
+      `${below} could not be made: a part of`,
+    );
+    await expect(onFile(directory, 'read', () => readFile(directory))).rejects.toThrow('it is a directory');
+  });
+});

@@ -1,0 +1,260 @@
+import { spawnSync } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, it } from 'vitest';
+import { environment, scratch, start, tidemark } from './harness.ts';
+import { FakeService, forbidden, ORG } from './service.ts';
+
+interface Mirrored {
+  readonly service: FakeService;
+  readonly directory: string;
+  readonly tree: string;
+  readonly env: Record<string, string>;
+}
+
+/** A mirror of two domains and one role. */
+async function mirrored(): Promise<Mirrored> {
+  const service = await FakeService.start();
+  service.set('domains', [
+    { id: 'd1', domain: 'one.example' },
+    { id: 'd2', domain: 'two.example' },
+  ]);
+  service.set('roles', [{ id: 'r1', name: 'Readers' }]);
+  service.lists.set(`/api/organizations/${ORG}/roles/r1/role_memberships/`, []);
+  const directory = scratch();
+  const env = environment(service.url, directory);
+  await ok(['sync'], env);
+  return { service, directory, tree: join(directory, 'tree'), env };
+}
+
+async function ok(args: readonly string[], env: Record<string, string>): Promise<string> {
+  const ended = await tidemark(args, { env });
+  expect(ended.code, ended.stdout + ended.stderr).toBe(0);
+  return ended.stderr;
+}
+
+/** Paths of all files below, sorted. */
+function filesBelow(directory: string): string[] {
+  return readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(directory.length + 1))
+    .sort();
+}
+
+const D1 = join('domains', `organization-${ORG}`, 'd1.yaml');
+const D2 = join('domains', `organization-${ORG}`, 'd2.yaml');
+
+describe('a YAML tree', () => {
+  it('is brought up to date: own files of removed records go, others stay, unchanged ones are not touched', async () => {
+    const { service, tree, env } = await mirrored();
+    mkdirSync(join(tree, '.git'), { recursive: true });
+    writeFileSync(join(tree, '.git', 'HEAD'), 'ref');
+    writeFileSync(join(tree, 'README.md'), 'ours');
+    await ok(['export', '--format', 'yaml', '--output', tree], env);
+    const first = filesBelow(tree);
+    expect(first).toContain(D2);
+
+    const folder = join(tree, 'domains', `organization-${ORG}`);
+    writeFileSync(join(folder, 'notes.yaml'), 'not: ours\n');
+    writeFileSync(join(folder, 'copy-of-d1.yaml'), readFileSync(join(tree, D1)));
+    const manifest = readFileSync(join(tree, '.tidemark-export.json'), 'utf8');
+    const old = new Date('2020-01-01T00:00:00Z');
+    for (const file of [D1, D2, '.tidemark-export.json']) utimesSync(join(tree, file), old, old);
+    service.set('domains', [{ id: 'd1', domain: 'one.example' }]);
+    service.set('roles', [{ id: 'r1', name: 'Readers and writers' }]);
+    await ok(['sync'], env);
+    const said = await ok(['export', '--format', 'yaml', '--output', tree], env);
+
+    expect(filesBelow(tree)).toEqual(
+      [
+        ...first.filter((file) => file !== D2),
+        ...['notes', 'copy-of-d1'].map((name) => join(folder.slice(tree.length + 1), `${name}.yaml`)),
+      ].sort(),
+    );
+    expect(statSync(join(tree, D1)).mtime).toEqual(old);
+    expect(statSync(join(tree, '.tidemark-export.json')).mtime).toEqual(old);
+    expect(readFileSync(join(tree, '.tidemark-export.json'), 'utf8')).toBe(manifest);
+    expect(readFileSync(join(tree, 'roles', `organization-${ORG}`, 'r1.yaml'), 'utf8')).toContain(
+      'and writers',
+    );
+    expect(said).toMatch(/1 written, 3 unchanged; 1 of an earlier export removed/);
+  });
+
+  it('gives way to another format, and what that one left gives way again', async () => {
+    const { tree, env } = await mirrored();
+    await ok(['export', '--format', 'yaml', '--output', tree], env);
+    const yaml = filesBelow(tree);
+    await ok(['export', '--format', 'csv', '--output', tree], env);
+    expect(filesBelow(tree).filter((file) => !file.endsWith('.csv'))).toEqual(['.tidemark-export.json']);
+    expect(existsSync(join(tree, 'domains'))).toBe(false);
+    const ended = await tidemark(['export', '--format', 'yaml', '--output', tree, '--json'], { env });
+    expect(JSON.parse(ended.stdout)).toMatchObject({
+      schema: 'tidemark.export_directory/1',
+      run: 1,
+      files: yaml.length - 1,
+      removed: 16,
+    });
+    expect(filesBelow(tree)).toEqual(yaml);
+  });
+
+  it('refuses a folder that no export left, and writes nothing', async () => {
+    const { tree, env } = await mirrored();
+    mkdirSync(join(tree, 'domains'), { recursive: true });
+    writeFileSync(join(tree, 'domains', 'mine.txt'), 'mine');
+    const ended = await tidemark(['export', '--format', 'yaml', '--output', tree], { env });
+    expect(ended.code).toBe(4);
+    expect(ended.stderr).toContain(`${join(tree, 'domains')} is there already`);
+    expect(filesBelow(tree)).toEqual([join('domains', 'mine.txt')]);
+    // A manifest that leads elsewhere is none.
+    writeFileSync(
+      join(tree, '.tidemark-export.json'),
+      '{"schema":"tidemark.export_manifest/1","format":"yaml","paths":["../"]}',
+    );
+    expect((await tidemark(['export', '--output', tree], { env })).code).toBe(4);
+  });
+});
+
+describe('what goes wrong', () => {
+  it('something in the way: one line with the path, and nothing is left beside it', async () => {
+    const { directory, tree, env } = await mirrored();
+    await ok(['export', '--kind', 'domains', '--output', tree], env);
+    rmSync(join(tree, 'domains.ndjson'));
+    mkdirSync(join(tree, 'domains.ndjson'));
+    const blocked = await tidemark(['export', '--kind', 'domains', '--output', tree], { env });
+    expect(blocked.code).toBe(1);
+    expect(blocked.stderr).toContain(
+      `${join(tree, 'domains.ndjson')} could not be written: it is a directory`,
+    );
+    expect(readdirSync(tree)).toEqual(['.tidemark-export.json', 'domains.ndjson']);
+
+    writeFileSync(join(directory, 'file'), '');
+    for (const output of [join(directory, 'file'), join(directory, 'file', 'below'), '/proc/nowhere']) {
+      const ended = await tidemark(['export', '--output', output], { env });
+      expect(ended.code).toBe(1);
+      expect(ended.stderr).toContain(`tidemark: ${output} could not be made: `);
+      expect(ended.stderr).not.toMatch(/E[A-Z]{4,}/);
+    }
+  });
+
+  it('a limit on file sizes stops it as a full disk would: no cut file under its name', async () => {
+    const { service, tree, env } = await mirrored();
+    service.set('domains', [{ id: 'd1', domain: 'x'.repeat(300_000) }]);
+    await ok(['sync'], env);
+    const run = spawnSync(
+      'bash',
+      [
+        '--norc',
+        '-c',
+        `ulimit -f 100; trap '' XFSZ; exec "$0" "$@"`,
+        process.execPath,
+        '--disable-warning=ExperimentalWarning',
+        'src/main.ts',
+        'export',
+        '--output',
+        tree,
+      ],
+      { env: { PATH: process.env['PATH'], ...env }, encoding: 'utf8' },
+    );
+    expect(run.status, run.stderr).toBe(1);
+    expect(run.stderr).toContain(`${join(tree, 'domains.ndjson')} could not be written: `);
+    expect(filesBelow(tree).filter((file) => file.includes('domains'))).toEqual([]);
+  });
+
+  it('an interrupted one leaves whole files only, and the next one finishes', async () => {
+    const { service, tree, env } = await mirrored();
+    service.pageCap = 1000;
+    service.set(
+      'domains',
+      Array.from({ length: 3000 }, (_each, index) => ({ id: `d${index}`, domain: `${index}.example` })),
+    );
+    await tidemark(['sync'], { env });
+    const { child, ended } = start(['export', '--format', 'yaml', '--output', tree], { env });
+    const domains = join(tree, 'domains');
+    while (!existsSync(domains)) await new Promise((resolve) => setImmediate(resolve));
+    child.kill('SIGINT');
+    const { code, stderr } = await ended;
+    expect(code, stderr).toBe(130);
+    const left = filesBelow(tree);
+    expect(left.filter((file) => file.endsWith('.tidemark-tmp'))).toEqual([]);
+    expect(left.length).toBeLessThan(3000);
+    await ok(['export', '--format', 'yaml', '--output', tree], env);
+    expect(filesBelow(tree).length).toBeGreaterThan(3000);
+  });
+
+  it('a damaged mirror is an error, not a shorter export', async () => {
+    const { directory, env } = await mirrored();
+    const file = new Database(join(directory, 'mirror.db'));
+    file.exec('DELETE FROM domains WHERE _record = (SELECT max(_record) FROM domains)');
+    file.close();
+    const ended = await tidemark(['export', '--kind', 'domains'], { env });
+    expect(ended.code).toBe(1);
+    expect(ended.stderr).toContain('is damaged: 2 records are counted, 1 could be read');
+  });
+});
+
+describe('what was asked for', () => {
+  it('nothing published yet: 1, why, and what to do', async () => {
+    const service = await FakeService.start();
+    const env = environment(service.url, scratch());
+    const { child, ended } = start(['sync'], { env });
+    service.quirks.push(() => {
+      child.kill('SIGINT');
+      return false;
+    });
+    await ended;
+    const exported = await tidemark(['export'], { env });
+    expect(exported.code).toBe(1);
+    expect(exported.stdout).toBe('');
+    expect(exported.stderr).toMatch(/holds no published run: run 1 failed: .*interrupted/);
+    expect(exported.stderr).toContain('tidemark sync');
+  });
+
+  it('unknown ids are errors, an empty match is a remark', async () => {
+    const { env } = await mirrored();
+    const [id, organization, project, empty] = await Promise.all([
+      tidemark(['export', '--kind', 'domains', '--id', 'd1', '--id', 'd9'], { env }),
+      tidemark(['export', '--organization', ORG.replace(/1$/, '2'), '--json'], { env }),
+      tidemark(['export', '--project', '77'], { env }),
+      tidemark(['export', '--kind', 'plugins'], { env }),
+    ]);
+    expect([id.code, organization.code, project.code, empty.code]).toEqual([1, 1, 1, 0]);
+    expect(id.stdout).toBe('');
+    expect(id.stderr).toMatch(/no record has the id d9 \(with --kind domains\)/);
+    expect(JSON.parse(organization.stdout)).toMatchObject({
+      code: 'not_found',
+      message: expect.stringContaining(`did you mean ${ORG}?`) as string,
+    });
+    expect(project.stderr).toContain('knows no project 77');
+    expect(empty.stderr).toContain('nothing matches --kind plugins');
+  });
+
+  it('says on stderr which collections are stale, once for all that are alike', async () => {
+    const { service, env } = await mirrored();
+    service.quirks.push(({ path }, response) =>
+      path.endsWith('/domains/') ? forbidden(response, 'organization:read') : false,
+    );
+    expect((await tidemark(['sync'], { env })).code).toBe(3);
+    const [latest, earlier, quiet, unconcerned] = await Promise.all([
+      tidemark(['export'], { env }),
+      tidemark(['export', '--at', 'run:1'], { env }),
+      tidemark(['export', '--quiet'], { env }),
+      tidemark(['export', '--kind', 'roles'], { env }),
+    ]);
+    expect(latest.code).toBe(0);
+    expect(latest.stdout).toBe(earlier.stdout);
+    expect(latest.stderr).toMatch(
+      /1 collection could not be read whole .*\n {2}domains \(organization .*\): denied; last read whole (just now|\d+ s ago)/,
+    );
+    expect([earlier.stderr, quiet.stderr, unconcerned.stderr]).toEqual(['', '', '']);
+  });
+});

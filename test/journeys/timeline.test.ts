@@ -1,0 +1,124 @@
+/** `changes` and `runs show N`: what changed in a period and in a run, through the command line. */
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { commandLine } from './command-line.ts';
+import { environment, scratch } from './harness.ts';
+import type { Ended } from './harness.ts';
+import { FakeService } from './service.ts';
+
+interface Changes {
+  schema: string;
+  since: string;
+  until: string;
+  summary: Record<string, number>;
+  runs: {
+    run: number;
+    previous: number | null;
+    changes: { id: string; change: string; fields: unknown[] }[] | null;
+  }[];
+}
+
+const HOSTILE = '<script>alert(1)</script>\u001b[31m';
+
+describe('a period', () => {
+  it('is told run by run, as text, JSON and a page; runs show tells one run', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    const run = (...args: string[]): Promise<Ended> => commandLine(args, { env, cwd: directory });
+    const many = Array.from({ length: 130 }, (_unused, index) => ({
+      id: `r${index}`,
+      name: `Role ${index}`,
+    }));
+    service.set('domains', [{ id: 'd1', domain: 'a.example', sso_enforcement: '' }]);
+    expect((await run('sync')).code).toBe(0);
+    service.set('domains', [
+      { id: 'd1', domain: 'a.example', sso_enforcement: 'saml' },
+      { id: 'd2', domain: HOSTILE },
+    ]);
+    expect((await run('sync')).code).toBe(0);
+    service.set('domains', [{ id: 'd2', domain: HOSTILE }]);
+    service.set(
+      'proxy_records',
+      many.map(({ id, name }) => ({ id, domain: name })),
+    );
+    expect((await run('sync')).code).toBe(0);
+
+    const all = await run('changes', '--since', '24h', '--json');
+    expect(all.code, all.stderr).toBe(0);
+    const document = JSON.parse(all.stdout) as Changes;
+    expect(document).toMatchObject({
+      schema: 'tidemark.changes/1',
+      summary: { added: 131, removed: 1, changed: 1 },
+    });
+    expect(
+      document.runs.map(({ run: number, previous, changes }) => [number, previous, changes?.length]),
+    ).toEqual([
+      [1, null, undefined],
+      [2, 1, 2],
+      [3, 2, 131],
+    ]);
+    expect(document.runs[1]!.changes![0]!).toMatchObject({
+      id: 'd1',
+      change: 'changed',
+      fields: [{ path: '/sso_enforcement', from: '', to: 'saml' }],
+    });
+
+    // A period between two runs, and one kind only.
+    const part = JSON.parse(
+      (await run('changes', '--since', 'run:2', '--until', 'run:3', '--kind', 'domains', '--json')).stdout,
+    ) as Changes;
+    expect(part.summary).toEqual({ added: 0, removed: 1, changed: 0 });
+    expect(part.runs.map(({ run: number }) => number)).toEqual([3]);
+
+    const text = await run('changes', '--limit', '3');
+    expect(text.stdout).toContain('131 added, 1 removed, 1 changed');
+    expect(text.stdout).toContain('run 1 was the first look at default');
+    expect(text.stdout).toMatch(/run 3\n {2}- domain a\.example removed/);
+    expect(text.stdout).toContain('… 130 more records: `tidemark changes --format json` shows all');
+    const words = await run('changes', '--since', 'run:1', '--until', 'run:2');
+    expect(words.stdout).toContain('/sso_enforcement "" → "saml"');
+    expect(words.stdout).not.toContain('\u001b');
+
+    const page = await run('changes', '--format', 'html', '--output', 'changes.html');
+    expect(page.code, page.stderr).toBe(0);
+    expect(page.stdout).toBe('');
+    const html = readFileSync(join(directory, 'changes.html'), 'utf8');
+    expect(statSync(join(directory, 'changes.html')).mode & 0o777).toBe(0o600);
+    expect(html).toContain('131 added, 1 removed, 1 changed');
+    expect(html).toContain('/sso_enforcement: &quot;&quot; → &quot;saml&quot;');
+    expect(html.match(/<script/g)).toHaveLength(1);
+
+    for (const wrong of [
+      ['--since', 'run:3', '--until', 'run:1'],
+      ['--since', 'yesterday'],
+      ['--until', 'run:77'],
+    ]) {
+      const ended = await run('changes', ...wrong);
+      expect(ended.code, wrong.join(' ')).toBe(4);
+      expect(ended.stderr).toContain('→');
+    }
+    expect((await run('changes', '--until', '2020-01-01', '--since', '2019-01-01')).stdout).toContain(
+      'Nothing changed',
+    );
+
+    // One run: its changes beside its sweeps; a huge one is folded.
+    const second = await run('runs', 'show', '2');
+    expect(second.stdout).toContain('1 added, 1 changed');
+    expect(second.stdout).toContain('/sso_enforcement "" → "saml"');
+    const third = await run('runs', 'show', '3');
+    expect(third.stdout).toContain('proxy records (130)');
+    expect(third.stdout).toContain('… 31 more records: `tidemark diff run:2 run:3` shows all');
+    expect((await run('runs', 'show', '1')).stdout).toContain('the first run of default');
+    const shown = JSON.parse((await run('runs', 'show', '3', '--json')).stdout) as {
+      changes: { schema: string; from: { run: number }; summary: object; changes: unknown[] };
+    };
+    expect(shown.changes).toMatchObject({
+      schema: 'tidemark.diff/1',
+      from: { run: 2 },
+      summary: { added: 130, removed: 1 },
+    });
+    expect(shown.changes.changes).toHaveLength(131);
+  });
+});

@@ -1,0 +1,72 @@
+import Database from 'better-sqlite3';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { DriftAcceptance } from '../../src/mirror/acceptances.ts';
+import { ORG, PROJECT, begin, open, sync, temporaryDirectory } from './fixture.ts';
+
+const accepted: DriftAcceptance = {
+  source: 'production',
+  fingerprint: 'f1',
+  kind: 'roles',
+  scope: ORG,
+  id: 'r1',
+  path: '/name',
+  reason: 'renamed on purpose, says "Ann"',
+  acceptedAt: '2026-03-01T12:00:00.000Z',
+};
+
+describe('accepted drift', () => {
+  it('comes back as it was, by source, with and without an end', () => {
+    const mirror = open();
+    const ending = { ...accepted, path: '', fingerprint: 'f2', until: '2026-04-01T00:00:00.000Z' };
+    const elsewhere = { ...accepted, source: 'other', scope: PROJECT, kind: 'session_recordings' as const };
+    for (const one of [accepted, elsewhere, ending]) mirror.acceptDrift(one);
+    expect(mirror.acceptances()).toEqual([elsewhere, ending, accepted]);
+    expect(mirror.acceptances('production')).toEqual([ending, accepted]);
+    expect(mirror.acceptances('nobody')).toEqual([]);
+  });
+
+  it('is replaced by another of the same place', () => {
+    const mirror = open();
+    mirror.acceptDrift({ ...accepted, until: '2026-04-01T00:00:00.000Z' });
+    mirror.acceptDrift({ ...accepted, fingerprint: 'f9', scope: { ...ORG } });
+    expect(mirror.acceptances()).toEqual([{ ...accepted, fingerprint: 'f9' }]);
+  });
+
+  it('is withdrawn by source and fingerprint', () => {
+    const mirror = open();
+    mirror.acceptDrift(accepted);
+    expect(mirror.withdrawAcceptance('other', 'f1')).toBeUndefined();
+    expect(mirror.withdrawAcceptance('production', 'f0')).toBeUndefined();
+    expect(mirror.withdrawAcceptance('production', 'f1')).toEqual(accepted);
+    expect(mirror.acceptances()).toEqual([]);
+  });
+
+  it('needs a mirror that is open for writing, between publications', async () => {
+    const mirror = open();
+    await sync(mirror, 'roles', ORG, ['{"id":"r1"}']);
+    const reader = open({ path: mirror.path, mode: 'read' });
+    expect(() => reader.acceptDrift(accepted)).toThrow(expect.objectContaining({ code: 'internal' }));
+    const run = begin(mirror);
+    mirror.acceptDrift(accepted);
+    const publishing = run.publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
+    expect(() => mirror.acceptDrift(accepted)).toThrow(expect.objectContaining({ code: 'mirror_locked' }));
+    await publishing;
+    expect(reader.acceptances()).toEqual([accepted]);
+  });
+
+  it('goes where a copy of the mirror goes, snapshots too', async () => {
+    const mirror = open();
+    await sync(mirror, 'roles', ORG, ['{"id":"r1"}']);
+    mirror.acceptDrift(accepted);
+    mirror.pin('golden', 1);
+    mirror.setBaseline('golden');
+    const copy = join(temporaryDirectory(), 'copy.db');
+    const file = new Database(mirror.path, { readonly: true });
+    await file.backup(copy);
+    file.close();
+    const copied = open({ path: copy, mode: 'read' });
+    expect(copied.acceptances()).toEqual([accepted]);
+    expect(copied.baseline()).toMatchObject({ name: 'golden', run: 1 });
+  });
+});

@@ -1,0 +1,201 @@
+import { describe, expect, it } from 'vitest';
+import { EXIT } from '../../src/core/errors.ts';
+import { kindsToRead } from '../../src/restore/kinds-to-read.ts';
+import { planExitCode } from '../../src/restore/plan.ts';
+import { costOf } from '../../src/restore/cost.ts';
+import {
+  inputOf,
+  lines,
+  NOW,
+  ORG,
+  organization,
+  planOf,
+  posthog,
+  record,
+  stateOf,
+  withBody,
+} from './states.ts';
+import { planRestore } from '../../src/restore/planner.ts';
+
+const roles = (count: number) =>
+  Array.from({ length: count }, (_unused, n) => record('roles', `r${n}`, { id: `r${n}`, name: `Role ${n}` }));
+const renamed = (count: number, of: number) =>
+  roles(of).map((role, n) => (n < count ? withBody(role, { name: `x${n}` }) : role));
+const member = (id: string, level: number) =>
+  record('members', id, { user: { uuid: id, email: `${id}@k.example` }, level });
+const prune = (maxRemovals: number) => ({ options: { prune: { maxRemovals } } });
+const guards = (plan: ReturnType<typeof planOf>) => plan.refused.map(({ guard }) => guard);
+
+describe('share limits', () => {
+  it.each([
+    [3, 10, []],
+    [4, 10, ['share_of_updates']],
+    [9, 9, []],
+  ])('%i changed of %i: %j', (changed, of, expected) => {
+    const plan = planOf([organization, ...roles(of)], [organization, ...renamed(changed, of)]);
+    expect(guards(plan)).toEqual(expected);
+    expect(planExitCode(plan)).toBe(expected.length > 0 ? EXIT.unsafe : EXIT.differences);
+  });
+
+  it('creations have none: twelve deleted records come back', () => {
+    const plan = planOf([organization, ...roles(12)], [organization]);
+    expect(plan.summary).toMatchObject({ create: 12 });
+    expect(guards(plan)).toEqual([]);
+  });
+});
+
+describe('removal', () => {
+  it('is not planned unasked, and what stays is counted and named', () => {
+    const plan = planOf([organization], [organization, ...roles(2)]);
+    expect(plan.steps).toEqual([]);
+    expect(plan.left).toEqual([
+      {
+        kind: 'roles',
+        count: 2,
+        names: ['Role 0', 'Role 1'],
+        reason: expect.stringContaining('--prune') as string,
+      },
+    ]);
+    expect(planExitCode(plan)).toBe(EXIT.done);
+  });
+
+  it('is planned by name, children first, within the number', () => {
+    const below = record(
+      'role_memberships',
+      'm',
+      { user: { uuid: 'u', email: 'u@k' } },
+      { organization_id: ORG, role_id: 'r0' },
+    );
+    const plan = planOf([organization], [organization, ...roles(1), below], prune(2));
+    expect(lines(plan)).toEqual([
+      'remove role_memberships DELETE …/roles/r0/role_memberships/m/',
+      'remove roles DELETE …/roles/r0/',
+    ]);
+    expect(guards(plan)).toEqual([]);
+    expect(guards(planOf([organization], [organization, ...roles(1), below], prune(1)))).toEqual([
+      'max_removals',
+    ]);
+  });
+
+  it('never touches organizations or projects', () => {
+    const other = record('organizations', 'o2', { id: 'o2', name: 'Other' });
+    const web = record('projects', '1', { id: 1, name: 'Web' });
+    const plan = planOf([organization], [organization, other, web], prune(9));
+    expect(plan.steps).toEqual([]);
+    expect(plan.left.map(({ reason }) => reason)).toEqual([
+      'organizations are never removed',
+      'projects are never removed',
+    ]);
+  });
+
+  it.each([['desired'], ['live']] as const)('needs %s to be whole', (side) => {
+    const whole = { desired: stateOf([organization]), live: stateOf([organization, ...roles(1)]) };
+    const part = stateOf(side === 'desired' ? [organization] : [organization, ...roles(1)], {
+      unread: ['roles'],
+    });
+    const sides = { ...whole, [side]: part };
+    expect(planOf(sides.desired, sides.live, prune(9)).steps).toEqual([]);
+  });
+});
+
+describe('people', () => {
+  const people = [member('own-user', 15), member('a', 8), member('b', 1)];
+
+  it('the own user is neither changed nor removed', () => {
+    const plan = planOf([organization, ...people.slice(1)], [organization, ...people], prune(9));
+    expect(plan.steps).toMatchObject([{ action: 'blocked', obstacle: 'own_user' }]);
+  });
+
+  it('where the own user is not known, nobody of the level that the key has is', () => {
+    const live = [organization, member('o1', 15), member('o2', 15), member('a', 1)];
+    const desired = [organization, member('o1', 15), member('o2', 8), member('a', 8)];
+    const plan = planOf(desired, live, { options: { ownUserId: null } });
+    expect(plan.steps.map(({ id, obstacle }) => [id, obstacle])).toEqual([
+      ['a', null],
+      ['o2', 'own_user'],
+    ]);
+  });
+
+  it('the last of the highest level stays', () => {
+    const plan = planOf(
+      [organization, member('a', 8), member('b', 1)],
+      [organization, member('a', 15), member('b', 1)],
+    );
+    expect(plan.steps).toMatchObject([{ action: 'blocked', obstacle: 'last_holder' }]);
+  });
+
+  it('a new holder comes before the old one goes', () => {
+    const plan = planOf(
+      [organization, member('a', 8), member('b', 15)],
+      [organization, member('a', 15), member('b', 8)],
+    );
+    expect(plan.steps.map(({ id, level }) => [id, level])).toEqual([
+      ['b', 0],
+      ['a', 1],
+    ]);
+  });
+});
+
+describe('states that must not be restored', () => {
+  it('an empty one', () => {
+    const plan = planOf(stateOf([]), stateOf([organization, ...roles(1)]), prune(100));
+    expect(guards(plan)).toContain('empty_desired');
+    expect(planExitCode(plan)).toBe(EXIT.unsafe);
+  });
+
+  it('nothing against nothing', () => {
+    const nothing = { reference: { ref: 'x' }, records: [], collections: [] };
+    expect(() => planRestore(inputOf(nothing, nothing))).toThrow(
+      expect.objectContaining({ code: 'not_found' }),
+    );
+  });
+
+  it('one that is older than the user may think', () => {
+    const old = stateOf([organization], { at: new Date(NOW - 7 * 3_600_000).toISOString() });
+    expect(guards(planOf(old, [organization], { options: { maxAgeMs: 6 * 3_600_000 } }))).toEqual([
+      'stale_desired',
+    ]);
+    expect(guards(planOf(old, [organization]))).toEqual([]);
+  });
+
+  it('one of another organization', () => {
+    const other = record('organizations', 'o2', { id: 'o2', name: 'Kittiwake' });
+    expect(guards(planOf([organization], [other]))).toEqual(['other_organization']);
+    const plan = planOf([organization], [other], { options: { createOrganizations: true } });
+    expect(plan.adopted).toMatchObject([{ live_id: 'o2', by: 'natural_key' }]);
+  });
+});
+
+describe('exit codes and cost', () => {
+  it('0 nothing, 2 steps, 3 with blocked ones', () => {
+    expect(planExitCode(planOf([organization], [organization]))).toBe(EXIT.done);
+    expect(planExitCode(planOf([organization, ...roles(1)], [organization]))).toBe(EXIT.differences);
+    const unread = stateOf([organization], { unread: ['roles'] });
+    expect(planExitCode(planOf([organization, ...roles(1)], unread))).toBe(EXIT.partial);
+  });
+
+  it.each([
+    [0, 480, 4800, 0],
+    [160, 480, 4800, 0],
+    [161, 480, 4800, 1],
+    [1600, 480, 4800, 9],
+    [1601, 480, 4800, 60],
+    [5000, 0, 0, 0],
+  ])('%i steps at %i a minute and %i an hour take %i minutes', (steps, perMinute, perHour, minutes) => {
+    const cost = costOf(
+      Array.from({ length: steps }, () => ({ action: 'update' as const })),
+      { perMinute, perHour },
+    );
+    expect(cost).toEqual({ requests: steps * 3, minutes });
+  });
+
+  it('what a plan must know is read, and no more', () => {
+    expect(kindsToRead(new Set(['batch_exports']), posthog)).toEqual([
+      'organizations',
+      'projects',
+      'batch_exports',
+    ]);
+    expect(kindsToRead(new Set(['session_recordings']), posthog)).toEqual([]);
+    expect(kindsToRead(new Set(['plugins']), posthog)).toContain('pipeline_destinations');
+  });
+});

@@ -1,0 +1,128 @@
+import { describe, expect, it } from 'vitest';
+import { applyPlan } from './applier.ts';
+import { inputOf, lines, ORG, organization, planOf, record, stateOf, withBody } from './states.ts';
+import { planRestore } from '../../src/restore/planner.ts';
+
+const role = (id: string, name: string) => record('roles', id, { id, name });
+const web = record('projects', '7', { id: 7, name: 'Web' });
+const exported = (id: string, team: number) =>
+  record('batch_exports', id, {
+    id,
+    team_id: team,
+    name: 'Nightly',
+    destination: { type: 'NoOp', config: {} },
+    interval: 'day',
+    paused: true,
+  });
+
+describe('matching', () => {
+  it('adopts what was made again by hand, and changes it instead of making a double', () => {
+    const again = withBody(exported('b9', 7), { interval: 'hour' });
+    const plan = planOf([organization, web, exported('b1', 7)], [organization, web, again]);
+    expect(lines(plan)).toEqual(['update batch_exports PATCH …/batch_exports/b9/ {"interval":"day"}']);
+    expect(plan.adopted).toMatchObject([{ desired_id: 'b1', live_id: 'b9', by: 'natural_key' }]);
+    expect(plan.steps[0]?.desired).toMatchObject({ id: 'b1' });
+  });
+
+  it('follows the id map before names, and its parents too', () => {
+    const plan = planOf(
+      [organization, web, exported('b1', 7)],
+      [
+        organization,
+        record('projects', '8', { id: 8, name: 'Renamed' }),
+        withBody(exported('b2', 8), { name: 'Other' }),
+      ],
+      {
+        idMap: (kind, id) =>
+          new Map([
+            ['projects 7', '8'],
+            ['batch_exports b1', 'b2'],
+          ]).get(`${kind} ${id}`),
+      },
+    );
+    expect(lines(plan)).toEqual([
+      'update projects PATCH …/projects/8/ {"name":"Web"}',
+      'update batch_exports PATCH …/batch_exports/b2/ {"name":"Nightly"}',
+    ]);
+    expect(plan.adopted.map(({ by }) => by)).toEqual(['id_map', 'id_map']);
+  });
+
+  it('finds a hand-made export below a project that is only read for reference', () => {
+    const plan = planOf(stateOf([exported('b1', 7)]), [organization, web, exported('b9', 7)]);
+    expect(plan.steps).toEqual([]);
+    expect(plan.adopted).toHaveLength(1);
+  });
+
+  it('blocks namesakes and names both candidates', () => {
+    const plan = planOf([organization, role('r1', 'A')], [organization, role('r2', 'A'), role('r3', 'A')], {
+      options: { prune: { maxRemovals: 9 } },
+    });
+    expect(lines(plan)).toEqual([
+      'blocked roles: which one it is cannot be told: live has r2 and r3 called "A"',
+    ]);
+  });
+
+  it('blocks what refers to something that is nowhere, or was not read', () => {
+    const plan = planOf(stateOf([exported('b1', 7)]), [organization]);
+    expect(lines(plan)).toEqual([
+      'blocked batch_exports: /team_id: project 7 is neither in the desired state nor live',
+    ]);
+    const desired = stateOf([exported('b1', 7)]);
+    const live = stateOf([organization]);
+    const collections = live.collections.filter(({ kind }) => kind !== 'projects');
+    expect(lines(planOf(desired, { ...live, collections }))[0]).toContain('projects were not read');
+  });
+
+  it('does not take for missing what could not be read', () => {
+    const live = stateOf([organization], { unread: ['roles'] });
+    expect(planOf([organization, role('r1', 'A')], live).steps).toMatchObject([
+      { action: 'blocked', obstacle: 'collection_not_read' },
+    ]);
+  });
+});
+
+describe('order', () => {
+  const apply = (desired: ReturnType<typeof role>[], live: ReturnType<typeof role>[], prune = false) => {
+    const options = prune ? { options: { prune: { maxRemovals: 9 } } } : {};
+    const input = inputOf([organization, ...desired], [organization, ...live], options);
+    const plan = planRestore(input);
+    return { plan, applied: applyPlan(plan, input) };
+  };
+
+  it('frees a name before it is taken', () => {
+    const { plan } = apply([role('r1', 'A'), role('r2', 'B')], [role('r1', 'B'), role('r2', 'C')]);
+    // r1 gives B up, then r2 takes it.
+    expect(plan.steps.map(({ id, level }) => [id, level])).toEqual([
+      ['r1', 0],
+      ['r2', 1],
+    ]);
+  });
+
+  it('removes a namesake before its name is taken', () => {
+    const { plan } = apply([role('r1', 'A')], [role('r1', 'B'), role('r9', 'A')], true);
+    expect(plan.steps.map(({ action }) => action)).toEqual(['remove', 'update']);
+  });
+
+  it('names a cycle and blocks it, and goes on with the rest', () => {
+    const { plan, applied } = apply(
+      [role('r1', 'A'), role('r2', 'B'), role('r3', 'C')],
+      [role('r1', 'B'), role('r2', 'A'), role('r3', 'x')],
+    );
+    expect(plan.steps.filter(({ obstacle }) => obstacle === 'cycle')).toHaveLength(2);
+    expect(plan.steps[0]?.reason ?? plan.steps[1]?.reason).toMatch(/roles [AB] → roles [AB] → roles [AB]/);
+    expect(applied.live.find(({ id }) => id === 'r3')?.body).toMatchObject({ name: 'C' });
+  });
+
+  it('children of a parent that cannot come back wait with it', () => {
+    const below = record(
+      'role_memberships',
+      'm',
+      { user: { uuid: 'u', email: 'u@k' } },
+      { organization_id: ORG, role_id: 'r1' },
+    );
+    const member = record('members', 'u', { user: { uuid: 'u', email: 'u@k' }, level: 1 });
+    const live = stateOf([organization, member], { unread: ['roles'] });
+    const plan = planOf([organization, member, role('r1', 'A'), below], live);
+    expect(plan.steps.map(({ obstacle }) => obstacle)).toEqual(['collection_not_read', 'depends_on_blocked']);
+  });
+});

@@ -1,0 +1,56 @@
+import { describe, expect, it } from 'vitest';
+import { planDocument } from '../../src/restore/plan.ts';
+import { readPlan } from '../../src/restore/plan-file.ts';
+import { organization, planOf, record, withBody } from './states.ts';
+
+const big = record(
+  'pipeline_destinations',
+  '12',
+  '{"id":12,"name":"GeoIP","organization_id":"org-1","config_schema":{"n":12345678901234567890,"d":1.10}}',
+);
+const plan = planOf([organization, big], [organization, withBody(big, { config_schema: null, name: 'x' })]);
+const text = JSON.stringify(planDocument(plan), null, 2);
+
+describe('a saved plan', () => {
+  it('comes back whole, digits included, however it is laid out', () => {
+    expect(JSON.stringify(planDocument(readPlan(text)))).toBe(JSON.stringify(planDocument(plan)));
+    expect(text).toContain('12345678901234567890');
+  });
+
+  it.each([
+    ['a value', text.replace('"GeoIP"', '"Mine"')],
+    ['a digit', text.replace('12345678901234567890', '12345678901234567891')],
+    ['a path', text.replaceAll('pipeline_destinations/12/', 'pipeline_destinations/13/')],
+    ['an action', text.replace('"update"', '"remove"')],
+  ])('with %s changed is refused', (_what, changed) => {
+    expect(changed).not.toBe(text);
+    expect(() => readPlan(changed)).toThrow(expect.objectContaining({ code: 'unsafe_plan' }));
+  });
+
+  it.each(['', '{}', '[]', '{"schema":"tidemark.diff/1"}', '{"schema":"tidemark.plan/1","plan":"x"}'])(
+    '%j is none',
+    (other) => expect(() => readPlan(other)).toThrow(expect.objectContaining({ code: 'usage' })),
+  );
+
+  it('tells summary, schema and request as scripts expect them', () => {
+    expect(planDocument(plan)).toMatchObject({
+      schema: 'tidemark.plan/1',
+      plan: plan.hash,
+      from: { ref: 'test' },
+      to: { ref: 'test' },
+      summary: { create: 0, update: 1, act: 0, remove: 0, blocked: 0, manual: 0, unchanged: 1 },
+      steps: [
+        {
+          n: 1,
+          action: 'update',
+          kind: 'pipeline_destinations',
+          scope: { organization_id: 'org-1' },
+          id: '12',
+          name: 'GeoIP',
+          reason: null,
+          request: { method: 'PATCH', path: '/api/organizations/org-1/pipeline_destinations/12/' },
+        },
+      ],
+    });
+  });
+});

@@ -1,0 +1,200 @@
+import { describe, expect, it } from 'vitest';
+import { isMask } from '../../src/catalog/masks.ts';
+import { Secret } from '../../src/core/secret.ts';
+import { configuredSecrets } from '../../src/restore/configured-secrets.ts';
+import { filledBody } from '../../src/restore/filled-request.ts';
+import { planDocument } from '../../src/restore/plan.ts';
+import { lines, organization, planOf, posthog, record, svc, withBody } from './states.ts';
+
+const s3 = record('batch_exports', 'b1', {
+  id: 'b1',
+  name: 'Nightly',
+  interval: 'day',
+  paused: true,
+  destination: { type: 'S3', config: { bucket: 'good' } },
+});
+const moved = withBody(s3, { destination: { type: 'S3', config: { bucket: 'evil' } } });
+const secrets = configuredSecrets([
+  {
+    kind: 'batch_exports',
+    match: { '/name': 'Nightly' },
+    values: {
+      '/destination/config/aws_access_key_id': new Secret('AKIA-clear'),
+      '/destination/config/aws_secret_access_key': new Secret('shh-clear'),
+    },
+  },
+]);
+const masked = (destination: object) => withBody(s3, { destination });
+
+describe('masks', () => {
+  it.each([
+    '********',
+    '•••••',
+    '***-abcd',
+    '**************** POSTHOG SECRET FIELD ****************',
+    '[redacted]',
+    '<secret>',
+    '[redacted:hmac-1]',
+    'xxxxxxxx1234',
+  ])('%s is one', (text) => expect(isMask(text)).toBe(true));
+  it.each(['', '*', '**', 'a*b', 'secret', 'redacted', '{"a":1}', 'xx', '[a]'])('%j is none', (text) =>
+    expect(isMask(text)).toBe(false),
+  );
+});
+
+describe('secrets that the service does not show', () => {
+  it('block a creation, and are named one by one', () => {
+    const plan = planOf([organization, s3], [organization]);
+    expect(lines(plan)).toEqual([
+      'blocked batch_exports: the service does not show /destination/config/aws_access_key_id, /destination/config/aws_secret_access_key: give the value in the configuration under secrets',
+    ]);
+    expect(plan.steps[0]?.needs.map(({ anyOf }) => anyOf)).toEqual([
+      ['/destination/config/aws_access_key_id'],
+      ['/destination/config/aws_secret_access_key'],
+    ]);
+  });
+
+  it('come from the configuration when applied, and never stand in the plan', () => {
+    const plan = planOf([organization, s3], [organization], { secrets });
+    const request = plan.steps[0]!.request!;
+    expect(request.body?.['destination']).toEqual({
+      type: 'S3',
+      config: { bucket: 'good', aws_access_key_id: '[secret]', aws_secret_access_key: '[secret]' },
+    });
+    expect(JSON.stringify(planDocument(plan))).not.toContain('clear');
+    const text = filledBody(request, {
+      idOf: () => undefined,
+      secret: (pointer) => secrets.find(s3, pointer),
+      desired: s3.body,
+    });
+    expect(JSON.parse(text!)).toMatchObject({
+      destination: {
+        config: { bucket: 'good', aws_access_key_id: 'AKIA-clear', aws_secret_access_key: 'shh-clear' },
+      },
+    });
+    expect(() =>
+      filledBody(request, { idOf: () => undefined, secret: () => undefined, desired: null }),
+    ).toThrow('/destination/config/aws_access_key_id');
+  });
+
+  it('belong to the record that the rule names', () => {
+    const other = withBody(s3, { name: 'Hourly' });
+    expect(planOf([organization, other], [organization], { secrets }).summary.blocked).toBe(1);
+  });
+
+  it('are not needed by a PATCH that merges, and are by one that does not', () => {
+    expect(lines(planOf([organization, s3], [organization, moved]))).toEqual([
+      'update batch_exports PATCH …/batch_exports/b1/ {"destination":{"type":"S3","config":{"bucket":"good"}}}',
+    ]);
+    expect(planOf([organization, s3], [organization, moved], { definitions: svc }).steps[0]).toMatchObject({
+      action: 'blocked',
+      obstacle: 'secret_missing',
+    });
+    expect(
+      planOf([organization, s3], [organization, moved], { definitions: svc, secrets }).steps[0]?.action,
+    ).toBe('update');
+  });
+
+  it('do not hold up the other fields of the record', () => {
+    const both = withBody(moved, { interval: 'hour' });
+    expect(lines(planOf([organization, s3], [organization, both], { definitions: svc })).at(-1)).toBe(
+      'update batch_exports PATCH …/batch_exports/b1/ {"interval":"day"}',
+    );
+  });
+
+  it('are needed by a merging PATCH when the type changes', () => {
+    const http = masked({ type: 'HTTP', config: { url: 'x' } });
+    expect(planOf([organization, s3], [organization, http]).steps[0]?.obstacle).toBe('secret_missing');
+  });
+
+  it('may stand in for one another', () => {
+    const snowflake = masked({ type: 'Snowflake', config: { user: 'loader', private_key: 'in clear' } });
+    const plan = planOf([organization, snowflake], [organization]);
+    expect(plan.steps[0]?.action).toBe('create');
+    expect(plan.steps[0]?.request?.fills).toEqual([
+      { pointer: '/destination/config/user', from: 'desired' },
+      { pointer: '/destination/config/private_key', from: 'desired' },
+    ]);
+  });
+
+  it('of a type that nobody knows need at least one', () => {
+    const plan = planOf([organization, masked({ type: 'Carrier pigeon', config: {} })], [organization]);
+    expect(plan.steps[0]?.needs[0]?.anyOf).toContain('/destination/config/token');
+  });
+
+  it('that are not there for a type without any block nothing', () => {
+    expect(
+      planOf([organization, masked({ type: 'NoOp', config: {} })], [organization]).steps[0]?.action,
+    ).toBe('create');
+  });
+});
+
+describe('a masked value', () => {
+  const config = (token: unknown, url = 'u') => masked({ type: 'HTTP', config: { url, token } });
+
+  it('equal on both sides is no difference', () => {
+    expect(planOf([organization, config('********')], [organization, config('********')]).steps).toEqual([]);
+  });
+
+  it('hides live, so that nothing can be said of it', () => {
+    expect(planOf([organization, config('real')], [organization, config('********')]).steps).toEqual([]);
+  });
+
+  it('is left out of a PATCH that merges', () => {
+    const plan = planOf([organization, config('********')], [organization, config('********', 'evil')]);
+    expect(plan.steps[0]?.request?.body).toEqual({ destination: { type: 'HTTP', config: { url: 'u' } } });
+  });
+
+  it('blocks one that does not, in any field, named or not', () => {
+    const hidden = withBody(s3, {
+      destination: { type: 'NoOp', config: { list: ['**** SECRET FIELD ****'], a: 1 } },
+    });
+    const live = withBody(hidden, {
+      destination: { type: 'NoOp', config: { list: ['**** SECRET FIELD ****'], a: 2 } },
+    });
+    expect(planOf([organization, hidden], [organization, live]).steps[0]).toMatchObject({
+      action: 'blocked',
+      needs: [{ anyOf: ['/destination/config/list/0'] }],
+    });
+  });
+
+  it('can be marked by patterns of your own', () => {
+    const own = config('##hidden##');
+    expect(planOf([organization, own], [organization], { masks: [/^##/] }).steps[0]?.obstacle).toBe(
+      'secret_missing',
+    );
+  });
+});
+
+describe('a secret in clear', () => {
+  const web = (hook: unknown) =>
+    record('projects', '7', { id: 7, name: 'Web', slack_incoming_webhook: hook });
+
+  it('is restored from the desired record without standing in the plan', () => {
+    const plan = planOf(
+      [organization, web('https://hook/old-secret')],
+      [organization, web('https://hook/new-secret')],
+    );
+    expect(JSON.stringify(planDocument(plan))).not.toContain('hook/');
+    const step = plan.steps[0]!;
+    expect(step.fields).toEqual([{ path: '/slack_incoming_webhook', from: '[secret]', to: '[secret]' }]);
+    expect(step.inverse).toMatchObject({ withheld: ['/slack_incoming_webhook'] });
+    const values = {
+      idOf: () => undefined,
+      secret: () => undefined,
+      desired: web('https://hook/old-secret').body,
+    };
+    expect(filledBody(step.request!, values)).toBe('{"slack_incoming_webhook":"https://hook/old-secret"}');
+  });
+
+  it('shows null and empty as they are', () => {
+    const plan = planOf([organization, web(null)], [organization, web('')]);
+    expect(plan.steps[0]?.fields).toEqual([{ path: '/slack_incoming_webhook', from: '', to: null }]);
+    expect(plan.steps[0]?.request?.body).toEqual({ slack_incoming_webhook: null });
+  });
+
+  it('profile facts are in force', () => {
+    expect(posthog('batch_exports').fields.find(({ name }) => name === 'destination')?.isMerged).toBe(true);
+    expect(svc('batch_exports').fields.find(({ name }) => name === 'destination')?.isMerged).toBe(false);
+  });
+});

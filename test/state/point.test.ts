@@ -1,0 +1,114 @@
+import { describe, expect, it } from 'vitest';
+import { TidemarkError } from '../../src/core/errors.ts';
+import type { RunRow } from '../../src/mirror/run-rows.ts';
+import type { SnapshotRow } from '../../src/mirror/snapshots.ts';
+import { resolvePoint } from '../../src/state/point.ts';
+
+type Runs = Parameters<typeof resolvePoint>[0];
+
+function run(number: number, finishedAt: string, more: Partial<RunRow> = {}): RunRow {
+  return {
+    run: number,
+    source: 'a',
+    trigger: 'command',
+    startedAt: finishedAt,
+    finishedAt,
+    outcome: 'complete',
+    requests: 0,
+    retries: 0,
+    added: 0,
+    changed: 0,
+    removed: 0,
+    unchanged: 0,
+    errorCode: null,
+    error: null,
+    root: 'ab',
+    ...more,
+  };
+}
+
+function mirrorOf(runs: readonly RunRow[], snapshots: readonly SnapshotRow[] = []): Runs {
+  return {
+    runs: ({ source } = {}) =>
+      runs.filter((each) => source === undefined || each.source === source).toSorted((a, b) => b.run - a.run),
+    run: (number) => runs.find((each) => each.run === number),
+    snapshots: () => [...snapshots],
+    baseline: () => snapshots.find(({ isBaseline }) => isBaseline),
+  };
+}
+
+const RUNS = [
+  run(1, '2026-03-01T10:00:00.000Z'),
+  run(2, '2026-03-01T11:00:00.000Z', { source: 'b' }),
+  run(3, '2026-03-01T12:00:00.000Z', { outcome: 'failed', root: null }),
+  run(4, '2026-03-01T13:00:00.000Z', { outcome: 'partial' }),
+];
+const SNAPSHOTS: SnapshotRow[] = [
+  { name: 'start', run: 1, pinnedAt: '2026-03-02T00:00:00.000Z', isBaseline: true },
+];
+const mirror = mirrorOf(RUNS, SNAPSHOTS);
+
+function refusal(work: () => unknown): TidemarkError {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof TidemarkError) return error;
+    throw error;
+  }
+  throw new Error('nothing was thrown');
+}
+
+describe('a point of the mirror', () => {
+  it.each([
+    ['latest', 4, true],
+    ['run:1', 1, false],
+    ['run:4', 4, true],
+    ['baseline', 1, false],
+    ['snapshot:start', 1, false],
+    ['2026-03-01T10:00:00.000Z', 1, false],
+    ['2026-03-01T12:59:59.999Z', 2, false],
+    ['2026-03-01T13:00Z', 4, true],
+    ['2030-01-01T00:00Z', 4, true],
+  ])('%s is run %i', (text, number, isLatest) => {
+    const at = RUNS.find((each) => each.run === number)?.finishedAt;
+    expect(resolvePoint(mirror, text)).toEqual({ ref: text, run: number, at, isLatest });
+  });
+
+  it('is of one source, whose state no run of another one changes', () => {
+    expect(resolvePoint(mirror, 'latest', { source: 'b' })).toMatchObject({ run: 2, isLatest: true });
+    expect(resolvePoint(mirror, 'run:4', { source: 'b' })).toMatchObject({ run: 4, isLatest: true });
+    expect(resolvePoint(mirror, '2026-03-01T13:00Z', { source: 'b' })).toMatchObject({ run: 2 });
+    const error = refusal(() => resolvePoint(mirror, 'baseline', { source: 'b' }));
+    expect(error.message).toContain('its first run is 2');
+  });
+
+  it('says what it assumed of a time', () => {
+    expect(resolvePoint(mirror, '2026-03-02').remark).toContain('2026-03-02T00:00:00.000Z (UTC)');
+  });
+
+  it.each([
+    ['2026-03-01T09:59Z', 'not_found', 'its first run ended at 2026-03-01T10:00:00.000Z'],
+    ['run:9', 'reference_unknown', 'no run 9'],
+    ['run:3', 'reference_unknown', 'never published'],
+    ['snapshot:strat', 'reference_unknown', 'did you mean snapshot:start?'],
+    ['live', 'usage', 'no state of the mirror'],
+    ['file:a.ndjson', 'usage', 'no state of the mirror'],
+  ])('%s is refused', (text, code, message) => {
+    const error = refusal(() => resolvePoint(mirror, text));
+    expect(error.code).toBe(code);
+    expect(error.message).toContain(message);
+    expect(error.hint).toBeDefined();
+  });
+
+  it('needs a published run, and a baseline that is set', () => {
+    const empty = mirrorOf([run(1, '2026-03-01T10:00:00.000Z', { root: null, outcome: 'failed' })]);
+    for (const text of ['latest', '2026-03-02T00:00Z', 'run:1']) {
+      const error = refusal(() => resolvePoint(empty, text));
+      expect(error.code).toBe('not_found');
+      expect(error.hint).toContain('tidemark sync');
+    }
+    const error = refusal(() => resolvePoint(mirrorOf(RUNS), 'baseline'));
+    expect(error.code).toBe('not_found');
+    expect(error.hint).toContain('tidemark snapshots baseline');
+  });
+});

@@ -1,0 +1,92 @@
+import { describe, expect, it } from 'vitest';
+import { TidemarkError } from '../../src/core/errors.ts';
+import { parseReference } from '../../src/state/reference.ts';
+import { parseTime } from '../../src/state/time-text.ts';
+
+function refusal(work: () => unknown): TidemarkError {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof TidemarkError) return error;
+    throw error;
+  }
+  throw new Error('nothing was thrown');
+}
+
+describe('a reference', () => {
+  it.each([
+    ['latest', { form: 'latest' }],
+    ['live', { form: 'live' }],
+    ['baseline', { form: 'baseline' }],
+    ['run:12', { form: 'run', run: 12 }],
+    ['snapshot:before migration', { form: 'snapshot', name: 'before migration' }],
+    ['snapshot:a:b', { form: 'snapshot', name: 'a:b' }],
+    ['file:./a b.ndjson', { form: 'file', path: './a b.ndjson' }],
+    ['file:-', { form: 'file', path: '-' }],
+    ['2026-03-01T12:00:00Z', { form: 'time', at: '2026-03-01T12:00:00.000Z' }],
+    ['2026-03-01T12:00+02:00', { form: 'time', at: '2026-03-01T10:00:00.000Z' }],
+  ])('%s', (text, expected) => {
+    expect(parseReference(text)).toEqual({ text, ...expected });
+  });
+
+  it.each([
+    ['latst', 'latest'],
+    ['baselin', 'baseline'],
+    ['12', 'run:12'],
+    ['run 12', 'run:12'],
+    ['Run-3', 'run:3'],
+    ['runs:3', 'run:3'],
+    ['snapshots:x', 'snapshot:x'],
+    ['./backup', 'file:./backup'],
+    ['backup.ndjson', 'file:backup.ndjson'],
+  ])('%s is unknown: did you mean %s?', (text, near) => {
+    const error = refusal(() => parseReference(text));
+    expect(error.code).toBe('reference_unknown');
+    expect(error.message).toContain(`did you mean ${near}?`);
+    expect(error.hint).toBeDefined();
+  });
+
+  it.each(['', 'run:', 'run:x', 'run:-1', 'run:1234567890123456', 'snapshot:', 'file:', '2026-02-30', 'zzz'])(
+    '%j is unknown',
+    (text) => {
+      expect(refusal(() => parseReference(text)).code).toBe('reference_unknown');
+    },
+  );
+});
+
+describe('a time', () => {
+  it.each([
+    ['2026-03-01', '2026-03-01T00:00:00.000Z', true],
+    ['20260301', '2026-03-01T00:00:00.000Z', true],
+    ['20260301T120000Z', '2026-03-01T12:00:00.000Z', false],
+    ['2026-03-01 12:00', '2026-03-01T12:00:00.000Z', true],
+    ['2026-03-01T12', '2026-03-01T12:00:00.000Z', true],
+    ['2026-03-01T12:00:00.5Z', '2026-03-01T12:00:00.500Z', false],
+    ['2026-03-01T12:00:00,123456789Z', '2026-03-01T12:00:00.123Z', false],
+    ['2026-03-01T12:00:00-0530', '2026-03-01T17:30:00.000Z', false],
+    ['2026-03-01T00:30:00+14', '2026-02-28T10:30:00.000Z', false],
+    ['2024-02-29', '2024-02-29T00:00:00.000Z', true],
+    ['0099-12-31T00:00Z', '0099-12-31T00:00:00.000Z', false],
+  ])('%s', (text, at, isAssumed) => {
+    const time = parseTime(text);
+    expect(new Date(time?.epochMs ?? NaN).toISOString()).toBe(at);
+    expect(time?.remark !== undefined).toBe(isAssumed);
+    if (isAssumed) expect(time?.remark).toContain(at);
+  });
+
+  it.each([
+    '2026-02-29',
+    '2026-13-01',
+    '2026-00-10',
+    '2026-01-32',
+    '2026-01-01T24:00',
+    '2026-01-01T12:60',
+    '2026-01-01T12:00:60',
+    '2026-01-01T12:00+25:00',
+    '2026-1-1',
+    'yesterday',
+    '12:00',
+  ])('%s is none', (text) => {
+    expect(parseTime(text)).toBeUndefined();
+  });
+});
