@@ -6,9 +6,10 @@ import type { ForgetResult } from '../mirror/forgetting.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RetentionPlan, RetentionPolicy } from '../mirror/retention.ts';
 import { checkPolicy, rangesOf } from '../mirror/retention.ts';
+import { neutralise } from '../report/neutralise.ts';
 import { isSameContent } from '../sync/content.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, remark } from './context.ts';
+import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { openExistingMirror } from './existing-mirror.ts';
 import { definitionsFor } from './source-definitions.ts';
@@ -51,7 +52,9 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
     await show(context, mirror, policy, result, result);
     if (result.untidy === null) return EXIT.done;
     const { message, hint } = result.untidy;
-    remark(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
+    // Not a remark: it is why the command ends as partial.
+    context.stderr.write(`tidemark: ${neutralise(message)}\n`);
+    if (hint !== undefined) context.stderr.write(`  → ${neutralise(hint)}\n`);
     return EXIT.partial;
   } finally {
     mirror.close();

@@ -11,7 +11,7 @@ import { diffStates } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { requireComparedFields } from './compared-fields.ts';
 import type { StateFilter } from './filter.ts';
-import { filterParts, selectsCollection } from './filter.ts';
+import { filterParts, isSearched, selectsCollection } from './filter.ts';
 import { mergeParts } from './merge-parts.ts';
 import { diffPoints } from './mirror-diff.ts';
 import { nothingCompared } from './nothing-compared.ts';
@@ -48,14 +48,16 @@ export function compareStates(request: ComparisonRequest): DiffDocument {
   const apart = [...ground.skipped, ...ground.leftOut];
   const blind = ground.blindSpots();
   const documents = parts.map((part) => {
-    const collections = ground.compared.filter(({ kind, scope }) => selectsCollection(part, kind, scope));
+    // Of a collection that was only searched for named records, nothing was compared unless one was there.
+    const collections = ground.compared.filter(
+      ({ kind, scope }) => selectsCollection(part, kind, scope) && !isSearched(part, kind),
+    );
     const options = {
       mode,
       fields,
       definitions,
       skipped: apart,
-      // Of a collection that was only searched for an id, nothing was compared unless the id was there.
-      ...(filter.ids === undefined ? { collections } : {}),
+      collections,
     };
     if (mirror !== undefined && from.point !== null && to.point !== null && from.source !== null) {
       return blind.withoutChanges(
@@ -68,7 +70,7 @@ export function compareStates(request: ComparisonRequest): DiffDocument {
     const side = (state: LoadedState): Parameters<typeof diffStates>[0] => ({
       reference: state.reference,
       records: blind.without(state.records(part)),
-      ...(filter.ids === undefined ? { collections } : {}),
+      collections,
     });
     return diffStates(side(from), side(to), options);
   });

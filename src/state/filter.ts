@@ -56,6 +56,16 @@ export function selectsCollection(filter: StateFilter, kind: Kind, scope: Scope)
   );
 }
 
+/** True where the filter names the records of a kind that it wants, rather than collections of them. */
+export function isSearched({ ids, organizations, projects }: StateFilter, kind: Kind): boolean {
+  const key = scopeKeyNaming(kind);
+  return (
+    ids !== undefined ||
+    (organizations !== undefined && key === 'organization_id') ||
+    (projects !== undefined && key === 'project_id')
+  );
+}
+
 /** True where the filter leaves the record. For the parts of a filter. */
 export function selectsRecord(filter: StateFilter, { kind, scope, id }: RecordKey): boolean {
   return (

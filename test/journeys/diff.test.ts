@@ -1,0 +1,396 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { DiffJson, World } from './comparison.ts';
+import { DOMAINS, MEMBERS, world } from './comparison.ts';
+import { FakeService, forbidden, ORG } from './service.ts';
+
+const FORMATS = ['text', 'json', 'markdown', 'html', 'junit', 'sarif', 'patch'] as const;
+
+/** Run 1 with DOMAINS, pinned as `start` and the baseline; run 2 with a domain changed, one removed, one added. */
+async function twoRuns(more: Readonly<Record<string, string>> = {}): Promise<World> {
+  const it = await world(more);
+  await it.expectRun(0, 'sync', '--quiet');
+  await it.expectRun(0, 'snapshots', 'pin', 'start');
+  await it.expectRun(0, 'snapshots', 'baseline', 'start');
+  it.service.set('domains', [
+    { ...DOMAINS[0], jit_provisioning_enabled: true },
+    { id: 'd3', domain: 'three.example', jit_provisioning_enabled: false },
+  ]);
+  await it.expectRun(0, 'sync', '--quiet');
+  return it;
+}
+
+const told = ({ changes }: DiffJson): string[] => changes.map(({ id, change }) => `${id} ${change}`).sort();
+const CHANGES = ['d1 changed', 'd2 removed', 'd3 added'];
+
+describe('diff of two states of the mirror', () => {
+  it('takes every reference, and each means what it says', async () => {
+    const { run, diff, expectRun } = await twoRuns();
+    const first = await diff(2, 'run:1', 'latest');
+    expect(told(first)).toEqual(CHANGES);
+    expect(first).toMatchObject({
+      schema: 'tidemark.diff/1',
+      source: 'default',
+      from: { ref: 'run:1', run: 1 },
+      to: { ref: 'latest', run: 2 },
+      skipped: [],
+      stale: [],
+      summary: { added: 1, removed: 1, changed: 1 },
+    });
+    expect(first.changes[0]?.fields).toEqual([{ path: '/jit_provisioning_enabled', from: false, to: true }]);
+    const at = first.from.at ?? '';
+    for (const from of ['baseline', 'snapshot:start', at, at.replace('Z', '+00:00')]) {
+      const again = await diff(2, from, 'run:2');
+      expect({ ...again, from: null, to: null }).toEqual({ ...first, from: null, to: null });
+      expect(again.from.run).toBe(1);
+    }
+    expect(told(await diff(2, 'latest', 'run:1'))).toEqual(['d1 changed', 'd2 added', 'd3 removed']);
+    expect(await diff(0, 'run:2', 'latest')).toMatchObject({ changes: [] });
+
+    const assumed = await run('diff', at.replace('Z', ''), 'latest');
+    expect(assumed.stderr).toContain('(UTC)');
+    const early = await expectRun(1, 'diff', '2020-01-01T00:00Z', 'latest');
+    expect(early.stderr).toContain(at);
+  });
+
+  it('writes every format, with the same exit code', async () => {
+    const { directory, expectRun } = await twoRuns();
+    const begins: Record<(typeof FORMATS)[number], string> = {
+      text: 'run:1 (',
+      json: '{',
+      markdown: '## ',
+      html: '<!doctype html>',
+      junit: '<?xml',
+      sarif: '{',
+      patch: '{',
+    };
+    for (const format of FORMATS) {
+      const { stdout } = await expectRun(2, 'diff', 'run:1', 'run:2', '--format', format);
+      expect(stdout.toLowerCase().startsWith(begins[format])).toBe(true);
+      expect(stdout).toContain('three.example');
+      const file = join(directory, `out.${format}`);
+      const into = await expectRun(
+        2,
+        'diff',
+        'run:1',
+        'run:2',
+        '--format',
+        format,
+        '--output',
+        `out.${format}`,
+      );
+      expect(into.stdout).toBe('');
+      const timeless = (text: string): string => text.replaceAll(/\d{4}-\d\d-\d\d[T ][\d:.]+/g, '');
+      expect(timeless(readFileSync(file, 'utf8'))).toBe(timeless(stdout));
+      if (format === 'junit') execFileSync('xmllint', ['--noout', file]);
+    }
+    const patch = JSON.parse(readFileSync(join(directory, 'out.patch'), 'utf8')) as {
+      records: { id: string; patch: unknown[] }[];
+    };
+    expect(patch.records.find(({ id }) => id === 'd1')?.patch).toEqual([
+      { op: 'replace', path: '/jit_provisioning_enabled', value: true },
+    ]);
+    await expectRun(4, 'diff', 'run:1', 'run:2', '--json', '--format', 'html');
+    const nowhere = await expectRun(1, 'diff', 'run:1', 'run:2', '--output', 'no/such/place');
+    expect(nowhere.stderr).toContain('no/such/place');
+  });
+
+  it('narrows by kind, id, organization, project and field', async () => {
+    const { diff, expectRun } = await twoRuns();
+    expect(told(await diff(2, 'run:1', 'latest', '--kind', 'domains', '--id', 'd1', '--id', 'd2'))).toEqual([
+      'd1 changed',
+      'd2 removed',
+    ]);
+    expect((await diff(0, 'run:1', 'latest', '--kind', 'members')).compared.records).toBe(2);
+    expect(told(await diff(2, 'run:1', 'latest', '--organization', ORG))).toEqual(CHANGES);
+    expect(told(await diff(0, 'run:1', 'latest', '--project', '1'))).toEqual([]);
+    expect(told(await diff(2, 'run:1', 'latest', '--kind', 'domains', '--field', '/domain'))).toEqual([
+      'd2 removed',
+      'd3 added',
+    ]);
+    for (const [args, message] of [
+      [['--id', 'nobody'], 'no record of either state matches --id nobody'],
+      [['--organization', 'nobody'], 'no record of either state matches --organization nobody'],
+      [['--kind', 'domains', '--id', 'u1'], '--kind domains --id u1'],
+      [['--field', '/jit_provisioning_enabld'], 'did you mean /jit_provisioning_enabled?'],
+      [['--kind', 'members', '--field', '/last_login'], 'changes by itself'],
+      [['--kind', 'domains', '--field', '/is_verified', '--managed-only'], 'is not managed'],
+    ] as const) {
+      const { stderr } = await expectRun(1, 'diff', 'run:1', 'latest', ...args);
+      expect(stderr).toContain('nothing was compared');
+      expect(stderr).toContain(message);
+    }
+    await expectRun(4, 'diff', 'run:1', 'latest', '--field', 'paused');
+    await expectRun(4, 'diff', 'run:1', 'latest', '--managed-only', '--all');
+  });
+
+  it('leaves volatile fields out unless asked, and looks at managed ones only when asked', async () => {
+    const { service, diff, expectRun } = await twoRuns();
+    service.set('members', [{ ...MEMBERS[0], last_login: '2026-02-02T00:00:00Z', level: 8, joined_at: 'x' }]);
+    await expectRun(0, 'sync', '--quiet');
+    const paths = async (...args: string[]): Promise<string[]> =>
+      (await diff(2, 'run:2', 'latest', '--id', 'u1', ...args)).changes.flatMap(({ fields }) =>
+        fields.map(({ path }) => path),
+      );
+    expect(await paths()).toEqual(['/joined_at', '/level']);
+    expect(await paths('--managed-only')).toEqual(['/level']);
+    expect(await paths('--all')).toEqual(['/joined_at', '/last_login', '/level']);
+  });
+
+  it('says what the mirror could not read freshly, and exits with 3', async () => {
+    const { service, diff, expectRun } = await twoRuns();
+    service.quirks.push(({ path }, response) =>
+      path.endsWith('/domains/') ? forbidden(response, 'organization:read') : false,
+    );
+    await expectRun(3, 'sync', '--quiet');
+    const document = await diff(3, 'run:1', 'latest');
+    expect(told(document)).toEqual(CHANGES);
+    expect(document.stale).toMatchObject([{ kind: 'domains', scope: { organization_id: ORG }, side: 'to' }]);
+    expect(document.stale[0]?.reason).toMatch(/^denied in run 3: .*; compared as of run 2$/);
+    const { stderr } = await expectRun(3, 'diff', 'run:1', 'latest');
+    expect(stderr).toContain('not fresh: domains');
+    // In FROM it only dates what is told.
+    expect((await diff(2, 'latest', 'run:1')).stale).toMatchObject([{ side: 'from' }]);
+    const { stdout } = await expectRun(3, 'diff', 'run:1', 'latest', '--format', 'junit');
+    expect(stdout).toContain('not fresh: denied in run 3');
+  });
+
+  it('does not take what was not asked for yet for something new', async () => {
+    const { service, diff, expectRun } = await world();
+    await expectRun(0, 'sync', '--quiet', '--kind', 'members');
+    await expectRun(0, 'sync', '--quiet');
+    const document = await diff(3, 'run:1', 'latest');
+    expect(document.changes).toEqual([]);
+    expect(document.skipped.find(({ kind }) => kind === 'domains')?.reason).toBe(
+      'the mirror had not read it by run 1',
+    );
+    // What came with a new organization is new, however.
+    const other = '0190bbbb-0000-7000-8000-000000000002';
+    service.lists.get('/api/organizations/')?.push(JSON.stringify({ id: other, name: 'Pier', teams: [] }));
+    for (const [path, records] of [...service.lists]) {
+      if (path.includes(ORG))
+        service.lists.set(path.replace(ORG, other), path.endsWith('domains/') ? records : []);
+    }
+    await expectRun(0, 'sync', '--quiet');
+    expect(told(await diff(2, 'run:2', 'latest'))).toEqual([`${other} added`, 'd1 added', 'd2 added']);
+  });
+});
+
+describe('a reference that means nothing', () => {
+  it.each([
+    [['latst'], 4, 'did you mean latest?'],
+    [['run:7', 'latest'], 4, 'there is no run 7'],
+    [['snapshot:strat', 'latest'], 4, 'did you mean snapshot:start?'],
+    [['file:nothing.ndjson', 'latest'], 4, 'no file or directory nothing.ndjson'],
+    [['latest', 'live', 'run:1'], 4, ''],
+    [['latest', '--kind', 'domain'], 4, 'did you mean domains?'],
+    [['latest', '--source', 'nobody'], 4, 'no source nobody'],
+  ])('%j', async (args, code, message) => {
+    const { expectRun } = await twoRuns();
+    const { stderr } = await expectRun(code, 'diff', ...args);
+    expect(stderr).toContain(message);
+  });
+
+  it('is none without a mirror, a run, or a baseline', async () => {
+    const { service, expectRun } = await world();
+    expect((await expectRun(1, 'diff', 'run:1', 'latest')).stderr).toContain('tidemark sync');
+    service.quirks.push((_request, response) => forbidden(response, 'organization:read'));
+    await expectRun(5, 'sync', '--quiet');
+    const { stderr } = await expectRun(1, 'diff', 'latest', 'live');
+    expect(stderr).toContain('no published run');
+    expect(stderr).toContain('tidemark sync');
+  });
+});
+
+describe('diff with an export', () => {
+  it.each(['ndjson', 'json', 'yaml'])('written as %s is what the mirror holds', async (format) => {
+    const { directory, diff, expectRun } = await twoRuns();
+    const { stdout } = await expectRun(0, 'export', '--format', format, '--at', 'run:1');
+    writeFileSync(join(directory, `a.${format}`), stdout);
+    await expectRun(0, 'export', '--format', format, '--at', 'run:1', '--output', 'tree', '--quiet');
+    for (const path of [`a.${format}`, 'tree']) {
+      expect(told(await diff(0, `file:${path}`, 'run:1'))).toEqual([]);
+      expect(told(await diff(2, `file:${path}`, 'latest'))).toEqual(CHANGES);
+      expect(told(await diff(2, 'latest', `file:${path}`))).toEqual(['d1 changed', 'd2 added', 'd3 removed']);
+    }
+    // Two exports need neither mirror nor configuration.
+    const { commandLine } = await import('./command-line.ts');
+    const alone = await commandLine(['diff', 'file:tree', `file:a.${format}`], { env: {}, cwd: directory });
+    expect(alone.code, alone.stderr).toBe(0);
+  });
+
+  it('of some kinds says nothing of the others', async () => {
+    const { directory, diff, expectRun } = await twoRuns();
+    const { stdout } = await expectRun(0, 'export', '--kind', 'domains', '--at', 'run:1');
+    writeFileSync(join(directory, 'domains.ndjson'), stdout);
+    const document = await diff(2, 'file:domains.ndjson', 'latest');
+    expect(told(document)).toEqual(CHANGES);
+    expect(document.left_out.map(({ kind }) => kind)).toContain('members');
+    const { stderr } = await expectRun(2, 'diff', 'file:domains.ndjson', 'latest');
+    expect(stderr).toMatch(/left out: .*members.*: the export holds none of this kind/);
+  });
+
+  it('that is broken is refused with file and line', async () => {
+    const { directory, expectRun } = await twoRuns();
+    const { stdout } = await expectRun(0, 'export');
+    writeFileSync(join(directory, 'a.ndjson'), `${stdout}{"kind":"domans"}\n`);
+    const { stderr } = await expectRun(4, 'diff', 'file:a.ndjson', 'latest');
+    expect(stderr).toContain(`a.ndjson:${stdout.split('\n').length}: there is no kind "domans"`);
+    mkdirSync(join(directory, 'csv'));
+    await expectRun(0, 'export', '--format', 'csv', '--output', 'csv', '--quiet');
+    expect((await expectRun(4, 'diff', 'file:csv', 'latest')).stderr).toContain('CSV');
+  });
+});
+
+describe('diff over several sources', () => {
+  async function twoServices(names = ['one', 'two']) {
+    const first = await world();
+    const second = await FakeService.start();
+    const other = '0190cccc-0000-7000-8000-000000000003';
+    // The same configuration, every id another.
+    second.lists.set('/api/organizations/', [
+      JSON.stringify({ id: other, name: 'Copy', teams: [{ id: 9 }] }),
+    ]);
+    for (const [path, records] of [...first.service.lists]) {
+      if (path.includes(ORG)) {
+        second.lists.delete(path);
+        second.lists.set(
+          path.replace(ORG, other),
+          records.map((text) => text.replace('"id":"d', '"id":"copy-d').replace('"id":1', '"id":9')),
+        );
+      }
+    }
+    second.lists.delete('/api/projects/1/session_recordings/');
+    second.lists.set('/api/projects/9/session_recordings/', []);
+    writeFileSync(
+      join(first.directory, 'tidemark.yaml'),
+      [first.service, second]
+        .map(
+          (service, index) =>
+            `  - { name: ${names[index] ?? ''}, baseUrl: "${service.url}", apiKey: "\${KEY}" }\n`,
+        )
+        .join('')
+        .replace(/^/, 'mirror: ./m.db\nsources:\n'),
+    );
+    const { commandLine } = await import('./command-line.ts');
+    const run = (...args: string[]) =>
+      commandLine(args, { env: { KEY: 'key-of-both' }, cwd: first.directory });
+    return { first: first.service, second, other, run, directory: first.directory };
+  }
+
+  it('compares each with itself, and one with the other by natural key', async () => {
+    const { first, second, other, run } = await twoServices();
+    expect((await run('sync', '--quiet')).code).toBe(0);
+    const same = await run('diff', '--source', 'one', '--to-source', 'two', '--json');
+    expect(same.code, same.stderr).toBe(2);
+    const document = JSON.parse(same.stdout) as DiffJson;
+    expect(document).toMatchObject({ from: { source: 'one' }, to: { source: 'two' }, skipped: [] });
+    expect(document.changes).toMatchObject([
+      { kind: 'organizations', name: 'Copy', fields: [{ path: '/name' }] },
+    ]);
+
+    second.lists.set(`/api/organizations/${other}/domains/`, [
+      '{"id":"z1","domain":"one.example","jit_provisioning_enabled":true}',
+      '{"id":"z2","domain":"two.example","jit_provisioning_enabled":false}',
+    ]);
+    const live = await run(
+      'diff',
+      'latest',
+      'live',
+      '--source',
+      'one',
+      '--to-source',
+      'two',
+      '--kind',
+      'domains',
+      '--json',
+    );
+    expect(live.code, live.stderr).toBe(2);
+    expect((JSON.parse(live.stdout) as DiffJson).changes).toMatchObject([
+      { id: 'z1', change: 'changed', fields: [{ path: '/jit_provisioning_enabled', from: false, to: true }] },
+    ]);
+
+    first.set('domains', [...DOMAINS, { id: 'd9', domain: 'nine.example' }]);
+    const each = await run('diff', '--json');
+    expect(each.code, each.stderr).toBe(2);
+    const all = JSON.parse(each.stdout) as { schema: string; documents: DiffJson[] };
+    expect(all.schema).toBe('tidemark.reports/1');
+    expect(all.documents.map(({ source }) => source)).toEqual(['one', 'two']);
+    expect(all.documents.map(told)).toEqual([
+      ['d9 added'],
+      ['copy-d1 removed', 'copy-d2 removed', 'z1 added', 'z2 added'],
+    ]);
+    expect((await run('diff', '--format', 'html')).code).toBe(4);
+    expect((await run('diff', '--format', 'markdown')).stdout.match(/^## /gm)).toHaveLength(2);
+
+    // One that cannot be reached does not hide the other.
+    first.quirks.push((_request, response) => forbidden(response, 'organization:read'));
+    const half = await run('diff');
+    expect(half.code).toBe(3);
+    expect(half.stderr).toContain('one: nothing was compared');
+    expect(half.stdout).toContain('two.example');
+  });
+
+  it('never guesses between namesakes', async () => {
+    const { second, other, run } = await twoServices();
+    second.lists.set(`/api/organizations/${other}/domains/`, [
+      '{"id":"z1","domain":"one.example"}',
+      '{"id":"z2","domain":"one.example"}',
+    ]);
+    await run('sync', '--quiet');
+    const { code, stdout } = await run(
+      'diff',
+      '--source',
+      'one',
+      '--to-source',
+      'two',
+      '--kind',
+      'domains',
+      '--json',
+    );
+    expect(code).toBe(3);
+    const document = JSON.parse(stdout) as DiffJson;
+    expect(document.skipped).toMatchObject([{ kind: 'domains', name: 'one.example' }]);
+    expect(told(document)).toEqual(['d2 removed']);
+  });
+
+  it('refuses what cannot be meant', async () => {
+    const { run } = await twoServices();
+    await run('sync', '--quiet');
+    for (const args of [
+      ['--to-source', 'two'],
+      ['--source', 'one', '--to-source', 'one'],
+      ['--source', 'one', '--to-source', 'tow'],
+      ['--source', 'one', '--to-source', 'two', '--id', 'd1'],
+      ['--source', 'one', '--to-source', 'two', '--organization', ORG],
+      ['file:x.ndjson', 'latest'],
+    ]) {
+      const { code, stderr } = await run('diff', ...args);
+      expect(code, `${args.join(' ')}: ${stderr}`).toBe(4);
+    }
+  });
+});
+
+describe('secrets', () => {
+  it.each([...FORMATS])('stay out of %s', async (format) => {
+    const { service, expectRun } = await twoRuns();
+    const secret = { id: 2, name: 'App', secret_api_token: 'phs_very-secret' };
+    service.set('projects', ['{"id":1,"name":"Web"}', secret]);
+    service.lists.set('/api/projects/2/session_recordings/', []);
+    service.set('invites', [
+      { id: '0190dddd-1111-7000-8000-00000000000f', target_email: 'c@one.example', level: 1 },
+    ]);
+    await expectRun(0, 'sync', '--quiet');
+    service.set('projects', ['{"id":1,"name":"Web"}', { ...secret, secret_api_token: 'phs_another-one' }]);
+    await expectRun(0, 'sync', '--quiet');
+    for (const from of ['run:2', 'run:3']) {
+      const { stdout, stderr } = await expectRun(2, 'diff', from, 'latest', '--format', format);
+      expect(stdout + stderr).not.toMatch(/phs_|0190dddd-1111/);
+    }
+    const open = await expectRun(2, 'diff', 'run:3', 'latest', '--format', format, '--show-secrets');
+    // The page marks what differs within a value.
+    expect(open.stdout.replaceAll(/<\/?mark>/g, '')).toContain('phs_another-one');
+  });
+});
