@@ -1,6 +1,7 @@
 /** How kinds hang from one another. All of it follows from the catalog's rows: a new row needs nothing here. */
 import { CATALOG, definitionOf } from './catalog.ts';
 import type { Kind, ResourceDefinition, ScopeKey } from './definition.ts';
+import { SCOPE_KEYS } from './definition.ts';
 
 /** The kinds whose records lead to this kind's collections, outermost first; none for the root. */
 export function parentsOf(definition: ResourceDefinition): readonly Kind[] {
@@ -25,6 +26,18 @@ export function scopeKeyNaming(kind: Kind): ScopeKey | undefined {
   return CATALOG.find(({ discovery, reading }) => discovery.from === kind && reading !== 'each')?.scope.at(
     -1,
   );
+}
+
+/** The kind whose record's id a scope value is: `roles` for `role_id`. */
+export const SCOPE_KIND: Readonly<Record<ScopeKey, Kind>> = scopeKinds();
+
+function scopeKinds(): Record<ScopeKey, Kind> {
+  const kindOf = (key: ScopeKey): Kind => {
+    const named = CATALOG.find(({ kind }) => scopeKeyNaming(kind) === key);
+    if (named === undefined) throw new Error(`the catalog has no kind whose records ${key} names`);
+    return named.kind;
+  };
+  return Object.fromEntries(SCOPE_KEYS.map((key) => [key, kindOf(key)])) as Record<ScopeKey, Kind>;
 }
 
 /** True for the kind that a scope value names a record of, and for every kind below such a record. */

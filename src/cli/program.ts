@@ -84,8 +84,6 @@ function createProgram(process: ProcessContext, course: Course): Command {
 function addCommand(parent: Command, row: CommandRow, process: ProcessContext, course: Course): void {
   const command = parent.command(row.name).description(row.description).copyInheritedSettings(parent);
   command.exitOverride(refusedBy(() => command, course));
-  // `drift accept --field` is its own option, not that of `drift`; global ones are taken wherever they stand.
-  if (row.commands !== undefined) command.enablePositionalOptions();
   for (const argument of row.arguments ?? []) command.argument(argument.name, argument.description);
   for (const option of row.options ?? []) {
     const made = new Option(option.flags, option.description);
@@ -112,7 +110,7 @@ function addCommand(parent: Command, row: CommandRow, process: ProcessContext, c
     const named = Object.fromEntries(
       (row.arguments ?? []).map(({ key }, index) => [key, command.args[index]]),
     );
-    course.exitCode = await run(context, { ...command.opts(), ...named });
+    course.exitCode = await run(context, { ...takenByParents(command), ...command.opts(), ...named });
   });
 }
 
@@ -122,6 +120,27 @@ function refusedBy(command: () => Command, course: Course): (error: CommanderErr
     course.refusing = command();
     throw error;
   };
+}
+
+/**
+ * A command with commands of its own takes its options wherever they stand: `drift accept --field` gives the value to
+ * `drift`. It goes to the one that was called, which has to know it.
+ */
+function takenByParents(command: Command): Record<string, unknown> {
+  const taken: Record<string, unknown> = {};
+  for (let parent = command.parent; parent !== null; parent = parent.parent) {
+    // The options of the program itself are every command's.
+    if (parent.parent === null) break;
+    for (const option of parent.options) {
+      const name = option.attributeName();
+      const value: unknown = parent.getOptionValue(name);
+      if (value === undefined) continue;
+      if (!command.options.some((own) => own.attributeName() === name))
+        command.error(`error: unknown option '${option.long ?? name}'`, { code: 'commander.unknownOption' });
+      taken[name] = value;
+    }
+  }
+  return taken;
 }
 
 function program(command: Command): Command {

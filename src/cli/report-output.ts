@@ -97,7 +97,8 @@ export async function deliver(
     });
     reportFailure(context, named, { isVerbose, isJson: false, hasBegun: false });
   }
-  if (reports.length > 0) await write(context, options, textOf(reports, failures, format));
+  if (reports.length > 0 || format === 'json')
+    await write(context, options, textOf(reports, failures, format));
   return exitCodeOf(reports, failures);
 }
 

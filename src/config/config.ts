@@ -11,6 +11,15 @@ export interface RateLimits {
   readonly concurrency: number;
 }
 
+/** Values for the records of a kind that hold these texts. */
+export interface SecretRule {
+  readonly kind: Kind;
+  /** Pointer into the body → text that must stand there; empty: every record of the kind. */
+  readonly match: Readonly<Record<string, string>>;
+  /** Pointer into the body → value; those that are not set are left out. */
+  readonly values: Readonly<Record<string, Secret>>;
+}
+
 export interface SourceConfig {
   readonly name: string;
   /** http or https, without credentials, query or fragment; may have a path prefix. */
@@ -31,6 +40,17 @@ export interface SourceConfig {
     readonly maxShare: number;
     readonly confirmAfterMs: number;
   };
+  readonly restore: {
+    /** From 0 to 1: of a kind with at least `minRecords` no larger share is changed, or removed. */
+    readonly maxShare: number;
+    readonly minRecords: number;
+    /** Oldest state that `latest` may mean; 0 for no limit. */
+    readonly maxAgeMs: number;
+    /** The key's own user: uuid or e-mail address; null where it is not named. */
+    readonly ownUser: string | null;
+  };
+  /** In the order of the file: the first that fits a record and has the place wins. */
+  readonly secrets: readonly SecretRule[];
   /** Every kind as this source has it: the catalog, then the profile, then the source's own overrides. */
   readonly definitions: readonly ResourceDefinition[];
 }

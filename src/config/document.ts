@@ -167,7 +167,8 @@ function toPlain(reading: Reading, node: Node | null, path: Path): unknown {
 function expand(reading: Reading, text: string, env: Environment, path: Path): string | undefined {
   const result = interpolate(text, env);
   if ('mistake' in result) {
-    reading.mistakes.add(reading.tree, path, result.mistake);
+    if (result.isUnset) reading.mistakes.addUnset(reading.tree, path, result.mistake);
+    else reading.mistakes.add(reading.tree, path, result.mistake);
     return undefined;
   }
   if (result.isPlain) return result.value;

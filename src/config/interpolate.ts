@@ -5,7 +5,8 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export type Interpolated =
   | { readonly isPlain: true; readonly value: string }
   | { readonly isPlain: false; readonly value: string; readonly variables: readonly string[] }
-  | { readonly mistake: string };
+  /** `isUnset`: nothing but variables that are not set. */
+  | { readonly mistake: string; readonly isUnset: boolean };
 
 /**
  * Replaces each `${VAR}` by the variable's value; `$${` stands for `${`. Values are not looked at again, so a value
@@ -14,11 +15,13 @@ export type Interpolated =
 export function interpolate(text: string, env: Environment): Interpolated {
   const variables: string[] = [];
   const mistakes: string[] = [];
+  let isUnset = true;
   const value = text.replace(
     /(\$?)\$\{([^}]*)(\}?)/g,
     (match, escape: string, name: string, close: string) => {
       if (escape !== '') return match.slice(1);
       if (close === '' || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+        isUnset = false;
         mistakes.push('expected ${NAME} with letters, digits and _ (write $${ for a plain ${)');
         return '';
       }
@@ -28,6 +31,6 @@ export function interpolate(text: string, env: Environment): Interpolated {
       return set ?? '';
     },
   );
-  if (mistakes.length > 0) return { mistake: [...new Set(mistakes)].join('; ') };
+  if (mistakes.length > 0) return { mistake: [...new Set(mistakes)].join('; '), isUnset };
   return variables.length === 0 ? { isPlain: true, value } : { isPlain: false, value, variables };
 }

@@ -2,6 +2,8 @@
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
+import { absolutePath } from './checking.ts';
+import type { Checking } from './checking.ts';
 import type { Config, HttpConfig, Schedule, ScheduleName } from './config.ts';
 import { SCHEDULE_NAMES } from './config.ts';
 import { readDocument } from './document.ts';
@@ -11,8 +13,7 @@ import { Mistakes } from './mistakes.ts';
 import type { ParsedOptions } from './options.ts';
 import { OPTIONS } from './options.ts';
 import { parseTree, typeInterpolations } from './schema.ts';
-import type { Checking } from './source.ts';
-import { absolutePath, checkSource, isLoopback, secretOf } from './source.ts';
+import { checkSource, isLoopback, secretOf } from './source.ts';
 import { readTextFile } from './text-file.ts';
 import { emptyTree, valueAt } from './tree.ts';
 import type { Tree } from './tree.ts';
@@ -45,12 +46,12 @@ export function loadConfig(options: LoadOptions): Config {
   if (mistakes.hasTextMistake) mistakes.throwIfAny();
 
   applyEnvironment(tree, env, usedVariables, mistakes);
+  const warnings = forgiveUnsetSecrets(tree, mistakes);
   typeInterpolations(OPTIONS, tree);
   const parsed = parseTree(OPTIONS, tree, mistakes);
   if (!needsKeys) forgiveKeys(tree, parsed, mistakes);
 
   const fileDirectory = file === null ? cwd : dirname(file);
-  const warnings: string[] = [];
   const checking: Checking = { tree, mistakes, warnings, fileDirectory, cwd, needsKeys };
   const sources = parsed.sources
     .map((source, index) => checkSource(checking, source, index))
@@ -125,6 +126,16 @@ function forgiveKeys(tree: Tree, parsed: ParsedOptions, mistakes: Mistakes): voi
     mistakes.forgive(tree, ['sources', index, 'apiKeyFile']);
   }
   mistakes.forgive(tree, ['http', 'token']);
+}
+
+/** What a restore lacks blocks that step of it, and nothing else: a sync needs none of these values. */
+function forgiveUnsetSecrets(tree: Tree, mistakes: Mistakes): string[] {
+  const sources = tree.root['sources'];
+  return (Array.isArray(sources) ? sources : []).flatMap((_source, index) =>
+    mistakes
+      .forgiveUnset(tree, ['sources', index, 'secrets'])
+      .map((line) => `${line}: restores that need it stay blocked`),
+  );
 }
 
 function checkNames({ tree, mistakes }: Checking, parsed: ParsedOptions): void {

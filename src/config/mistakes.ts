@@ -10,6 +10,8 @@ export interface Mistake {
   readonly message: string;
   /** Line that overrides the one of `path`, for what is wrong with the text itself. */
   readonly line?: number;
+  /** True where nothing but a variable is missing from the environment. */
+  readonly isUnset?: boolean;
 }
 
 export class Mistakes {
@@ -20,6 +22,12 @@ export class Mistakes {
   add(tree: Tree, path: Path, message: string, line?: number): void {
     this.#found.push({ tree, path, message, ...(line === undefined ? {} : { line }) });
     if (path.length > 0) this.#failed.add(failedKey(tree, path));
+  }
+
+  /** Notes a value whose variables are not set in the environment. */
+  addUnset(tree: Tree, path: Path, message: string): void {
+    this.#found.push({ tree, path, message, isUnset: true });
+    this.#failed.add(failedKey(tree, path));
   }
 
   /** True where the value at this path, or one above it, was found wrong. */
@@ -41,6 +49,17 @@ export class Mistakes {
     const forgiven = this.#found.filter((mistake) => mistake.tree === tree && isBelow(mistake.path));
     this.#found = this.#found.filter((mistake) => !forgiven.includes(mistake));
     for (const { path } of forgiven) this.#failed.delete(failedKey(tree, path));
+  }
+
+  /** Drops the mistakes below a path that are variables not set, and returns them as lines. */
+  forgiveUnset(tree: Tree, at: Path): string[] {
+    const isBelow = (path: Path): boolean => at.every((part, index) => path[index] === part);
+    const unset = this.#found.filter(
+      (mistake) => mistake.tree === tree && mistake.isUnset === true && isBelow(mistake.path),
+    );
+    this.#found = this.#found.filter((mistake) => !unset.includes(mistake));
+    for (const { path } of unset) this.#failed.delete(failedKey(tree, path));
+    return unset.map(({ path, message }) => `${place(tree, path)}${message}`);
   }
 
   get count(): number {

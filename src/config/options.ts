@@ -5,6 +5,7 @@ import type { Parsed } from './option.ts';
 import { listOf, option, optional, section } from './option.ts';
 import { DRIFT_IGNORE, DRIFT_SEVERITIES } from './drift-rules.ts';
 import { KIND_OVERRIDES } from './override-options.ts';
+import { SECRETS } from './secret-rules.ts';
 import {
   baseUrl,
   choice,
@@ -149,6 +150,46 @@ const SOURCE = section('One remote service.', {
       description: 'Held removals are accepted when a run at least this much later finds the same.',
       example: '1h',
     }),
+  }),
+  restore: section('What a restore may do at most, and whom it leaves alone.', {
+    maxShare: option(share, {
+      default: 0.3,
+      unit: 'share of the records of a kind',
+      description:
+        'A plan that changes, or removes, more than this share of a kind is refused; --max-share raises it.',
+      example: 0.3,
+    }),
+    minRecords: option(wholeNumber(1, 10_000_000), {
+      default: 10,
+      unit: 'records',
+      description: 'Kinds with fewer live records have no such limit.',
+      example: 10,
+    }),
+    maxAge: option(duration, {
+      default: '24h',
+      description:
+        'Oldest state that a restore without FROM, or from latest, puts back; 0s is no limit. A state named by run, snapshot or time may be any age.',
+      example: '24h',
+    }),
+    ownUser: optional(text, {
+      description:
+        "The key's own user, who is never changed: uuid or e-mail address as in members. Without it every member of that user's level is left alone.",
+      example: 'ops@example.com',
+    }),
+  }),
+  secrets: option(SECRETS, {
+    default: {},
+    description:
+      'Values that the service never shows, for records that a restore creates again: by kind a list of {match, values}. match names fields with the texts that must stand there (left out: every record); the first that fits and has the place wins. values are JSON pointers with ${VARIABLE} or {file: PATH}; what is not set blocks the steps that need it, nothing else.',
+    example: {
+      batch_exports: [
+        {
+          match: { name: 'Nightly S3' },
+          values: { '/destination/config/aws_secret_access_key': '${NIGHTLY_S3_SECRET}' },
+        },
+      ],
+    },
+    isSecret: true,
   }),
   definitions: KIND_OVERRIDES,
 });

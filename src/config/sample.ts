@@ -72,12 +72,15 @@ function asElement(lines: readonly string[], indent: string): string[] {
 }
 
 /** In flow style, as Prettier would leave it. */
-function yamlValue(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(yamlValue).join(', ')}]`;
+function yamlValue(value: unknown, isInside = false): string {
+  if (Array.isArray(value)) return `[${value.map((each) => yamlValue(each, true)).join(', ')}]`;
   if (isMapping(value)) {
-    const members = Object.entries(value).map(([key, member]) => `${key}: ${yamlValue(member)}`);
+    const members = Object.entries(value).map(([key, member]) => `${key}: ${yamlValue(member, true)}`);
     return members.length === 0 ? '{}' : `{ ${members.join(', ')} }`;
   }
+  // Within brackets a brace ends a plain text.
+  if (isInside && typeof value === 'string' && /[{}[\],]/.test(value))
+    return `'${value.replaceAll("'", "''")}'`;
   return stringify(value, { singleQuote: true, lineWidth: 0 }).trim();
 }
 

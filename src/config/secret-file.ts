@@ -6,21 +6,39 @@ export type SecretFile = { readonly value: string; readonly isOpen: boolean } | 
 // A key has some dozens of characters: a larger file is not one.
 const LARGEST_BYTES = 16_384;
 
+/** The content of a file of any text, such as a private key, without the line end of its last line. */
+export function readSecretText(path: string): SecretFile {
+  return readSmallFile(path, (text) => {
+    const value = text.replace(/\r?\n$/, '');
+    return value === '' ? { mistake: `${path} is empty: expected the secret in it` } : { value };
+  });
+}
+
 /**
  * The trimmed content of a secret file; `isOpen` tells that every user of the machine can read it. What is wrong comes
  * back as the end of a sentence that does not quote the content.
  */
 export function readSecretFile(path: string): SecretFile {
+  return readSmallFile(path, (text) => {
+    const value = text.trim();
+    if (value === '') return { mistake: `${path} is empty: expected the key in it` };
+    return /^[\x21-\x7e]+$/.test(value)
+      ? { value }
+      : { mistake: `${path}: expected one key of visible ASCII characters without spaces` };
+  });
+}
+
+function readSmallFile(
+  path: string,
+  take: (text: string) => { readonly value: string } | { readonly mistake: string },
+): SecretFile {
   try {
     const facts = statSync(path);
     if (facts.isDirectory()) return { mistake: `${path} is a directory: expected a file that holds the key` };
     if (facts.size > LARGEST_BYTES) return { mistake: `${path} is too large to be a key` };
-    const value = readFileSync(path, 'utf8').trim();
-    if (value === '') return { mistake: `${path} is empty: expected the key in it` };
-    if (!/^[\x21-\x7e]+$/.test(value)) {
-      return { mistake: `${path}: expected one key of visible ASCII characters without spaces` };
-    }
-    return { value, isOpen: process.platform !== 'win32' && (facts.mode & 0o004) !== 0 };
+    const taken = take(readFileSync(path, 'utf8'));
+    if ('mistake' in taken) return taken;
+    return { ...taken, isOpen: process.platform !== 'win32' && (facts.mode & 0o004) !== 0 };
   } catch (error) {
     return { mistake: `${path} ${unreadable(error)}` };
   }

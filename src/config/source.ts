@@ -1,35 +1,18 @@
 /** One source of the configuration, checked as a whole: key, profile, kinds, address. */
-import { resolve } from 'node:path';
 import { CATALOG } from '../catalog/catalog.ts';
 import { KINDS } from '../catalog/definition.ts';
 import { Secret } from '../core/secret.ts';
+import { absolutePath } from './checking.ts';
+import type { Checking } from './checking.ts';
 import type { SourceConfig } from './config.ts';
-import type { Mistakes } from './mistakes.ts';
 import { place } from './mistakes.ts';
 import type { ParsedSource } from './options.ts';
 import { applyProfile } from './profile.ts';
 import { findProfile } from './profile-file.ts';
 import { readSecretFile } from './secret-file.ts';
+import { secretRules } from './secret-rules.ts';
 import { pathKey, valueAt } from './tree.ts';
 import type { Path, Tree } from './tree.ts';
-
-/** What every check needs: the tree, where to put what is wrong or unwise, and where relative paths start. */
-export interface Checking {
-  readonly tree: Tree;
-  readonly mistakes: Mistakes;
-  readonly warnings: string[];
-  /** Directory of the configuration file, or the current one. */
-  readonly fileDirectory: string;
-  readonly cwd: string;
-  /** False where the command needs no key: then a missing one is no mistake. */
-  readonly needsKeys: boolean;
-}
-
-/** Absolute path of a configured one: from a variable relative to the current directory, else to the file's. */
-export function absolutePath(checking: Checking, path: Path, configured: string): string {
-  const isFromVariable = checking.tree.variables.has(pathKey(path));
-  return resolve(isFromVariable ? checking.cwd : checking.fileDirectory, configured);
-}
 
 /** A secret given as text or by file; null where there is none or it is wrong (then a mistake or warning says so). */
 export function secretOf(
@@ -138,6 +121,13 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
       maxShare: parsed.removals.maxShare,
       confirmAfterMs: parsed.removals.confirmAfter,
     },
+    restore: {
+      maxShare: parsed.restore.maxShare,
+      minRecords: parsed.restore.minRecords,
+      maxAgeMs: parsed.restore.maxAge,
+      ownUser: parsed.restore.ownUser ?? null,
+    },
+    secrets: secretRules(checking, [...at, 'secrets'], parsed.secrets),
     definitions,
   };
 }

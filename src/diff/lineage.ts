@@ -1,13 +1,7 @@
 /** Whether the parents of a record are part of one side of a comparison: without them its twin cannot be told. */
-import type { Kind, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
-
-/** The kind whose ids a scope value names. */
-export const SCOPE_KIND: Readonly<Record<ScopeKey, Kind>> = {
-  organization_id: 'organizations',
-  project_id: 'projects',
-  role_id: 'roles',
-};
+import { SCOPE_KIND } from '../catalog/lineage.ts';
 
 /** What is known of one side, filled from parents to children. */
 export class Lineage {

@@ -5,12 +5,12 @@
 import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { JsonValue } from '../core/json.ts';
 import { isRawNumber } from '../core/json.ts';
 import { canonicalText } from './canonical.ts';
 import type { ParsedRecord } from './change.ts';
 import { numberText } from './decimal.ts';
-import { SCOPE_KIND } from './lineage.ts';
 import { recordName } from './name.ts';
 import { resolvePointer } from './pointer.ts';
 

@@ -1,9 +1,9 @@
 /** What of a body can be the same in two sources. */
 import type { ResourceDefinition } from '../catalog/definition.ts';
 import { KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { isJsonObject, isRawNumber, parseLossless, setOwn } from '../core/json.ts';
-import { SCOPE_KIND } from './lineage.ts';
 import type { TwinIds } from './natural-key.ts';
 import { idText } from './natural-key.ts';
 import { splitPointer } from './pointer.ts';

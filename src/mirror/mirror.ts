@@ -18,6 +18,14 @@ import { createDirectory, openReader, openWriter } from './opening.ts';
 import type { StoredRateLog } from './rate-log.ts';
 import type { RecordFilter } from './record-filter.ts';
 import type { MirrorRecord, RecordRow, RemovedRecord, Revision } from './records.ts';
+import type {
+  IdMapping,
+  RestoreFilter,
+  RestoreOutcome,
+  RestoreRow,
+  RestoreStart,
+  RestoreStepRow,
+} from './restores.ts';
 import type { RetentionPlan } from './retention.ts';
 import type { CollectionRow, RunRow, SweepRow } from './run-rows.ts';
 import type { RunOptions, RunWriter } from './run-writer.ts';
@@ -114,6 +122,22 @@ export interface Mirror {
   acceptDrift(acceptance: DriftAcceptance): void;
   /** Returns what was withdrawn; undefined where there was none. */
   withdrawAcceptance(source: string, fingerprint: string): DriftAcceptance | undefined;
+
+  /** Restores, newest first. */
+  restores(filter?: RestoreFilter): RestoreRow[];
+  restore(restore: number): RestoreRow | undefined;
+  /** The journal of a restore in the order of its plan. */
+  restoreSteps(restore: number): RestoreStepRow[];
+  /** Which records of a source came back under which ids, oldest first. */
+  idMap(source: string): IdMapping[];
+  /** Writes a restore and all its steps down, durably, before anything is sent. Returns its number. */
+  beginRestore(start: RestoreStart): number;
+  /** Marks an ended restore as running again. @throws TidemarkError `reference_unknown` */
+  resumeRestore(restore: number): void;
+  /** Replaces a step's row, durably; `mapping` goes into the id map in the same transaction. */
+  journalStep(row: RestoreStepRow, mapping?: IdMapping): void;
+  /** @throws TidemarkError `reference_unknown` */
+  finishRestore(restore: number, outcome: Exclude<RestoreOutcome, 'running'>, at: string): void;
 
   /** What retention dropped so far, oldest first. */
   forgets(): ForgetRow[];

@@ -27,6 +27,23 @@ import { readRecordAt } from './record-at.ts';
 import type { RecordFilter } from './record-filter.ts';
 import type { MirrorRecord, RecordRow, RemovedRecord, Revision } from './records.ts';
 import { findRecords, readAsOf, readCurrent, readRemoved, readRevisions } from './records.ts';
+import type {
+  IdMapping,
+  RestoreFilter,
+  RestoreOutcome,
+  RestoreRow,
+  RestoreStart,
+  RestoreStepRow,
+} from './restores.ts';
+import {
+  beginRestore,
+  finishRestore,
+  journalStep,
+  readIdMap,
+  readRestores,
+  readRestoreSteps,
+  resumeRestore,
+} from './restores.ts';
 import type { RetentionPlan } from './retention.ts';
 import type { CollectionRow, RunRow, SweepRow } from './run-rows.ts';
 import { readCollections, readRuns, readSweeps } from './run-rows.ts';
@@ -187,6 +204,38 @@ export class OpenMirror implements Mirror {
 
   withdrawAcceptance(source: string, fingerprint: string): DriftAcceptance | undefined {
     return this.#change((writer) => dropAcceptance(writer, source, fingerprint));
+  }
+
+  restores(filter: RestoreFilter = {}): RestoreRow[] {
+    return this.#read((connection) => readRestores(connection, filter));
+  }
+
+  restore(restore: number): RestoreRow | undefined {
+    return this.#read((connection) => readRestores(connection, { restore })[0]);
+  }
+
+  restoreSteps(restore: number): RestoreStepRow[] {
+    return this.#read((connection) => readRestoreSteps(connection, restore));
+  }
+
+  idMap(source: string): IdMapping[] {
+    return this.#read((connection) => readIdMap(connection, source));
+  }
+
+  beginRestore(start: RestoreStart): number {
+    return this.#change((writer) => beginRestore(writer, start));
+  }
+
+  resumeRestore(restore: number): void {
+    this.#change((writer) => resumeRestore(writer, restore));
+  }
+
+  journalStep(row: RestoreStepRow, mapping?: IdMapping): void {
+    this.#change((writer) => journalStep(writer, row, mapping));
+  }
+
+  finishRestore(restore: number, outcome: Exclude<RestoreOutcome, 'running'>, at: string): void {
+    this.#change((writer) => finishRestore(writer, restore, outcome, at));
   }
 
   forgets(): ForgetRow[] {

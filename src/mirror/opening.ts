@@ -9,6 +9,7 @@ import { connect, createPrivateFile, sqliteCode } from './database.ts';
 import type { LockHolder } from './lock.ts';
 import { acquireWriterLock } from './lock.ts';
 import { PAGE_SIZE, migrate, schemaVersion } from './migrations.ts';
+import { endDeadRestores } from './restores.ts';
 import { removeStage } from './stage.ts';
 
 /** Bytes of the write-ahead log that stay on disk after a checkpoint that could not empty it. */
@@ -52,6 +53,7 @@ export function openWriter(path: string): Connection {
     migrate(connection, path);
     removeStage(path);
     endDeadRuns(connection);
+    endDeadRestores(connection);
     return connection;
   } catch (error) {
     connection.close();

@@ -1,7 +1,8 @@
 /** Which collections and ids a reader wants, in a stable order. */
 import { CATALOG } from '../catalog/catalog.ts';
-import type { Kind, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { Connection } from './database.ts';
 import type { CollectionRow } from './run-rows.ts';
 import { readCollections } from './run-rows.ts';
@@ -23,13 +24,6 @@ export interface SelectedCollection extends CollectionRow {
   /** The ids to read, in order; null for all. */
   readonly ids: readonly string[] | null;
 }
-
-/** The kind whose record's id a scope value is. */
-const PARENT_KIND: Readonly<Record<ScopeKey, Kind>> = {
-  organization_id: 'organizations',
-  project_id: 'projects',
-  role_id: 'roles',
-};
 
 /** In catalog order, then by source and scope. */
 export function selectCollections(connection: Connection, filter: RecordFilter): SelectedCollection[] {
@@ -71,7 +65,7 @@ function selectIds(
   const { kind, scope, source } = collection;
   let ids = filter.ids === undefined ? null : sortedIds(filter.ids);
   if (filter.projects !== undefined) {
-    if (kind === PARENT_KIND.project_id) ids = common(ids, filter.projects);
+    if (kind === SCOPE_KIND.project_id) ids = common(ids, filter.projects);
     else if (scope.project_id === undefined || !filter.projects.includes(scope.project_id)) return undefined;
   }
   const { organizations } = filter;
@@ -82,7 +76,7 @@ function selectIds(
         : scope.project_id === undefined
           ? []
           : organizationsOf(source, scope.project_id);
-    if (kind === PARENT_KIND.organization_id) ids = common(ids, organizations);
+    if (kind === SCOPE_KIND.organization_id) ids = common(ids, organizations);
     else if (!above.some((id) => organizations.includes(id))) return undefined;
   }
   return ids;
@@ -94,7 +88,7 @@ function projectParents(connection: Connection): (source: string, project: strin
     .prepare<[string, string], string>(
       `SELECT c.organization_id FROM collections c JOIN sources s ON s.id = c.source
        JOIN record_keys k ON k.collection = c.id AND k.remote_id = ?
-       WHERE c.kind = '${PARENT_KIND.project_id}' AND s.name = ?`,
+       WHERE c.kind = '${SCOPE_KIND.project_id}' AND s.name = ?`,
     )
     .pluck();
   return (source, project) => read.all(project, source);

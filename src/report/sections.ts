@@ -1,9 +1,9 @@
 /** A diff prepared for people: masked, grouped by kind, gravest first. Every rendering starts from it. */
 import type { ResourceDefinition, Severity } from '../catalog/definition.ts';
 import { KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { DiffDocument, RecordChange, StateReference } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { SCOPE_KIND } from '../diff/lineage.ts';
 import type { SeverityOf } from '../diff/severity.ts';
 import { changeSeverity, compareSeverities, severities, SEVERITIES } from '../diff/severity.ts';
 import { MASK, maskedChange, shownId } from './mask.ts';

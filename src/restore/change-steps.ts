@@ -53,12 +53,15 @@ export function planChange(
 ): boolean {
   const remap = remapped(definition, desired, planning.references);
   const isOpen = writableFields(definition).length > 0;
+  const { isFieldAbout = () => true } = planning.input;
   const changes = compareBodies(definition, live.body, remap.body, isOpen ? 'managed' : 'default').filter(
-    (change) => !isHiddenLive(change, planning),
+    (change) => !isHiddenLive(change, planning) && isFieldAbout(change.path),
   );
   const persons = definition.restore.byPerson.filter(
     ({ pointer, value }) =>
-      resolvePointer(desired.body, pointer) === value && resolvePointer(live.body, pointer) !== value,
+      isFieldAbout(pointer) &&
+      resolvePointer(desired.body, pointer) === value &&
+      resolvePointer(live.body, pointer) !== value,
   );
   if (changes.length === 0 && persons.length === 0) return false;
   const draft: Draft = {

@@ -1,18 +1,9 @@
 /** Secrets that the configuration supplies for records whose own ones the service never shows. */
-import type { Kind } from '../catalog/definition.ts';
+import type { SecretRule } from '../config/config.ts';
 import type { Secret } from '../core/secret.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { idText } from '../diff/natural-key.ts';
 import { resolvePointer } from '../diff/pointer.ts';
-
-/** Values for the records of a kind that hold these texts. */
-export interface SecretRule {
-  readonly kind: Kind;
-  /** Pointer into the body → text that must stand there; empty: every record of the kind. */
-  readonly match: Readonly<Record<string, string>>;
-  /** Pointer into the body → value. */
-  readonly values: Readonly<Record<string, Secret>>;
-}
 
 export interface SecretLookup {
   /** The value for that place of the record; undefined where the configuration has none. */

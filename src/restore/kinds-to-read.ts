@@ -1,7 +1,7 @@
 /** Which collections a plan has to know beside those that it is about. */
 import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
-import { SCOPE_KIND } from '../diff/lineage.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
 
 /**
  * The kinds to read, in catalog order: those asked for, their parents, what they refer to, what stands in their place,

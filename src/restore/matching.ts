@@ -2,8 +2,8 @@
 import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
 import { CATALOG } from '../catalog/catalog.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ParsedRecord } from '../diff/change.ts';
-import { SCOPE_KIND } from '../diff/lineage.ts';
 import { recordName } from '../diff/name.ts';
 import { matchTwins, TwinIds } from '../diff/natural-key.ts';
 import { withoutDoubles } from './families.ts';

@@ -32,8 +32,12 @@ export function readPlan(text: string): Plan {
       },
     );
   }
-  const { from, to, adopted, left, refused, summary, cost } = rest;
-  return { from, to, hash: plan, steps: rest.steps, adopted, left, refused, summary, cost };
+  const { from, to, adopted, left, refused, skipped, summary, cost } = rest;
+  return {
+    ...{ from, to, hash: plan, steps: rest.steps, adopted, left, refused },
+    ...(skipped === undefined ? {} : { skipped }),
+    ...{ summary, cost },
+  };
 }
 
 function parsed(text: string): JsonValue {

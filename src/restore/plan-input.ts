@@ -1,6 +1,6 @@
 /** What the planner is given. It reads nothing else: no clock, no network, no mirror. */
 import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
-import type { ParsedRecord, StateReference } from '../diff/change.ts';
+import type { ParsedRecord, Skipped, StateReference } from '../diff/change.ts';
 import type { SecretLookup } from './configured-secrets.ts';
 
 /** A collection of a state. What is not whole proves nothing about what is absent from it. */
@@ -10,7 +10,7 @@ export interface PlanCollection {
   readonly isComplete: boolean;
 }
 
-/** One side: records of the affected collections, already narrowed by the filters of the command. */
+/** One side: records of the affected collections, and of those that they hang from or refer to. */
 export interface PlanState {
   readonly reference: StateReference;
   readonly records: readonly ParsedRecord[];
@@ -48,6 +48,12 @@ export interface PlanInput {
   /** What marks a masked value; those of the catalog when left out. */
   readonly masks?: readonly RegExp[];
   readonly options: PlanOptions;
+  /** Records that steps may be about, on either side; all when left out. The others are only looked at. */
+  readonly isAbout?: (record: ParsedRecord) => boolean;
+  /** Fields that steps may change; all when left out. With it nothing is created or removed. */
+  readonly isFieldAbout?: (path: string) => boolean;
+  /** What was asked for and could not be read: the plan says so. */
+  readonly skipped?: readonly Skipped[];
   /** Milliseconds since the epoch. */
   readonly now: number;
 }

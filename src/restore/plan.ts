@@ -3,7 +3,7 @@ import type { Kind, Method, Scope } from '../catalog/definition.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { EXIT } from '../core/errors.ts';
 import type { JsonObject } from '../core/json.ts';
-import type { StateReference } from '../diff/change.ts';
+import type { Skipped, StateReference } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 
 export type StepAction = 'create' | 'update' | 'act' | 'remove' | 'blocked' | 'manual';
@@ -170,6 +170,8 @@ export interface Plan {
   readonly adopted: readonly Adoption[];
   readonly left: readonly LeftAlone[];
   readonly refused: readonly Refusal[];
+  /** What was asked for and could not be read; left out where there is nothing of it. */
+  readonly skipped?: readonly Skipped[];
   readonly summary: Readonly<Record<StepAction, number>> & { readonly unchanged: number };
   /** `minutes`: the least that the rate allows; 0 when all fits in one burst. */
   readonly cost: { readonly requests: number; readonly minutes: number };
@@ -181,11 +183,12 @@ export function isExecutable(step: Pick<PlanStep, 'action'>): boolean {
 }
 
 /**
- * Exit code of a plan (design.md, Commands): 6 where a guard refuses it, 3 with blocked or manual steps, 2 with steps,
- * else 0.
+ * Exit code of a plan (design.md, Commands): 6 where a guard refuses it, 3 with blocked or manual steps or where something
+ * could not be read, 2 with steps, else 0.
  */
 export function planExitCode(plan: Plan): ExitCode {
   if (plan.refused.length > 0) return EXIT.unsafe;
+  if ((plan.skipped ?? []).length > 0) return EXIT.partial;
   if (plan.steps.some((step) => !isExecutable(step))) return EXIT.partial;
   return plan.steps.length > 0 ? EXIT.differences : EXIT.done;
 }

@@ -24,6 +24,7 @@ import { draftOf, stopped } from './step-parts.ts';
 import type { Planning } from './step-parts.ts';
 
 const NAMES_SHOWN = 10;
+const NOT_A_FIELD = 'it is missing as a whole; without --field it is created again';
 
 /**
  * The plan. Both states hold the records of the affected collections, and of those that they hang from or refer to
@@ -64,6 +65,7 @@ export function planRestore(input: PlanInput): Plan {
     adopted: matching.adopted,
     left: [...left.values()] satisfies readonly LeftAlone[],
     refused: refusalsOf(input, matching, steps),
+    ...(input.skipped === undefined || input.skipped.length === 0 ? {} : { skipped: input.skipped }),
     summary: { ...countsOf(steps), unchanged },
     cost: costOf(steps, input.options.rate),
   };
@@ -72,21 +74,25 @@ export function planRestore(input: PlanInput): Plan {
 /** Plans one kind's desired records; returns how many need nothing. */
 function planKind(planning: Planning, match: KindMatch): number {
   const { definition } = match;
+  const { isAbout = () => true, isFieldAbout } = planning.input;
+  const pairs = match.pairs.filter(({ desired }) => isAbout(desired));
+  const missing = match.missing.filter(isAbout);
   const { never } = definition.restore;
-  if (never !== null) {
-    for (const { id, body } of match.missing)
-      planning.leave(definition.kind, never, recordName(definition, body, id));
-    return match.pairs.length;
+  const leaving = never ?? (isFieldAbout === undefined ? null : NOT_A_FIELD);
+  if (leaving !== null) {
+    for (const { id, body } of missing)
+      planning.leave(definition.kind, leaving, recordName(definition, body, id));
   }
+  if (never !== null) return pairs.length;
   let unchanged = 0;
-  for (const { desired, live } of match.pairs) {
+  for (const { desired, live } of pairs) {
     if (!planChange(planning, definition, desired, live)) unchanged += 1;
   }
-  for (const desired of match.missing) planCreation(planning, definition, desired);
+  if (leaving === null) for (const desired of missing) planCreation(planning, definition, desired);
   for (const { name, desired, live } of match.ambiguous) {
     const candidates = live.map(({ id }) => id).join(' and ');
     const rivals = desired.length > 1 ? `, and ${desired.length} desired records are called so` : '';
-    for (const record of desired) {
+    for (const record of desired.filter(isAbout)) {
       const draft = draftOf(planning, definition, record, null, draftKey(record, 'create'));
       const reason = `which one it is cannot be told: live has ${candidates} called ${JSON.stringify(name)}${rivals}`;
       planning.drafts.set(draft.key, stopped(draft, 'blocked', 'ambiguous', reason));

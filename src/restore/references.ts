@@ -1,10 +1,10 @@
 /** What the ids of the desired state are in live: the same, another one, or the one that a step will give. */
 import { CATALOG, scopeKey } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { JsonValue } from '../core/json.ts';
 import { isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
-import { SCOPE_KIND } from '../diff/lineage.ts';
 import { idText } from '../diff/natural-key.ts';
 import { pointerTo, resolvePointer, splitPointer } from '../diff/pointer.ts';
 import type { DraftFill, Slot } from './draft.ts';

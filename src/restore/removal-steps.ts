@@ -2,9 +2,9 @@
 import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
 import { operationOf } from '../catalog/definition.ts';
 import { CATALOG, scopeKey } from '../catalog/catalog.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { compareRecords } from '../diff/change.ts';
-import { SCOPE_KIND } from '../diff/lineage.ts';
 import { recordName } from '../diff/name.ts';
 import { isJsonObject } from '../core/json.ts';
 import { planCreation } from './creation-steps.ts';
@@ -23,6 +23,8 @@ const NOT_PRUNED = 'not in the desired state; removed only with --prune and --ma
 /** Plans the live records that the desired state does not have, children before parents. */
 export function planRemovals(planning: Planning): void {
   const { input, matching } = planning;
+  const { isAbout = () => true } = input;
+  if (input.isFieldAbout !== undefined) return;
   const covered = coveredCollections(planning);
   const goes = new Set<string>();
   for (const { kind } of CATALOG) {
@@ -32,6 +34,7 @@ export function planRemovals(planning: Planning): void {
         goes.has(`${SCOPE_KIND[key]} ${id}`),
       );
       if (match === undefined || (!covered.has(collectionOf(record)) && !isBelowRemoved)) continue;
+      if (!isAbout(record) && !isBelowRemoved) continue;
       if (match.definition.restore.never !== null) {
         planning.leave(kind, match.definition.restore.never, nameOf(match, record));
       } else if (!match.definition.restore.isRemovable) {

@@ -146,7 +146,12 @@ function commonGround(request: ComparisonRequest, parts: readonly StateFilter[])
 function wholeKinds(leftOut: readonly LeftOut[], isElsewhere: (kind: Kind) => boolean): LeftOut[] {
   return [...Map.groupBy(leftOut, ({ kind }) => kind)].flatMap(([kind, own]) => {
     const [first] = own;
-    if (first === undefined || isElsewhere(kind) || own.some(({ reason }) => reason !== first.reason))
+    if (
+      first === undefined ||
+      own.length === 1 ||
+      isElsewhere(kind) ||
+      own.some(({ reason }) => reason !== first.reason)
+    )
       return own;
     return [{ kind, scope: {}, reason: first.reason }];
   });

@@ -2,9 +2,9 @@
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { StateReference } from '../diff/change.ts';
-import { SCOPE_KIND } from '../diff/lineage.ts';
 import type { RecordState } from '../diff/states.ts';
 import { sortRecords } from '../diff/states.ts';
 import { findExport } from './export-files.ts';

@@ -1,8 +1,8 @@
 /** Whether the record that a collection belongs to is there now: what hangs from a removed one went with it. */
 import type { Kind, Scope } from '../catalog/definition.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { parseLossless } from '../core/json.ts';
-import { SCOPE_KIND } from '../diff/lineage.ts';
 import type { RecordState } from '../diff/states.ts';
 import type { SweepReport } from '../sync/outcome.ts';
 import type { StateFilter } from './filter.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { CATALOG, definitionOf } from '../../src/catalog/catalog.ts';
 import { KINDS } from '../../src/catalog/definition.ts';
-import { isWithin, LEVELS, parentsOf, scopeKeyNaming } from '../../src/catalog/lineage.ts';
+import { isWithin, LEVELS, parentsOf, SCOPE_KIND, scopeKeyNaming } from '../../src/catalog/lineage.ts';
 
 describe('how kinds hang from one another', () => {
   it('the parents of a kind, outermost first', () => {
@@ -31,6 +31,10 @@ describe('how kinds hang from one another', () => {
       ['projects', 'project_id'],
       ['roles', 'role_id'],
     ]);
+  });
+
+  it('and the other way round: every scope value names a record of one kind', () => {
+    expect(SCOPE_KIND).toEqual({ organization_id: 'organizations', project_id: 'projects', role_id: 'roles' });
   });
 
   it('what belongs to a project', () => {

@@ -50,7 +50,7 @@ describe('files written from the table are up to date', () => {
 describe('config/example.yaml', () => {
   it('loads without a warning', () => {
     const file = packageFile('config', 'example.yaml');
-    const config = loadConfig({ file, env: { SVC_API_KEY: 'k' }, cwd: '/' });
+    const config = loadConfig({ file, env: { SVC_API_KEY: 'k', NIGHTLY_S3_SECRET: 's' }, cwd: '/' });
     expect(config.sources.map(({ name }) => name)).toEqual(['production']);
     expect(config.warnings).toEqual([]);
   });

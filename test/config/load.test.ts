@@ -47,6 +47,8 @@ log: { level: debug }
       retry: { attempts: 2, maxWaitSeconds: 30 },
       recordings: { sharingPerRun: 'all', fullSweepEveryMs: 604_800_000 },
       removals: { maxRecords: 0, maxShare: 1, confirmAfterMs: 90_000 },
+      restore: { maxShare: 0.3, minRecords: 10, maxAgeMs: 86_400_000, ownUser: null },
+      secrets: [],
     });
     expect(config.schedules.sync).toEqual({ cron: '*/30 * * * *', zone: 'UTC', jitterMs: 60_000 });
     expect(config.schedules.drift).toEqual({ cron: '0 0 7 * * mon-fri', zone: 'Europe/Berlin', jitterMs: 0 });

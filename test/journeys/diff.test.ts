@@ -178,6 +178,25 @@ describe('diff of two states of the mirror', () => {
   });
 });
 
+it('does not take sharing that had only not had its turn for something new', async () => {
+  const { service, diff, expectRun } = await world({ TIDEMARK_RECORDINGS_SHARING_PER_RUN: '2' });
+  const path = '/api/projects/1/session_recordings/';
+  const ids = ['r1', 'r2', 'r3'];
+  service.lists.set(
+    path,
+    ids.map((id) => JSON.stringify({ id, start_time: '2026-01-01T00:00:00Z' })),
+  );
+  for (const id of ids) service.objects.set(`${path}${id}/sharing/`, '{"enabled":false}');
+  await expectRun(0, 'sync', '--quiet');
+  await expectRun(0, 'sync', '--quiet');
+  const document = await diff(0, 'run:1', 'latest');
+  expect(document.left_out).toMatchObject([{ kind: 'recording_sharing' }]);
+  expect(document.left_out[0]?.reason).toContain('perhaps not read yet by run 1');
+  expect((await diff(2, 'run:1', 'latest', '--kind', 'recording_sharing')).summary).toMatchObject({
+    added: 1,
+  });
+});
+
 describe('a reference that means nothing', () => {
   it.each([
     [['latst'], 4, 'did you mean latest?'],

@@ -34,7 +34,7 @@ describe('killed at any instant', () => {
     service.lists.set(DOMAINS, domains(600, 0));
     expect((await tidemark(['sync'], { env })).code).toBe(0);
     let state = 42;
-    for (let version = 1; version <= 6; version += 1) {
+    for (let version = 1; version <= 8; version += 1) {
       service.lists.set(DOMAINS, domains(600, version));
       // Killed while it answers a request somewhere in the walk, or a moment after the last one.
       const victim = 3 + ((state = (state * 48271) % 2147483647) % 30);
@@ -52,7 +52,7 @@ describe('killed at any instant', () => {
     expect((await tidemark(['verify'], { env })).code).toBe(0);
     const last = await tidemark(['sync', '--json'], { env });
     expect(last.code, last.stderr).toBe(0);
-    expect((await tidemark(['export', '--kind', 'domains'], { env })).stdout).toContain('v6.example');
+    expect((await tidemark(['export', '--kind', 'domains'], { env })).stdout).toContain('v8.example');
     const runs = await tidemark(['runs', '--json'], { env });
     expect(runs.stdout).toContain('interrupted');
   }, 120_000);

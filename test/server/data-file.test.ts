@@ -1,6 +1,8 @@
 /** `--data FILE`: what a sandbox holds outlives it. */
+import { spawnSync } from 'node:child_process';
 import {
   appendFileSync,
+  readdirSync,
   readFileSync,
   statSync,
   truncateSync,
@@ -8,7 +10,8 @@ import {
   existsSync,
   chmodSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { RESTART_OPTIONS, restartable } from './restartable.ts';
 import { scratchDirectory } from './running-sandbox.ts';
@@ -62,6 +65,32 @@ describe('the data file', () => {
     expect((listed.json['results'] as { name: string }[]).map((each) => each.name)).toEqual(['one']);
     await second.sandbox.close();
     expect(readFileSync(file, 'utf8')).toContain('hush');
+  });
+
+  it('stays as it was where it cannot be written anew, and leaves nothing beside it', async () => {
+    const file = join(scratchDirectory(), 'sandbox.data');
+    await (await restartable(file, 'demo')).sandbox.close();
+    const before = readFileSync(file);
+    const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+    // No file may grow beyond 64 KiB: the seed takes several hundred, so that writing stops in the middle.
+    const { status, stderr } = spawnSync(
+      'bash',
+      [
+        // Without a terminal, bash would take itself for a remote shell and read its start files.
+        '--norc',
+        '-c',
+        'trap "" XFSZ; ulimit -f 64; exec "$0" "$@"',
+        process.execPath,
+        '--disable-warning=ExperimentalWarning',
+        program,
+        ...['sandbox', '--port', '0', '--data', file],
+      ],
+      { env: { PATH: process.env['PATH'] }, encoding: 'utf8', cwd: dirname(file) },
+    );
+    expect(status, stderr).toBe(1);
+    expect(stderr).toMatch(/^tidemark: .*sandbox\.data/);
+    expect(readdirSync(dirname(file))).toEqual(['sandbox.data']);
+    expect(readFileSync(file).equals(before)).toBe(true);
   });
 
   it('notices another program at the file, answers 500 and changes nothing', async () => {

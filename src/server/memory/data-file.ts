@@ -12,6 +12,7 @@ import {
   openSync,
   readFileSync,
   renameSync,
+  rmSync,
   writeSync,
 } from 'node:fs';
 import type { Scope } from '../../catalog/definition.ts';
@@ -73,22 +74,31 @@ export class DataFile {
     if (lineNumber === 0) throw this.#unusable('is not a sandbox data file');
   }
 
-  /** Writes the whole state anew (mode 0600) and keeps the file open for `append`. */
+  /** Writes the whole state anew (mode 0600) and keeps the file open for `append`. Where that fails, nothing is left of it. */
   rewrite(commits: Iterable<Commit>): void {
     const temporary = `${this.#path}.new`;
-    const descriptor = openSync(temporary, 'w', 0o600);
+    // What a crash left there.
+    rmSync(temporary, { force: true });
+    const descriptor = openSync(temporary, 'wx', 0o600);
+    let size = 0;
+    const write = (text: string): void => {
+      const bytes = Buffer.from(text);
+      writeWhole(descriptor, bytes, size);
+      size += bytes.byteLength;
+    };
     try {
-      writeSync(descriptor, HEADER);
-      for (const commit of commits) writeSync(descriptor, `${JSON.stringify(commit)}\n`);
+      write(HEADER);
+      for (const commit of commits) write(`${JSON.stringify(commit)}\n`);
       fsyncSync(descriptor);
       renameSync(temporary, this.#path);
     } catch (error) {
       closeSync(descriptor);
+      rmSync(temporary, { force: true });
       throw error;
     }
     this.close();
     this.#descriptor = descriptor;
-    this.#size = fstatSync(descriptor).size;
+    this.#size = size;
   }
 
   /** @throws TidemarkError `file_system` when another process wrote to the file; then nothing is written */

@@ -1,0 +1,23 @@
+/** What the checks of a configuration share: the tree, where mistakes go, and where relative paths start. */
+import { resolve } from 'node:path';
+import type { Mistakes } from './mistakes.ts';
+import { pathKey } from './tree.ts';
+import type { Path, Tree } from './tree.ts';
+
+/** What every check needs: the tree, where to put what is wrong or unwise, and where relative paths start. */
+export interface Checking {
+  readonly tree: Tree;
+  readonly mistakes: Mistakes;
+  readonly warnings: string[];
+  /** Directory of the configuration file, or the current one. */
+  readonly fileDirectory: string;
+  readonly cwd: string;
+  /** False where the command needs no key: then a missing one is no mistake. */
+  readonly needsKeys: boolean;
+}
+
+/** Absolute path of a configured one: from a variable relative to the current directory, else to the file's. */
+export function absolutePath(checking: Checking, path: Path, configured: string): string {
+  const isFromVariable = checking.tree.variables.has(pathKey(path));
+  return resolve(isFromVariable ? checking.cwd : checking.fileDirectory, configured);
+}

@@ -1,0 +1,85 @@
+/** `sources[].secrets`: values for what the service never shows, for records that a restore has to create again. */
+import { z } from 'zod';
+import { KINDS } from '../catalog/definition.ts';
+import type { Kind } from '../catalog/definition.ts';
+import { Secret } from '../core/secret.ts';
+import { absolutePath } from './checking.ts';
+import type { Checking } from './checking.ts';
+import type { SecretRule } from './config.ts';
+import { place } from './mistakes.ts';
+import { readSecretText } from './secret-file.ts';
+import { pathKey } from './tree.ts';
+import type { Path } from './tree.ts';
+import { structured } from './value-types.ts';
+
+const POINTER = /^\/./;
+
+/** YAML reads an id of digits as a number, and `true` as a flag: both are meant as the text that stands there. */
+const MATCHED = z.union([z.string().min(1), z.int().transform(String), z.boolean().transform(String)]);
+
+const VALUE = z.union([z.string().min(1), z.strictObject({ file: z.string().min(1) })]);
+
+const RULE = z.strictObject({
+  match: z.record(z.string().min(1), MATCHED).optional(),
+  values: z.record(z.string().regex(POINTER), VALUE),
+});
+
+type Rule = z.output<typeof RULE>;
+
+export type ConfiguredSecrets = Readonly<Partial<Record<Kind, readonly Rule[]>>>;
+
+export const SECRETS = structured<ConfiguredSecrets>(
+  'mapping by kind',
+  'a mapping of kinds to lists of {match, values}: match a mapping of fields to texts (left out: every record), ' +
+    'values a mapping of JSON pointers to ${VARIABLE} or {file: PATH}',
+  z.partialRecord(z.enum(KINDS), z.array(RULE)),
+);
+
+/** The rules with their values read; a value that is not there is left out, and a warning says so. */
+export function secretRules(checking: Checking, at: Path, given: ConfiguredSecrets): SecretRule[] {
+  return Object.entries(given).flatMap(([kind, rules]) =>
+    rules.map(({ match = {}, values }, index): SecretRule => {
+      const path = [...at, kind, index, 'values'];
+      return {
+        kind: kind as Kind,
+        match: Object.fromEntries(
+          Object.entries(match).map(([name, text]) => [POINTER.test(name) ? name : `/${name}`, text]),
+        ),
+        values: Object.fromEntries(
+          Object.entries(values).flatMap(([pointer, value]) => {
+            const secret = valueOf(checking, [...path, pointer], value);
+            return secret === null ? [] : [[pointer, secret]];
+          }),
+        ),
+      };
+    }),
+  );
+}
+
+function valueOf(checking: Checking, path: Path, value: Rule['values'][string]): Secret | null {
+  const { tree, warnings } = checking;
+  if (typeof value === 'string') {
+    const isReferred = tree.templates.has(pathKey(path)) || tree.label === null;
+    if (!isReferred && !isFromEnvironment(checking, path)) {
+      warnings.push(
+        `${place(tree, path)}written in clear; refer to a variable (\${NAME}) or use {file: PATH}`,
+      );
+    }
+    return new Secret(value);
+  }
+  const read = readSecretText(absolutePath(checking, path, value.file));
+  if ('mistake' in read) {
+    warnings.push(`${place(tree, path)}${read.mistake}: restores that need it stay blocked`);
+    return null;
+  }
+  if (read.isOpen) {
+    warnings.push(
+      `${place(tree, path)}${value.file} can be read by every user of this machine; chmod 600 it`,
+    );
+  }
+  return new Secret(read.value);
+}
+
+function isFromEnvironment({ tree }: Checking, path: Path): boolean {
+  return path.some((_part, index) => tree.variables.has(pathKey(path.slice(0, index + 1))));
+}

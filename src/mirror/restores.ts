@@ -1,0 +1,267 @@
+/**
+ * Restores, their journal and the id map. Every write here is durable when it returns: it has reached the disk, so that
+ * what was sent is known after a power cut too (design.md, Never broken 6).
+ */
+import { scopeKey } from '../catalog/catalog.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { JsonValue } from '../core/json.ts';
+import { parseLossless } from '../core/json.ts';
+import type { Connection } from './database.ts';
+
+export type RestoreOutcome = 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
+
+/** `sent`: the request left and its answer is not known; every other one but `planned` is final until it is resumed. */
+export type StepOutcome = 'planned' | 'sent' | 'applied' | 'failed' | 'skipped' | 'blocked' | 'manual';
+
+/** One restore, as `restores list` shows it. */
+export interface RestoreRow {
+  readonly restore: number;
+  /** Name of the source. */
+  readonly source: string;
+  readonly planHash: string;
+  /** The `tidemark.plan/1` document as approved. */
+  readonly plan: string;
+  /** The reference that the desired state came from. */
+  readonly from: string;
+  /** The restore that this one undoes; null for an ordinary one. */
+  readonly undoes: number | null;
+  readonly startedAt: string;
+  /** Null while it runs, and for one whose process died. */
+  readonly finishedAt: string | null;
+  readonly outcome: RestoreOutcome;
+  /** What the user approved beside the plan (`maxRemovals`, `sendEmail` …). */
+  readonly approved: Readonly<Record<string, JsonValue>>;
+}
+
+/** What the service keeps differently from what was sent, at one place. Secrets are left out. */
+export interface StoredDifference {
+  readonly path: string;
+  readonly from?: JsonValue;
+  readonly to?: JsonValue;
+}
+
+/** A step's row in the journal. */
+export interface RestoreStepRow {
+  readonly restore: number;
+  /** The step's number in the plan. */
+  readonly n: number;
+  readonly outcome: StepOutcome;
+  /** HTTP status of the last answer; null where none came. */
+  readonly status: number | null;
+  /** The id that the service gave to a created record. */
+  readonly newId: string | null;
+  /** Whether the record, read back, held what was sent; null while that is not known. */
+  readonly verified: boolean | null;
+  readonly differences: readonly StoredDifference[];
+  /** Digest of the record's managed fields as read back; null where it was not read. */
+  readonly digest: string | null;
+  readonly errorCode: string | null;
+  readonly error: string | null;
+  /** Writes sent for it so far. */
+  readonly attempts: number;
+  readonly sentAt: string | null;
+  readonly endedAt: string | null;
+  /** What puts back what it overwrote; null where there is nothing. */
+  readonly inverse: JsonValue | null;
+}
+
+export interface RestoreStart {
+  readonly source: string;
+  readonly planHash: string;
+  readonly plan: string;
+  readonly from: string;
+  readonly undoes?: number;
+  readonly approved: Readonly<Record<string, JsonValue>>;
+  readonly startedAt: string;
+  /** Every step of the plan with its first outcome: `planned`, `blocked` or `manual`. */
+  readonly steps: readonly Pick<RestoreStepRow, 'n' | 'outcome' | 'inverse' | 'errorCode' | 'error'>[];
+}
+
+/** A record that came back under another id or in another place. */
+export interface IdMapping {
+  readonly source: string;
+  readonly kind: Kind;
+  readonly oldScope: Scope;
+  readonly oldId: string;
+  readonly newScope: Scope;
+  readonly newId: string;
+  /** The restore that created it. */
+  readonly restore: number;
+  /** ISO 8601. */
+  readonly at: string;
+}
+
+export interface RestoreFilter {
+  readonly source?: string;
+  readonly limit?: number;
+}
+
+interface StoredRestore extends Omit<RestoreRow, 'approved'> {
+  approved: string;
+}
+
+const RESTORE = `restore, source, plan_hash AS planHash, plan, from_ref AS "from", undoes, started_at AS startedAt,
+  finished_at AS finishedAt, outcome, approved`;
+
+/** Newest first. */
+export function readRestores(
+  connection: Connection,
+  filter: RestoreFilter & { restore?: number },
+): RestoreRow[] {
+  return connection
+    .prepare<{ source: string | null; restore: number | null; limit: number }, StoredRestore>(
+      `SELECT ${RESTORE} FROM restores
+       WHERE (:source IS NULL OR source = :source) AND (:restore IS NULL OR restore = :restore)
+       ORDER BY restore DESC LIMIT :limit`,
+    )
+    .all({ source: filter.source ?? null, restore: filter.restore ?? null, limit: filter.limit ?? -1 })
+    .map((row) => ({ ...row, approved: parseLossless(row.approved) as RestoreRow['approved'] }));
+}
+
+interface StoredStep extends Omit<RestoreStepRow, 'differences' | 'inverse' | 'verified'> {
+  differences: string;
+  inverse: string | null;
+  verified: number | null;
+}
+
+const STEP = `restore, step AS n, outcome, status, new_id AS newId, verified, differences, digest,
+  error_code AS errorCode, error, attempts, sent_at AS sentAt, ended_at AS endedAt, inverse`;
+
+/** In the order of the plan. */
+export function readRestoreSteps(connection: Connection, restore: number): RestoreStepRow[] {
+  return connection
+    .prepare<[number], StoredStep>(`SELECT ${STEP} FROM restore_steps WHERE restore = ? ORDER BY step`)
+    .all(restore)
+    .map((row) => ({
+      ...row,
+      verified: row.verified === null ? null : row.verified === 1,
+      differences: parseLossless(row.differences) as unknown as StoredDifference[],
+      inverse: row.inverse === null ? null : parseLossless(row.inverse),
+    }));
+}
+
+/** Oldest first, so that a later one follows what it continues. */
+export function readIdMap(connection: Connection, source: string): IdMapping[] {
+  return connection
+    .prepare<[string], Omit<IdMapping, 'oldScope' | 'newScope'> & { oldScope: string; newScope: string }>(
+      `SELECT source, kind, old_scope AS oldScope, old_id AS oldId, new_scope AS newScope, new_id AS newId, restore, at
+       FROM id_map WHERE source = ? ORDER BY restore, at, kind, new_scope, new_id`,
+    )
+    .all(source)
+    .map((row) => ({
+      ...row,
+      oldScope: JSON.parse(row.oldScope) as Scope,
+      newScope: JSON.parse(row.newScope) as Scope,
+    }));
+}
+
+/** The new restore's number; its steps stand in the journal. */
+export function beginRestore(writer: Connection, start: RestoreStart): number {
+  return durably(writer, () => {
+    const { lastInsertRowid } = writer
+      .prepare(
+        `INSERT INTO restores (source, plan_hash, plan, from_ref, undoes, started_at, outcome, approved)
+         VALUES (?, ?, ?, ?, ?, ?, 'running', ?)`,
+      )
+      .run(
+        ...[start.source, start.planHash, start.plan, start.from, start.undoes ?? null],
+        ...[start.startedAt, JSON.stringify(start.approved)],
+      );
+    const restore = Number(lastInsertRowid);
+    const insert = writer.prepare(
+      `INSERT INTO restore_steps (restore, step, outcome, differences, attempts, inverse, error_code, error)
+       VALUES (?, ?, ?, '[]', 0, ?, ?, ?)`,
+    );
+    for (const { n, outcome, inverse, errorCode, error } of start.steps) {
+      insert.run(restore, n, outcome, inverse === null ? null : JSON.stringify(inverse), errorCode, error);
+    }
+    return restore;
+  });
+}
+
+/**
+ * Takes an ended restore up again.
+ * @throws TidemarkError `reference_unknown`
+ */
+export function resumeRestore(writer: Connection, restore: number): void {
+  changeOne(
+    writer,
+    restore,
+    `UPDATE restores SET outcome = 'running', finished_at = NULL WHERE restore = ?`,
+    [restore],
+  );
+}
+
+/**
+ * Writes what is known of a step, and in the same transaction the new id that it gave.
+ * @throws TidemarkError `reference_unknown` for a step that the restore does not have
+ */
+export function journalStep(writer: Connection, row: RestoreStepRow, mapping?: IdMapping): void {
+  durably(writer, () => {
+    const { changes } = writer
+      .prepare(
+        `UPDATE restore_steps SET outcome = ?, status = ?, new_id = ?, verified = ?, differences = ?, digest = ?,
+           error_code = ?, error = ?, attempts = ?, sent_at = ?, ended_at = ?, inverse = ? WHERE restore = ? AND step = ?`,
+      )
+      .run(
+        ...[row.outcome, row.status, row.newId, row.verified === null ? null : Number(row.verified)],
+        ...[JSON.stringify(row.differences), row.digest, row.errorCode, row.error, row.attempts],
+        ...[row.sentAt, row.endedAt, row.inverse === null ? null : JSON.stringify(row.inverse)],
+        ...[row.restore, row.n],
+      );
+    if (changes !== 1) throw unknownRestore(row.restore, `step ${row.n} of restore`);
+    if (mapping !== undefined) storeMapping(writer, mapping);
+  });
+}
+
+/** @throws TidemarkError `reference_unknown` */
+export function finishRestore(
+  writer: Connection,
+  restore: number,
+  outcome: Exclude<RestoreOutcome, 'running'>,
+  at: string,
+): void {
+  changeOne(writer, restore, `UPDATE restores SET outcome = ?, finished_at = ? WHERE restore = ?`, [
+    outcome,
+    at,
+    restore,
+  ]);
+}
+
+/** Restores whose process died. The caller holds the writer lock, so nobody else can be applying one. */
+export function endDeadRestores(writer: Connection): void {
+  writer.prepare(`UPDATE restores SET outcome = 'interrupted' WHERE outcome = 'running'`).run();
+}
+
+function storeMapping(writer: Connection, mapping: IdMapping): void {
+  const { source, kind, oldScope, oldId, newScope, newId, restore, at } = mapping;
+  writer
+    .prepare(`INSERT OR REPLACE INTO id_map VALUES (?, ?, ?, ?, ?, ?, ?, ?)`)
+    .run(source, kind, scopeKey(oldScope), oldId, scopeKey(newScope), newId, restore, at);
+}
+
+function changeOne(writer: Connection, restore: number, statement: string, values: unknown[]): void {
+  durably(writer, () => {
+    if (writer.prepare(statement).run(...values).changes !== 1) throw unknownRestore(restore, 'restore');
+  });
+}
+
+/**
+ * One transaction that is on the disk when it returns. Elsewhere a commit may be lost with the power, and is made again
+ * by the next sync; a request that was sent cannot be.
+ */
+function durably<T>(writer: Connection, work: () => T): T {
+  writer.pragma('synchronous = FULL');
+  try {
+    return writer.transaction(work).immediate();
+  } finally {
+    writer.pragma('synchronous = NORMAL');
+  }
+}
+
+function unknownRestore(restore: number, what: string): TidemarkError {
+  return new TidemarkError('reference_unknown', `there is no ${what} ${restore}`, {
+    hint: '`tidemark restores list` lists them',
+  });
+}

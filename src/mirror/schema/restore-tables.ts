@@ -1,0 +1,84 @@
+/** Restores: what was approved, what was sent and answered, and which ids came of it (design.md, Never broken 6). */
+import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
+
+/** One approved plan being applied, or applied. */
+export const restores = sqliteTable('restores', {
+  /** Number of the restore over all sources; none is ever deleted. */
+  restore: integer('restore').primaryKey(),
+  /** Name of the source, as in `sources.name`: nothing of it need be mirrored yet. */
+  source: text('source').notNull(),
+  /** Hash that pins the plan. */
+  planHash: text('plan_hash').notNull(),
+  /** The plan as approved, a `tidemark.plan/1` document. Without secrets, as every plan. */
+  plan: text('plan').notNull(),
+  /** The reference that the desired state came from. */
+  fromRef: text('from_ref').notNull(),
+  /** `restores.restore` that this one undoes; NULL for an ordinary one. */
+  undoes: integer('undoes'),
+  startedAt: text('started_at').notNull(),
+  /** When it ended last; NULL while it runs, and for one whose process died. */
+  finishedAt: text('finished_at'),
+  /** `running`, `complete`, `partial`, `failed` or `interrupted`. */
+  outcome: text('outcome').notNull(),
+  /** What the user approved beside the plan, as a JSON object. */
+  approved: text('approved').notNull(),
+});
+
+/** The journal: a row per step of a restore's plan, written before its request is sent and after it is answered. */
+export const restoreSteps = sqliteTable(
+  'restore_steps',
+  {
+    /** `restores.restore`. */
+    restore: integer('restore').notNull(),
+    /** The step's number in the plan. */
+    step: integer('step').notNull(),
+    /** `planned`, `sent`, `applied`, `failed`, `skipped`, `blocked` or `manual`. `sent`: the answer is not known. */
+    outcome: text('outcome').notNull(),
+    /** HTTP status of the last answer; NULL where none came. */
+    status: integer('status'),
+    /** The id that the service gave to a created record. */
+    newId: text('new_id'),
+    /** 1 when the record was read back and held what was sent, 0 when it did not, NULL while that is not known. */
+    verified: integer('verified', { mode: 'boolean' }),
+    /** JSON array of `{path, from?, to?}`, from what is there to what was sent; secrets left out. */
+    differences: text('differences').notNull(),
+    /** Digest of the managed fields of the record as read back: what an undo must find. NULL where not read. */
+    digest: text('digest'),
+    /** Why it failed or was skipped: a code. */
+    errorCode: text('error_code'),
+    /** The same for people. */
+    error: text('error'),
+    /** Requests that write sent for it so far. */
+    attempts: integer('attempts').notNull(),
+    /** When the last of them was sent. */
+    sentAt: text('sent_at'),
+    /** When the outcome was known. */
+    endedAt: text('ended_at'),
+    /** What puts back what it overwrote, as JSON; NULL where there is nothing. Secrets left out and named. */
+    inverse: text('inverse'),
+  },
+  (table) => [primaryKey({ columns: [table.restore, table.step] })],
+);
+
+/** Which record came back under which id. Written as soon as the service has told the new one. */
+export const idMap = sqliteTable(
+  'id_map',
+  {
+    /** Name of the source. */
+    source: text('source').notNull(),
+    kind: text('kind').notNull(),
+    /** As in `collections.scope`: where the record was. */
+    oldScope: text('old_scope').notNull(),
+    oldId: text('old_id').notNull(),
+    /** Likewise: where it is. */
+    newScope: text('new_scope').notNull(),
+    newId: text('new_id').notNull(),
+    /** `restores.restore` that created it. */
+    restore: integer('restore').notNull(),
+    at: text('at').notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.source, table.kind, table.newScope, table.newId] }),
+    index('id_map_old').on(table.source, table.kind, table.oldId),
+  ],
+);

@@ -1,0 +1,146 @@
+/** What became of a restore, on a terminal: what failed first, then what differs, new ids, and how it goes on. */
+import type { Colors } from 'picocolors/types.js';
+import type { Kind } from '../catalog/definition.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import { neutralise } from './neutralise.ts';
+import type { ReportOptions } from './options.ts';
+import { isSecretId, MASK } from './mask.ts';
+import { nameText } from './sections.ts';
+import type { LineOptions } from './text.ts';
+import { fieldLines } from './text.ts';
+
+export interface ShownRestoreStep {
+  readonly n: number;
+  readonly action: 'create' | 'update' | 'act' | 'remove' | 'blocked' | 'manual';
+  readonly kind: Kind;
+  readonly id: string;
+  readonly name: string;
+  readonly outcome: 'applied' | 'failed' | 'skipped' | 'blocked' | 'manual' | 'planned' | 'sent';
+  readonly status: number | null;
+  readonly new_id: string | null;
+  readonly verified: boolean | null;
+  readonly differences: readonly FieldChange[];
+  readonly error: { readonly message: string; readonly hint?: string } | null;
+}
+
+export interface ShownRestore {
+  readonly restore: number;
+  readonly source: string;
+  readonly undoes: number | null;
+  readonly outcome: 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
+  readonly steps: readonly ShownRestoreStep[];
+  readonly summary: {
+    readonly applied: number;
+    readonly unverified: number;
+    readonly failed: number;
+    readonly skipped: number;
+    readonly blocked: number;
+    readonly manual: number;
+    readonly open: number;
+  };
+}
+
+export interface RestoreTextOptions extends Pick<ReportOptions, 'definitions'>, LineOptions {
+  /** True lists what went well too. */
+  readonly isWhole?: boolean;
+}
+
+/** The report as lines of text, the last one ended. */
+export function renderRestoreText(report: ShownRestore, options: RestoreTextOptions): string {
+  const { colors } = options;
+  const of = (outcome: ShownRestoreStep['outcome']): ShownRestoreStep[] =>
+    report.steps.filter((step) => step.outcome === outcome);
+  const unverified = of('applied').filter(({ verified }) => verified !== true);
+  const lines = [
+    `${colors.bold(`restore ${report.restore}`)} of ${report.source}${report.undoes === null ? '' : `, undoing restore ${report.undoes}`}: ${paintOf(report, colors)(restoreSummary(report))}`,
+    ...(options.isWhole === true
+      ? section(
+          'applied',
+          of('applied').filter((step) => !unverified.includes(step)),
+          options,
+        )
+      : []),
+    ...section('failed', of('failed'), options),
+    ...section('skipped', of('skipped'), options),
+    ...section('sent, and the answer never came', of('sent'), options),
+    ...section('applied, but not as sent', unverified, options),
+    ...section('not reached', of('planned'), options),
+    ...section('blocked', of('blocked'), options),
+    ...section('needs a person', of('manual'), options),
+    ...newIds(report, options),
+    '',
+    ...nextLines(report),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+/** E.g. `12 applied and read back as sent, 1 failed, 2 blocked`. */
+export function restoreSummary({ summary, outcome }: ShownRestore): string {
+  const { applied, unverified, failed, skipped, blocked, manual, open } = summary;
+  const count = (value: number, what: string): string | null =>
+    value === 0 ? null : `${value.toLocaleString('en')} ${what}`;
+  const parts = [
+    count(applied - unverified, 'applied and read back as sent'),
+    count(unverified, 'applied, but not as sent'),
+    count(failed, 'failed'),
+    count(skipped, 'skipped'),
+    count(open, 'not reached'),
+    count(blocked, 'blocked'),
+    count(manual, manual === 1 ? 'needs a person' : 'need a person'),
+  ].filter((part) => part !== null);
+  const head = outcome === 'interrupted' ? 'interrupted; ' : '';
+  return `${head}${parts.length === 0 ? 'nothing was to be sent' : parts.join(', ')}`;
+}
+
+function paintOf({ outcome }: ShownRestore, colors: Colors): (text: string) => string {
+  return outcome === 'complete' ? colors.green : outcome === 'failed' ? colors.red : colors.yellow;
+}
+
+function section(title: string, steps: readonly ShownRestoreStep[], options: RestoreTextOptions): string[] {
+  if (steps.length === 0) return [];
+  return [
+    '',
+    options.colors.bold(`${title} (${steps.length})`),
+    ...steps.flatMap((step) => [
+      `${String(step.n).padStart(4)} ${deedOf(step, options)}${step.status === null || step.outcome === 'applied' ? '' : ` (HTTP ${step.status})`}`,
+      ...(step.error === null ? [] : [`      ${neutralise(step.error.message)}`]),
+      ...(step.error?.hint === undefined ? [] : [`      → ${neutralise(step.error.hint)}`]),
+      ...(step.outcome === 'applied' && step.verified === null ? ['      it could not be read back'] : []),
+      ...step.differences.flatMap((field) => fieldLines(field, options)),
+    ]),
+  ];
+}
+
+function deedOf({ action, kind, name, id }: ShownRestoreStep, { definitions }: RestoreTextOptions): string {
+  const definition = definitions(kind);
+  const shown = name === id && isSecretId(definition) ? MASK : nameText(name);
+  const verb = action === 'blocked' || action === 'manual' ? '' : action === 'act' ? 'set ' : `${action} `;
+  return `${verb}${definition.title.one} ${shown}`;
+}
+
+function newIds({ steps }: ShownRestore, options: RestoreTextOptions): string[] {
+  const created = steps.filter(
+    ({ new_id: id, kind }) => id !== null && !isSecretId(options.definitions(kind)),
+  );
+  if (created.length === 0) return [];
+  return [
+    '',
+    options.colors.bold('new ids'),
+    ...created.map(
+      ({ kind, name, id, new_id: now }) =>
+        `  ${options.definitions(kind).title.one} ${nameText(name)}: ${nameText(id)} → ${nameText(now ?? '')}`,
+    ),
+  ];
+}
+
+function nextLines({ restore, outcome, summary }: ShownRestore): string[] {
+  const resume = `go on with \`tidemark restore --resume ${restore}\``;
+  return [
+    ...(outcome === 'interrupted' || outcome === 'running' || summary.open > 0 ? [resume] : []),
+    ...(summary.failed + summary.skipped > 0 && outcome !== 'interrupted' && outcome !== 'running'
+      ? [`try what failed again: \`tidemark restore --resume ${restore}\``]
+      : []),
+    ...(summary.applied > 0 ? [`take it back: \`tidemark undo ${restore}\``] : []),
+    ...(summary.applied > 0 ? ['`tidemark sync` brings the mirror up to date'] : []),
+  ];
+}

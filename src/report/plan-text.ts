@@ -1,0 +1,121 @@
+/** A plan on a terminal: what would be sent, step by step, then what would not and why. */
+import type { Colors } from 'picocolors/types.js';
+import { neutralise } from './neutralise.ts';
+import type { ReportOptions } from './options.ts';
+import type { Obstructed, ShownPlan, StepText } from './plan-view.ts';
+import { ACTION_SIGN, costText, obstructed, planSummary, secretLines, stepText } from './plan-view.ts';
+import { nameText, referenceText, skippedText } from './sections.ts';
+import type { LineOptions } from './text.ts';
+import { fieldLines } from './text.ts';
+import { folded } from './value-text.ts';
+
+export type PlanTextOptions = ReportOptions & LineOptions;
+
+/** The plan as lines of text, the last one ended. */
+export function renderPlanText(plan: ShownPlan, options: PlanTextOptions): string {
+  const { colors } = options;
+  const cost = costText(plan);
+  const sent = plan.steps.filter(({ action }) => action !== 'blocked' && action !== 'manual');
+  const lines = [
+    `${referenceText(plan.from)} → ${referenceText(plan.to)}`,
+    `${colors.bold(planSummary(plan))}${cost === '' ? '' : ` ${colors.dim(`(${cost})`)}`}`,
+    ...(options.notes ?? []).map(neutralise),
+    ...refusedLines(plan, colors),
+    ...skippedLines(plan, options),
+    ...(sent.length === 0 ? [] : ['', colors.bold(`steps (${sent.length})`)]),
+    ...sent.flatMap((step) => stepLines(stepText(step, options), options)),
+    ...obstructedLines('blocked', obstructed(plan, 'blocked', options), options),
+    ...secretsLines(plan, options),
+    ...obstructedLines('needs a person', obstructed(plan, 'manual', options), options),
+    ...adoptedLines(plan, options),
+    ...leftLines(plan, options),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function refusedLines({ refused }: ShownPlan, colors: Colors): string[] {
+  return refused.flatMap(({ reason, hint }) => [
+    colors.red(`refused: ${neutralise(reason)}`),
+    `  → ${neutralise(hint)}`,
+  ]);
+}
+
+function skippedLines({ skipped = [] }: ShownPlan, options: PlanTextOptions): string[] {
+  if (skipped.length === 0) return [];
+  const { yellow } = options.colors;
+  return [
+    yellow(`${skipped.length} not compared, so this may not be everything:`),
+    ...skipped.map((each) => yellow(`  ! ${skippedText(each, options)}`)),
+  ];
+}
+
+function stepLines(
+  { step, deed, name, id, place, request, fields }: StepText,
+  options: PlanTextOptions,
+): string[] {
+  const { colors, width } = options;
+  const paint = { create: colors.green, remove: colors.red }[step.action as string] ?? colors.yellow;
+  const head = paint(`${ACTION_SIGN[step.action]} ${deed} ${colors.bold(name)}`);
+  const body = step.action === 'update' ? ` ${JSON.stringify(step.request?.body)}` : '';
+  const sent = neutralise(`${request ?? ''}${body}`);
+  return [
+    `${String(step.n).padStart(4)} ${head}`,
+    `      ${colors.dim(place === '' ? `id ${id}` : `id ${id}, ${place}`)}`,
+    `      ${folded(sent, Math.max(2 * (width - 6), 120))}`,
+    ...(step.reason === null ? [] : [`      ${neutralise(step.reason)}`]),
+    ...(step.action === 'remove' ? [] : fields.flatMap((field) => fieldLines(field, options))),
+  ];
+}
+
+function obstructedLines(title: string, groups: readonly Obstructed[], options: PlanTextOptions): string[] {
+  if (groups.length === 0) return [];
+  const { colors } = options;
+  const count = groups.reduce((sum, { steps }) => sum + steps.length, 0);
+  return [
+    '',
+    colors.bold(`${title} (${count})`),
+    ...groups.flatMap(({ definition, reason, steps }) => [
+      `  ${colors.yellow(`${steps.length === 1 ? definition.title.one : definition.title.many}: ${reason}`)}`,
+      ...steps.flatMap(({ step, name, id, place, fields }) => [
+        `    ${ACTION_SIGN[step.action]} ${colors.bold(name)} ${colors.dim(place === '' ? `id ${id}` : `id ${id}, ${place}`)}`,
+        ...fields.flatMap((field) => fieldLines(field, options)),
+      ]),
+    ]),
+  ];
+}
+
+function secretsLines(plan: ShownPlan, options: PlanTextOptions): string[] {
+  const lines = secretLines(plan, options);
+  if (lines.length === 0) return [];
+  return [
+    '',
+    'to supply the missing secrets, add to the source in the configuration:',
+    ...lines.map((line) => `  ${line}`),
+  ];
+}
+
+function adoptedLines({ adopted }: ShownPlan, options: PlanTextOptions): string[] {
+  if (adopted.length === 0) return [];
+  return [
+    '',
+    options.colors.bold(`found again under another id (${adopted.length})`),
+    ...adopted.map(({ kind, name, desired_id: from, live_id: to, by }) => {
+      const how = by === 'id_map' ? 'created again by a restore' : 'created again by somebody else';
+      return `  = ${options.definitions(kind).title.one} ${nameText(name)}: ${nameText(from)} → ${nameText(to)}, ${how}`;
+    }),
+  ];
+}
+
+function leftLines({ left }: ShownPlan, options: PlanTextOptions): string[] {
+  if (left.length === 0) return [];
+  return [
+    '',
+    options.colors.bold('left as they are'),
+    ...left.map(({ kind, count, reason, names }) => {
+      const { one, many } = options.definitions(kind).title;
+      const more = count - names.length;
+      const rest = more > 0 ? ` and ${more.toLocaleString('en')} more` : '';
+      return `  ${count.toLocaleString('en')} ${count === 1 ? one : many} (${names.map(nameText).join(', ')}${rest}): ${neutralise(reason)}`;
+    }),
+  ];
+}

@@ -1,0 +1,224 @@
+/** A plan as the renderings take it: its own words for people, ids that are secrets masked. */
+import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { JsonObject } from '../core/json.ts';
+import { getOwn } from '../core/json.ts';
+import type { Skipped, StateReference } from '../diff/change.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import { escapeSegment } from '../diff/pointer.ts';
+import { isSecretId, MASK, shownId } from './mask.ts';
+import { neutralise } from './neutralise.ts';
+import type { ReportOptions } from './options.ts';
+import { nameText, placeText } from './sections.ts';
+
+type Action = 'create' | 'update' | 'act' | 'remove' | 'blocked' | 'manual';
+
+/** What of a step is shown. */
+export interface ShownStep {
+  readonly n: number;
+  readonly action: Action;
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+  readonly name: string;
+  readonly fields: readonly FieldChange[];
+  readonly request: {
+    readonly kind: Kind;
+    readonly method: string;
+    readonly path: string;
+    readonly act: string | null;
+    readonly body: JsonObject | null;
+  } | null;
+  readonly reason: string | null;
+  readonly obstacle: string | null;
+  readonly needs: readonly { readonly anyOf: readonly string[] }[];
+}
+
+/** What of a plan is shown. */
+export interface ShownPlan {
+  readonly from: StateReference;
+  readonly to: StateReference;
+  readonly steps: readonly ShownStep[];
+  readonly adopted: readonly {
+    readonly kind: Kind;
+    readonly name: string;
+    readonly desired_id: string;
+    readonly live_id: string;
+    readonly by: 'id_map' | 'natural_key';
+  }[];
+  readonly left: readonly {
+    readonly kind: Kind;
+    readonly count: number;
+    readonly reason: string;
+    readonly names: readonly string[];
+  }[];
+  readonly refused: readonly { readonly reason: string; readonly hint: string }[];
+  readonly skipped?: readonly Skipped[];
+  readonly summary: Readonly<Record<Action | 'unchanged', number>>;
+  readonly cost: { readonly requests: number; readonly minutes: number };
+}
+
+export const ACTION_SIGN: Readonly<Record<Action, string>> = {
+  create: '+',
+  update: '~',
+  act: '~',
+  remove: '-',
+  blocked: '!',
+  manual: '?',
+};
+
+/** A step with its texts ready: one line each, neutralised, nothing secret. */
+export interface StepText {
+  readonly step: ShownStep;
+  /** E.g. `create batch export`, `pause batch export`, `batch export` where nothing is sent. */
+  readonly deed: string;
+  readonly name: string;
+  readonly id: string;
+  readonly place: string;
+  /** E.g. `PATCH /api/…`; null where nothing is sent. */
+  readonly request: string | null;
+  /** What is sent, member by member, for a creation; what changes, for everything else. */
+  readonly fields: readonly FieldChange[];
+}
+
+export function stepText(step: ShownStep, options: ReportOptions): StepText {
+  const definition = options.definitions(step.kind);
+  const { request } = step;
+  const id = shownId(step, definition);
+  const verb = request === null ? '' : `${verbOf(step)} `;
+  const created = step.action === 'create' && request?.body !== null && request?.body !== undefined;
+  return {
+    step,
+    deed: `${verb}${definition.title.one}`,
+    name: id === MASK && step.name === step.id ? MASK : nameText(step.name),
+    id: nameText(id),
+    place: placeText(step.scope, options),
+    request: request === null ? null : `${request.method} ${neutralise(shownPath(step, definition))}`,
+    fields: created ? sentMembers(request.body) : step.fields,
+  };
+}
+
+function verbOf({ action, request, kind }: ShownStep): string {
+  if (action === 'act') return request?.act ?? 'act on';
+  // Another kind's request stands for the record: an invite for a member.
+  return action === 'create' && request !== null && request.kind !== kind ? 'invite' : action;
+}
+
+function sentMembers(body: JsonObject): FieldChange[] {
+  return Object.keys(body).map((name) => ({
+    path: `/${escapeSegment(name)}`,
+    to: getOwn(body, name) ?? null,
+  }));
+}
+
+/** The request's path; where the record's id is a secret, without it. */
+function shownPath({ id, request }: ShownStep, definition: ResourceDefinition): string {
+  const path = request?.path ?? '';
+  return isSecretId(definition) ? path.replaceAll(encodeURIComponent(id), MASK) : path;
+}
+
+/** E.g. `12 to create, 1 to update, 2 blocked; 340 unchanged`. */
+export function planSummary({ summary, steps }: ShownPlan): string {
+  const count = (value: number, what: string): string | null =>
+    value === 0 ? null : `${value.toLocaleString('en')} ${what}`;
+  const parts = [
+    count(summary.create, 'to create'),
+    count(summary.update, 'to update'),
+    ...actCounts(steps),
+    count(summary.remove, 'to remove'),
+    count(summary.blocked, 'blocked'),
+    count(summary.manual, summary.manual === 1 ? 'needs a person' : 'need a person'),
+  ].filter((part) => part !== null);
+  const unchanged = `${summary.unchanged.toLocaleString('en')} unchanged`;
+  return parts.length === 0 ? `nothing to do; ${unchanged}` : `${parts.join(', ')}; ${unchanged}`;
+}
+
+function actCounts(steps: readonly ShownStep[]): string[] {
+  const acts = steps.filter(({ action }) => action === 'act').map(({ request }) => request?.act ?? 'act on');
+  return [...Map.groupBy(acts, (act) => act)].map(
+    ([act, own]) => `${own.length.toLocaleString('en')} to ${act}`,
+  );
+}
+
+/** E.g. `39 requests, less than a minute at the configured rate`; empty where nothing would be sent. */
+export function costText({ cost }: ShownPlan): string {
+  if (cost.requests === 0) return '';
+  const requests = `${cost.requests.toLocaleString('en')} ${cost.requests === 1 ? 'request' : 'requests'}`;
+  const time =
+    cost.minutes === 0 ? 'less than a minute' : `at least ${cost.minutes.toLocaleString('en')} min`;
+  return `${requests}, ${time} at the configured rate`;
+}
+
+export interface Obstructed {
+  readonly definition: ResourceDefinition;
+  readonly reason: string;
+  readonly steps: readonly StepText[];
+}
+
+/** Steps that are not sent, those of one kind and one reason together. */
+export function obstructed(
+  plan: ShownPlan,
+  action: 'blocked' | 'manual',
+  options: ReportOptions,
+): readonly Obstructed[] {
+  const own = plan.steps.filter((step) => step.action === action);
+  return [...Map.groupBy(own, ({ kind, reason }) => `${kind} ${reason ?? ''}`).values()].map((steps) => {
+    const [first] = steps;
+    if (first === undefined) throw new Error('a group has at least one step');
+    return {
+      definition: options.definitions(first.kind),
+      reason: neutralise(first.reason ?? ''),
+      steps: steps.map((step) => stepText(step, options)),
+    };
+  });
+}
+
+/** Lines of configuration that would supply the secrets that steps lack; none where nothing lacks one. */
+export function secretLines(plan: ShownPlan, options: ReportOptions): string[] {
+  const lacking = plan.steps.filter(({ needs }) => needs.length > 0);
+  if (lacking.length === 0) return [];
+  return [
+    'secrets:',
+    ...[...Map.groupBy(lacking, ({ kind }) => kind)].flatMap(([kind, steps]) => [
+      `  ${kind}:`,
+      ...steps.flatMap(({ name, needs }) => [
+        `    - match: ${JSON.stringify(matchOf(name, options.definitions(kind)))}`,
+        '      values:',
+        ...needs.map(({ anyOf }) => `        ${anyOf[0] ?? ''}: \${VARIABLE}${others(anyOf)}`),
+      ]),
+    ]),
+  ].map(neutralise);
+}
+
+function matchOf(name: string, { nameFrom }: ResourceDefinition): Record<string, string> {
+  const [pointer = '/name'] = nameFrom;
+  return { [pointer.lastIndexOf('/') === 0 ? pointer.slice(1) : pointer]: name };
+}
+
+function others(anyOf: readonly string[]): string {
+  return anyOf.length < 2 ? '' : `   # or ${anyOf.slice(1).join(', or ')}`;
+}
+
+/** What pins a step to records: further places where their ids stand. */
+interface Pinned {
+  readonly precondition?: { readonly state: string; readonly id?: string } | null;
+  readonly desired?: { readonly id: string } | null;
+}
+
+/** The plan for machines, with ids that are secrets replaced wherever they stand. Such a plan is not for applying. */
+export function maskedPlan<
+  T extends Omit<ShownPlan, 'steps'> & { readonly steps: readonly (ShownStep & Pinned)[] },
+>(plan: T, definitions: ReportOptions['definitions']): T {
+  const isMasked = ({ kind }: ShownStep): boolean => isSecretId(definitions(kind));
+  if (!plan.steps.some(isMasked)) return plan;
+  return {
+    ...plan,
+    steps: plan.steps.map((step) => {
+      if (!isMasked(step)) return step;
+      const ids = new Set([step.id, step.precondition?.id ?? '', step.desired?.id ?? '']);
+      ids.delete('');
+      let text = JSON.stringify(step);
+      for (const id of ids) text = text.replaceAll(JSON.stringify(id).slice(1, -1), MASK);
+      return JSON.parse(text) as typeof step;
+    }),
+  };
+}

@@ -1,0 +1,179 @@
+/** The drill itself: read, plan, apply, and again, until a plan has nothing left to send. All of it the real code. */
+import type { WriteClient } from '../api/write-client.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { SourceConfig } from '../config/config.ts';
+import type { Clock } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { Logger } from '../core/logger.ts';
+import type { ParsedRecord } from '../diff/change.ts';
+import type { RecordState } from '../diff/states.ts';
+import { parseState } from '../diff/states.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { readLive } from '../state/live-state.ts';
+import type { LoadedState } from '../state/state.ts';
+import type { Reader } from '../state/temporary-mirror.ts';
+import { silentEvents } from '../sync/events.ts';
+import type { ApplyEvents, RestoreReport } from './apply.ts';
+import { applyPlan } from './apply.ts';
+import { CONCURRENCY } from './drill-ground.ts';
+import { idLookup } from './id-map.ts';
+import type { Plan } from './plan.ts';
+import { isExecutable } from './plan.ts';
+import type { PlanInput, PlanState } from './plan-input.ts';
+import { planRestore } from './planner.ts';
+import { placeOf } from './record-place.ts';
+
+/** What restoring asks for by hand: once more after parents, members or verified domains are there. */
+const MOST_PASSES = 5;
+
+export interface DrillEvents {
+  /** What is being done, for people; `steps` where they can be counted. */
+  phase(name: 'reading' | 'planning' | 'restoring' | 'comparing', steps: number | null): void;
+  stepEnded(): void;
+}
+
+export const NO_DRILL_EVENTS: DrillEvents = { phase: () => undefined, stepEnded: () => undefined };
+
+export interface PassOptions {
+  readonly desired: PlanState;
+  readonly kinds: readonly Kind[];
+  readonly source: SourceConfig;
+  readonly client: WriteClient;
+  /** Open for writing: holds the journal and the id map. */
+  readonly mirror: Mirror;
+  readonly reader: Reader;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+  readonly events: DrillEvents;
+  readonly definitions: PlanInput['definitions'];
+  readonly secrets: PlanInput['secrets'];
+  readonly keyUser: string;
+  /** Ids that organizations have on the ground. */
+  readonly organizations: ReadonlyMap<string, string>;
+}
+
+export interface Restored {
+  /** What the last plan was made from: `live` is what the ground holds in the end. */
+  readonly input: PlanInput;
+  /** The same as received. */
+  readonly states: readonly RecordState[];
+  /** What it leaves to do. */
+  readonly plan: Plan;
+  /** One for each plan that was applied. */
+  readonly reports: readonly RestoreReport[];
+}
+
+/**
+ * Restores until nothing is left that could be sent, or nothing more is achieved.
+ * @throws TidemarkError `interrupted`, trouble of this machine, `internal` when the ground cannot be read whole
+ */
+export async function restoreInPasses(options: PassOptions): Promise<Restored> {
+  const { source, signal, events } = options;
+  const reports: RestoreReport[] = [];
+  for (;;) {
+    events.phase('reading', null);
+    const { states, live } = await readGround(options);
+    events.phase('planning', null);
+    const input = planInput(options, live);
+    const plan = planRestore(input);
+    const achieved = reports.at(-1)?.summary.applied ?? 1;
+    const steps = plan.steps.filter(isExecutable).length;
+    if (steps === 0 || achieved === 0 || reports.length === MOST_PASSES) return { input, states, plan, reports };
+    events.phase('restoring', steps);
+    const desired = new Map(options.desired.records.map((record) => [keyOf(record), record.body]));
+    const report = await applyPlan({
+      plan,
+      mirror: options.mirror,
+      source,
+      client: options.client,
+      clock: options.clock,
+      log: options.log,
+      signal,
+      events: applyEvents(events),
+      secrets: options.secrets,
+      desired: (key) => desired.get(keyOf(key)),
+      concurrency: CONCURRENCY,
+    });
+    signal.throwIfAborted();
+    reports.push(report);
+  }
+}
+
+function keyOf({ kind, scope, id }: Pick<ParsedRecord, 'kind' | 'scope' | 'id'>): string {
+  return placeOf(kind, scope, id);
+}
+
+function applyEvents(events: DrillEvents): ApplyEvents {
+  return {
+    started: () => undefined,
+    stepStarted: () => undefined,
+    stepEnded: () => events.stepEnded(),
+    lookingUp: () => undefined,
+  };
+}
+
+/** Syncs the ground back by the engine that syncs every service. */
+async function readGround(options: PassOptions): Promise<{ states: RecordState[]; live: PlanState }> {
+  const { source, client, reader, log, signal, kinds } = options;
+  const state = await readLive({
+    source,
+    client: client.reader,
+    filter: { kinds },
+    reader,
+    log,
+    events: silentEvents,
+    signal,
+  });
+  try {
+    requireWhole(state);
+    const states = [...state.records({ kinds })];
+    return {
+      states,
+      live: {
+        reference: { ...state.reference, ref: 'sandbox' },
+        records: states.map(parseState),
+        collections: state.collections().map(({ kind, scope }) => ({ kind, scope, isComplete: true })),
+      },
+    };
+  } finally {
+    state.close();
+  }
+}
+
+/** A drill that read half of its own ground would report losses that are none. */
+function requireWhole(state: LoadedState): void {
+  for (const { kind, scope } of state.collections()) {
+    const coverage = state.coverage(kind, scope);
+    if (coverage.how === 'read') continue;
+    const why = coverage.how === 'absent' ? 'its parent is gone' : coverage.reason;
+    throw new TidemarkError('internal', `${kind} of the sandbox could not be read: ${why}`, {
+      hint: 'run the drill again with --log-level debug',
+    });
+  }
+}
+
+function planInput(options: PassOptions, live: PlanState): PlanInput {
+  const { desired, definitions, secrets, keyUser, organizations, mirror, source, clock } = options;
+  const recreated = idLookup(mirror.idMap(source.name));
+  return {
+    desired,
+    live,
+    definitions,
+    idMap: (kind, id) =>
+      (definitions(kind).discovery.from === 'root' ? organizations.get(id) : undefined) ?? recreated(kind, id),
+    secrets,
+    options: {
+      prune: null,
+      // Everything is to be put back: shares say nothing here.
+      limits: { maxShare: 1, minRecords: 1 },
+      createOrganizations: false,
+      inviteMissing: false,
+      sendEmail: false,
+      ownUserId: keyUser,
+      maxAgeMs: null,
+      rate: { perMinute: 0, perHour: 0 },
+    },
+    now: clock.now(),
+  };
+}

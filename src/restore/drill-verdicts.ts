@@ -1,0 +1,233 @@
+/** What a restore did for each record and each field of a snapshot, read off the plan that was left in the end. */
+import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
+import { isJsonObject } from '../core/json.ts';
+import type { ParsedRecord, RecordChange } from '../diff/change.ts';
+import { compareBodies } from '../diff/compare.ts';
+import type { DrillVerdict } from '../diff/drill-document.ts';
+import { idText } from '../diff/natural-key.ts';
+import { resolvePointer } from '../diff/pointer.ts';
+import type { Restored } from './drill-passes.ts';
+import { matchStates } from './matching.ts';
+import type { Matching } from './matching.ts';
+import { placesOf } from './places.ts';
+import type { Obstacle, PlanStep } from './plan.ts';
+import { placeOf } from './record-place.ts';
+import { referencesOf, remapped } from './references.ts';
+import type { References } from './references.ts';
+import { creatableFields, memberPointer, topMember } from './writable.ts';
+
+export type Failing = Exclude<DrillVerdict, 'comes_back'>;
+
+const BY_OBSTACLE: Readonly<Record<Obstacle, Failing>> = {
+  secret_missing: 'needs_secret',
+  ambiguous: 'needs_person',
+  changed_since: 'unknown',
+  consent: 'needs_person',
+  ended: 'needs_person',
+  last_holder: 'needs_person',
+  needs_person: 'needs_person',
+  not_creatable: 'needs_person',
+  not_replaceable: 'needs_person',
+  own_user: 'needs_person',
+  immutable: 'cannot',
+  no_value: 'cannot',
+  other_organization: 'cannot',
+  other_owner: 'cannot',
+  collection_not_read: 'unknown',
+  cycle: 'unknown',
+  depends_on_blocked: 'unknown',
+  not_writable: 'unknown',
+  reference_unknown: 'unknown',
+};
+
+/** Reasons that name single records: said once for all of them. */
+const IN_GENERAL: Readonly<Partial<Record<Obstacle, string>>> = {
+  secret_missing: 'the service does not show a secret of it: give the value in the configuration under secrets',
+  depends_on_blocked: 'it needs another record that does not come back by itself',
+  reference_unknown: 'it refers to something that the snapshot does not hold',
+  ambiguous: 'several records are called so: which one it is cannot be told',
+};
+
+/** The further to the end, the graver: a record counts once, as the gravest that is true of it. */
+const GRAVITY: readonly DrillVerdict[] = ['comes_back', 'needs_person', 'needs_secret', 'cannot', 'unknown'];
+
+export interface RecordVerdict {
+  readonly record: ParsedRecord;
+  readonly verdict: DrillVerdict;
+  /** Null for what comes back. */
+  readonly reason: string | null;
+  /** Members of the body with what became of each, in the body's order; volatile ones left out. */
+  readonly fields: ReadonlyMap<string, DrillVerdict>;
+}
+
+export interface Verdicts {
+  of(record: ParsedRecord): RecordVerdict;
+  ofStep(step: PlanStep): Failing;
+}
+
+/**
+ * @param remaining what differs between snapshot and ground by the one comparison, by place of the desired record: a
+ * record that the plan has nothing to say of and that differs all the same is `unknown`, never `comes_back`
+ */
+export function drillVerdicts(
+  restored: Restored,
+  remaining: ReadonlyMap<string, RecordChange>,
+): Verdicts {
+  const { input, plan } = restored;
+  const matching = matchStates(input);
+  const references = referencesOf(input, matching);
+  const { definitions } = input;
+  const keyOf = (kind: Kind, scope: Scope, id: string): string => recordKey(definitions(kind), scope, id);
+  const steps = Map.groupBy(
+    plan.steps.filter((step) => step.desired !== null),
+    ({ desired }) => (desired === null ? '' : keyOf(desired.kind, desired.scope, desired.id)),
+  );
+  const desired = new Map(input.desired.records.map((record) => [keyOf(record.kind, record.scope, record.id), record]));
+  const live = livePairs(matching, definitions);
+  const failures = failuresOf(restored);
+
+  const ofStep = (step: PlanStep, passed: ReadonlySet<string> = new Set()): Failing => {
+    if (step.obstacle !== 'depends_on_blocked') return step.obstacle === null ? 'unknown' : BY_OBSTACLE[step.obstacle];
+    const { desired: about } = step;
+    if (about === null) return 'unknown';
+    const own = keyOf(about.kind, about.scope, about.id);
+    const needed = neededBy(definitions, desired.get(own)).map(({ kind, id }) => findKey(kind, id));
+    const causes = [own, ...needed].flatMap((key) =>
+      passed.has(key)
+        ? []
+        : (steps.get(key) ?? [])
+            .filter((each) => each !== step && each.obstacle !== null)
+            .map((each) => ofStep(each, new Set([...passed, key]))),
+    );
+    return causes.length === 0 ? 'unknown' : gravest(causes);
+  };
+  const idKeys = new Map([...desired].map(([key, { kind, id }]) => [`${kind} ${id}`, key]));
+  const findKey = (kind: Kind, id: string): string => idKeys.get(`${kind} ${id}`) ?? '';
+
+  const of = (record: ParsedRecord): RecordVerdict => {
+    const definition = definitions(record.kind);
+    const key = keyOf(record.kind, record.scope, record.id);
+    const own = steps.get(key) ?? [];
+    const judged = own.map((step) => ({ step, verdict: ofStep(step) }));
+    const other = live.get(key);
+    const { verdict, reason } = judgedRecord();
+    return { record, verdict, reason, fields: fieldVerdicts(definition, record, other, verdict, judged, references) };
+
+    function judgedRecord(): Pick<RecordVerdict, 'verdict' | 'reason'> {
+      const worst = judged.toSorted((a, b) => gravity(b.verdict) - gravity(a.verdict))[0];
+      if (worst !== undefined) return { verdict: worst.verdict, reason: reasonOf(worst.step, failures) };
+      if (other === undefined) {
+        const why = plan.left.find(({ kind, names }) => kind === record.kind && names.length > 0);
+        return { verdict: 'cannot', reason: why?.reason ?? 'the restore leaves it alone' };
+      }
+      const change = remaining.get(placeOf(record.kind, record.scope, record.id));
+      if (change === undefined) return { verdict: 'comes_back', reason: null };
+      const paths = change.fields.slice(0, 5).map(({ path }) => path);
+      return { verdict: 'unknown', reason: `it came back with another value at ${paths.join(', ')}` };
+    }
+  };
+  return { of, ofStep: (step) => ofStep(step) };
+}
+
+/** Equal for the records of one family, whichever kind shows them. */
+function recordKey({ kind, family }: ResourceDefinition, scope: Scope, id: string): string {
+  return family === null ? placeOf(kind, scope, id) : `${family}${placeOf(kind, scope, id).slice(kind.length)}`;
+}
+
+function livePairs(
+  matching: Matching,
+  definitions: (kind: Kind) => ResourceDefinition,
+): Map<string, ParsedRecord> {
+  const pairs = new Map<string, ParsedRecord>();
+  for (const { definition, pairs: own } of matching.kinds.values()) {
+    for (const { desired, live } of own) {
+      pairs.set(recordKey(definitions(definition.kind), desired.scope, desired.id), live);
+    }
+  }
+  return pairs;
+}
+
+/** Why requests were refused, by the record that they were about; those of the last pass. */
+function failuresOf({ reports }: Restored): ReadonlyMap<string, string> {
+  const failures = new Map<string, string>();
+  for (const { steps } of reports) {
+    for (const { kind, name, outcome, error } of steps) {
+      if (outcome === 'failed' && error !== null) failures.set(`${kind} ${name}`, error.message);
+    }
+  }
+  return failures;
+}
+
+function reasonOf(step: PlanStep, failures: ReadonlyMap<string, string>): string {
+  if (step.obstacle !== null) return IN_GENERAL[step.obstacle] ?? step.reason ?? step.obstacle;
+  const failure = failures.get(`${step.kind} ${step.name}`);
+  return failure === undefined ? 'the request was taken, and the record is not as it was sent' : `refused: ${failure}`;
+}
+
+function gravity(verdict: DrillVerdict): number {
+  return GRAVITY.indexOf(verdict);
+}
+
+function gravest(verdicts: readonly Failing[]): Failing {
+  return verdicts.reduce((worst, each) => (gravity(each) > gravity(worst) ? each : worst));
+}
+
+/** The records that one hangs from or refers to. */
+function neededBy(
+  definitions: (kind: Kind) => ResourceDefinition,
+  record: ParsedRecord | undefined,
+): { kind: Kind; id: string }[] {
+  if (record === undefined) return [];
+  const { references, restore } = definitions(record.kind);
+  const parents = (Object.entries(record.scope) as [ScopeKey, string][]).map(([key, id]) => ({
+    kind: SCOPE_KIND[key],
+    id,
+  }));
+  const named = [
+    ...references,
+    ...restore.derived.flatMap(({ from, kind }) => from.map((pointer) => ({ pointer, kind }))),
+  ].flatMap(({ pointer, kind }) =>
+    placesOf(record.body, pointer).flatMap((place) => {
+      const value = resolvePointer(record.body, place);
+      return value === undefined || value === null ? [] : [{ kind, id: idText(value) }];
+    }),
+  );
+  return [...parents, ...named];
+}
+
+function fieldVerdicts(
+  definition: ResourceDefinition,
+  record: ParsedRecord,
+  live: ParsedRecord | undefined,
+  verdict: DrillVerdict,
+  judged: readonly { readonly step: PlanStep; readonly verdict: Failing }[],
+  references: References,
+): Map<string, DrillVerdict> {
+  const fields = new Map<string, DrillVerdict>();
+  if (!isJsonObject(record.body)) return fields;
+  const volatile = new Set(definition.fields.filter(({ isVolatile }) => isVolatile).map(({ name }) => name));
+  const names = Object.keys(record.body).filter((name) => !volatile.has(name));
+  if (live === undefined) return new Map(names.map((name) => [name, verdict]));
+  const body = remapped(definition, record, references).body;
+  const differing = new Set(
+    compareBodies(definition, live.body, body, 'default').map(({ path }) => topMember(path)),
+  );
+  const settable = new Set(creatableFields(definition).map(({ name }) => name));
+  const persons = new Set(definition.restore.byPerson.map(({ pointer }) => topMember(pointer)));
+  const byStep = new Map<string, Failing>();
+  for (const { step, verdict: own } of judged) {
+    for (const { path } of step.fields) byStep.set(topMember(path), own);
+  }
+  for (const name of names) {
+    if (!differing.has(name)) fields.set(name, 'comes_back');
+    else if (persons.has(name)) fields.set(name, 'needs_person');
+    else fields.set(name, byStep.get(name) ?? (settable.has(name) ? 'unknown' : 'cannot'));
+  }
+  return fields;
+}
+
+/** Members with a verdict, as pointers; for the report. */
+export function fieldPointer(name: string): string {
+  return memberPointer(name);
+}

@@ -1,0 +1,258 @@
+/**
+ * Gathers what a plan is made from: the desired state, live read fresh for just the kinds that are needed, ids of records
+ * that were created again, the key's own user, secrets of the configuration. Nothing but GET.
+ */
+import { scopeKey } from '../catalog/catalog.ts';
+import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import { KINDS } from '../catalog/definition.ts';
+import type { SourceConfig } from '../config/config.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { JsonValue } from '../core/json.ts';
+import { parseLossless } from '../core/json.ts';
+import type { ParsedRecord, Skipped } from '../diff/change.ts';
+import { fieldFilter } from '../diff/field-filter.ts';
+import { resolvePointer } from '../diff/pointer.ts';
+import type { RecordState } from '../diff/states.ts';
+import type { IdMapping } from '../mirror/restores.ts';
+import type { StateFilter } from '../state/filter.ts';
+import { filterParts, selectsCollection, selectsRecord } from '../state/filter.ts';
+import { nothingCompared } from '../state/nothing-compared.ts';
+import type { CollectionKey, Coverage, LoadedState } from '../state/state.ts';
+import { configuredSecrets } from './configured-secrets.ts';
+import { idLookup } from './id-map.ts';
+import { kindsToRead } from './kinds-to-read.ts';
+import type { PlanCollection, PlanInput, PlanOptions, PlanState } from './plan-input.ts';
+import { placeOf } from './record-place.ts';
+
+/** What the user asked for. */
+export interface RestoreRequest {
+  /** Which records steps may be about. */
+  readonly filter: StateFilter;
+  /** RFC 6901 pointers; empty: every field. */
+  readonly fields: readonly string[];
+  readonly prune: PlanOptions['prune'];
+  readonly createOrganizations: boolean;
+  readonly inviteMissing: boolean;
+  readonly sendEmail: boolean;
+  /** Over the configuration's `restore.maxShare`; null: that one. */
+  readonly maxShare: number | null;
+  /** True where the user named the state, and so knows how old it is. */
+  readonly isAgeMeant: boolean;
+}
+
+export interface GatherOptions {
+  readonly request: RestoreRequest;
+  readonly desired: LoadedState;
+  /** Reads live for kinds and organizations. The caller closes it. */
+  readonly readLive: (filter: StateFilter) => Promise<LoadedState>;
+  readonly source: SourceConfig;
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  readonly idMap: readonly IdMapping[];
+  readonly now: number;
+}
+
+export interface Gathered {
+  readonly input: PlanInput;
+  /** What a person should know beside the plan, a line each. */
+  readonly notes: readonly string[];
+}
+
+/**
+ * Reads both sides.
+ * @throws TidemarkError when nothing of what was asked for can be restored or compared; `usage` for a kind that is never
+ * written, or a field that is no pointer; what reading live throws
+ */
+export async function gather(options: GatherOptions): Promise<Gathered> {
+  const { request, desired, source, definitions, now } = options;
+  const { filter } = request;
+  const isField = fieldChoice(request.fields);
+  const asked = askedKinds(options);
+  const kinds = kindsToRead(asked, definitions);
+  const within: StateFilter = {
+    kinds,
+    ...(filter.organizations === undefined ? {} : { organizations: filter.organizations }),
+  };
+  const live = await options.readLive(within);
+  const organizations = filter.organizations ?? [];
+  const parts = filterParts(filter, () => [
+    ...desired.projectsOf(organizations),
+    ...live.projectsOf(organizations),
+  ]);
+  const skipped = skippedCollections(options, live, asked, parts);
+  const [wanted, there] = parsedRecords(desired.records(within), live.records(within));
+  const notes: string[] = [];
+  const ownUserId = ownUser(source, definitions, [there, wanted], notes);
+  return {
+    input: {
+      desired: withinReach(stateSide(desired, within, wanted), live, notes),
+      live: { ...stateSide(live, within, there), reference: { ...live.reference, source: source.name } },
+      definitions,
+      idMap: idLookup(options.idMap),
+      secrets: configuredSecrets(source.secrets),
+      options: {
+        prune: request.prune,
+        limits: {
+          maxShare: request.maxShare ?? source.restore.maxShare,
+          minRecords: source.restore.minRecords,
+        },
+        createOrganizations: request.createOrganizations,
+        inviteMissing: request.inviteMissing,
+        sendEmail: request.sendEmail,
+        ownUserId,
+        maxAgeMs: request.isAgeMeant || source.restore.maxAgeMs === 0 ? null : source.restore.maxAgeMs,
+        rate: source.rate,
+      },
+      isAbout: (record) => asked.has(record.kind) && parts.some((part) => selectsRecord(part, record)),
+      ...(isField === null ? {} : { isFieldAbout: isField }),
+      skipped,
+      now,
+    },
+    notes,
+  };
+}
+
+/** Both sides with their bodies parsed; what stands on both in the same text is parsed once. */
+function parsedRecords(
+  desired: Iterable<RecordState>,
+  live: Iterable<RecordState>,
+): [ParsedRecord[], ParsedRecord[]] {
+  const texts = new Map<string, { readonly text: string; readonly body: JsonValue }>();
+  const there: ParsedRecord[] = [];
+  for (const { kind, scope, id, body: text } of live) {
+    const body = parseLossless(text);
+    there.push({ kind, scope, id, body });
+    texts.set(placeOf(kind, scope, id), { text, body });
+  }
+  const wanted: ParsedRecord[] = [];
+  for (const { kind, scope, id, body: text } of desired) {
+    const same = texts.get(placeOf(kind, scope, id));
+    const body = same?.text === text ? same.body : parseLossless(text);
+    wanted.push({ kind, scope, id, body });
+  }
+  return [wanted, there];
+}
+
+/** One side of a plan: what the state holds of these kinds, and which of its collections are whole. */
+export function planSide(state: LoadedState, filter: StateFilter): PlanState {
+  return stateSide(state, filter, parsedRecords(state.records(filter), [])[0]);
+}
+
+function stateSide(state: LoadedState, filter: StateFilter, records: readonly ParsedRecord[]): PlanState {
+  const collections = state.collections().flatMap(({ kind, scope }): PlanCollection[] => {
+    if (!selectsCollection(filter, kind, scope)) return [];
+    const { how } = state.coverage(kind, scope);
+    return how === 'read' || how === 'unread' ? [{ kind, scope, isComplete: how === 'read' }] : [];
+  });
+  return { reference: state.reference, records, collections };
+}
+
+/** The desired side without what live was not asked for: outside the configured organizations nothing is known. */
+function withinReach(whole: PlanState, live: LoadedState, notes: string[]): PlanState {
+  const outside = (kind: Kind, scope: Scope): string | null => {
+    const coverage = live.coverage(kind, scope);
+    return coverage.how === 'left_out' ? coverage.reason : null;
+  };
+  const left = new Map<string, number>();
+  const records = whole.records.filter(({ kind, scope, id }) => {
+    const spot = live.blindSpot(kind, scope);
+    const reason = outside(kind, scope) ?? (spot?.covers(id) === true ? spot.reason : null);
+    if (reason !== null) left.set(reason, (left.get(reason) ?? 0) + 1);
+    return reason === null;
+  });
+  for (const [reason, count] of left) {
+    notes.push(
+      `left out: ${count.toLocaleString('en')} desired ${count === 1 ? 'record' : 'records'}: ${reason}`,
+    );
+  }
+  const collections = whole.collections.filter(({ kind, scope }) => outside(kind, scope) === null);
+  return { ...whole, records, collections };
+}
+
+/** The kinds that the user named, or those of the records that were named, or all that the desired state holds. */
+function askedKinds({ request: { filter }, desired, definitions }: GatherOptions): ReadonlySet<Kind> {
+  const { kinds } = filter;
+  if (kinds !== undefined) {
+    for (const kind of kinds) {
+      const { restore, title } = definitions(kind);
+      if (restore.never === null) continue;
+      throw new TidemarkError('usage', `${title.many} are never written: ${restore.never}`, {
+        hint: `leave --kind ${kind} out; \`tidemark catalog\` tells what can be restored`,
+      });
+    }
+    return new Set(kinds);
+  }
+  if (filter.ids !== undefined) {
+    const found = new Set<Kind>();
+    const { ids, organizations } = filter;
+    const named = organizations === undefined ? { ids } : { ids, organizations };
+    for (const { kind } of desired.records(named)) found.add(kind);
+    if (found.size > 0) return found;
+  }
+  return new Set(KINDS.filter((kind) => definitions(kind).restore.never === null));
+}
+
+/** Collections that were asked for and could not be compared. */
+function skippedCollections(
+  { desired, definitions, request }: GatherOptions,
+  live: LoadedState,
+  asked: ReadonlySet<Kind>,
+  parts: readonly StateFilter[],
+): Skipped[] {
+  const skipped: Skipped[] = [];
+  const leftOut: Skipped[] = [];
+  const unread: Extract<Coverage, { how: 'unread' }>[] = [];
+  let compared = 0;
+  for (const { kind, scope } of collectionsOf(desired, live)) {
+    const isAsked = asked.has(kind) && definitions(kind).restore.never === null;
+    if (!isAsked || !parts.some((part) => selectsCollection(part, kind, scope))) continue;
+    const sides = [desired.coverage(kind, scope), live.coverage(kind, scope)] as const;
+    const chosen = sides.find((each) => each.how === 'left_out');
+    const failed = sides.filter((each) => each.how === 'unread');
+    const isNeverOffered = failed.length === 2 && failed.every(({ code }) => code === 'not_found');
+    const reason = failed.at(-1)?.reason;
+    if (chosen !== undefined) leftOut.push({ kind, scope, reason: chosen.reason });
+    else if (isNeverOffered) leftOut.push({ kind, scope, reason: 'not offered by the service' });
+    else if (reason !== undefined) {
+      skipped.push({ kind, scope, reason });
+      unread.push(...failed);
+    } else compared += 1;
+  }
+  if (compared > 0) return skipped;
+  throw nothingCompared({ skipped, left_out: leftOut }, request.filter, unread);
+}
+
+function collectionsOf(...states: readonly LoadedState[]): Iterable<CollectionKey> {
+  const all = states.flatMap((state) => [...state.collections()]);
+  return new Map(all.map((each) => [`${each.kind} ${scopeKey(each.scope)}`, each])).values();
+}
+
+function fieldChoice(fields: readonly string[]): ((path: string) => boolean) | null {
+  const select = fieldFilter(fields);
+  if (fields.length === 0) return null;
+  const head = { kind: 'organizations', scope: {}, id: '', name: '', change: 'changed' } as const;
+  return (path) => select({ ...head, fields: [{ path }] }) !== null;
+}
+
+/** The id among members of the key's own user; null where the configuration does not name one who is there. */
+function ownUser(
+  { restore }: SourceConfig,
+  definitions: GatherOptions['definitions'],
+  sides: readonly (readonly ParsedRecord[])[],
+  notes: string[],
+): string | null {
+  const named = restore.ownUser?.toLowerCase();
+  if (named === undefined) return null;
+  const found = sides
+    .flat()
+    .filter(({ kind }) => definitions(kind).restore.protectsOwnUser)
+    .find(({ kind, id, body }) =>
+      [id, ...definitions(kind).naturalKey.map((pointer) => resolvePointer(body, pointer))].some(
+        (value) => typeof value === 'string' && value.toLowerCase() === named,
+      ),
+    );
+  if (found !== undefined) return found.id;
+  // A plan without members touches none; one with members then leaves alone whoever could be it.
+  const hasMembers = sides.flat().some(({ kind }) => definitions(kind).restore.protectsOwnUser);
+  if (hasMembers) notes.push(`restore.ownUser: nobody among the members is ${restore.ownUser ?? ''}`);
+  return null;
+}

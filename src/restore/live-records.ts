@@ -1,0 +1,159 @@
+/**
+ * Records of the far side as they are at this moment, for the looks before and after each write. A record is retrieved
+ * where the kind has that; else its collection is listed, and steps that look at the same time share one list.
+ */
+import type { ReadClient } from '../api/read-client.ts';
+import { scopeKey } from '../catalog/catalog.ts';
+import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
+import { operationOf } from '../catalog/definition.ts';
+import type { Clock } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { JsonValue } from '../core/json.ts';
+import { parseLossless } from '../core/json.ts';
+import type { ScannedRecord } from '../core/json-scan.ts';
+import { naturalKeyDigest } from './digest.ts';
+
+/** How old a list may be that only tells whether something is there already; our own writes are followed up in it. */
+const MAX_AGE_MS = 10_000;
+
+/** A record of a list: its body only for kinds that cannot be retrieved one by one. */
+interface Listed {
+  readonly key: string | null;
+  readonly text: string | null;
+}
+
+interface Listing {
+  readonly startedAt: number;
+  readonly records: Promise<Map<string, Listed>>;
+}
+
+export interface LiveRecordsOptions {
+  readonly reader: ReadClient;
+  readonly clock: Clock;
+  readonly pageSize: number;
+}
+
+export class LiveRecords {
+  readonly #options: LiveRecordsOptions;
+  readonly #listings = new Map<string, Listing>();
+
+  constructor(options: LiveRecordsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * One record's body as it is now; undefined where it is not there.
+   * @throws TidemarkError when that cannot be told
+   */
+  async read(
+    definition: ResourceDefinition,
+    scope: Scope,
+    id: string,
+    signal?: AbortSignal,
+  ): Promise<JsonValue | undefined> {
+    if (operationOf(definition, 'retrieve') === undefined) {
+      const listed = (await this.#list(definition, scope, this.#now(), signal)).get(id);
+      return listed?.text == null ? undefined : parseLossless(listed.text);
+    }
+    const retrieved = await this.#options.reader.retrieve(definition, scope, id, signal);
+    const body = retrieved.found ? parseLossless(retrieved.text) : undefined;
+    await this.#follow(definition, scope, id, body);
+    return body;
+  }
+
+  /**
+   * Ids of the collection's records, those of a natural key where one is asked for.
+   * @param isFresh false where a list that is some seconds old will do
+   * @throws TidemarkError when the collection cannot be read whole
+   */
+  async idsOf(
+    definition: ResourceDefinition,
+    scope: Scope,
+    key: string | null,
+    isFresh: boolean,
+    signal?: AbortSignal,
+  ): Promise<string[]> {
+    const notBefore = isFresh ? this.#now() : this.#now() - MAX_AGE_MS;
+    const records = await this.#list(definition, scope, notBefore, signal);
+    return [...records].filter(([, listed]) => key === null || listed.key === key).map(([id]) => id);
+  }
+
+  /** A write whose effect is not known: what was listed before tells nothing any more. */
+  forget(definition: ResourceDefinition, scope: Scope): void {
+    this.#listings.delete(keyOf(definition, scope));
+  }
+
+  #now(): number {
+    return this.#options.clock.monotonicMs();
+  }
+
+  /** Keeps a list that is held in step with what was just read of one record. */
+  async #follow(
+    definition: ResourceDefinition,
+    scope: Scope,
+    id: string,
+    body: JsonValue | undefined,
+  ): Promise<void> {
+    const listing = this.#listings.get(keyOf(definition, scope));
+    if (listing === undefined) return;
+    const records = await listing.records.catch(() => undefined);
+    if (body === undefined) records?.delete(id);
+    else records?.set(id, { key: naturalKeyDigest(definition, body), text: null });
+  }
+
+  #list(
+    definition: ResourceDefinition,
+    scope: Scope,
+    notBefore: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Map<string, Listed>> {
+    const key = keyOf(definition, scope);
+    const held = this.#listings.get(key);
+    if (held !== undefined && held.startedAt >= notBefore) return held.records;
+    const records = this.#walk(definition, scope, signal);
+    const listing: Listing = { startedAt: this.#now(), records };
+    this.#listings.set(key, listing);
+    // One that failed must not be what the next one finds.
+    records.catch(() => {
+      if (this.#listings.get(key) === listing) this.#listings.delete(key);
+    });
+    return records;
+  }
+
+  async #walk(
+    definition: ResourceDefinition,
+    scope: Scope,
+    signal: AbortSignal | undefined,
+  ): Promise<Map<string, Listed>> {
+    const { reader, pageSize } = this.#options;
+    const keepsText = operationOf(definition, 'retrieve') === undefined;
+    let records = new Map<string, Listed>();
+    const accept = (page: { readonly records: readonly ScannedRecord[] }) => {
+      const before = records.size;
+      for (const { id, text } of page.records) {
+        if (id === undefined) continue;
+        const key = naturalKeyDigest(definition, parseLossless(text));
+        records.set(id, { key, text: keepsText ? text : null });
+      }
+      return { fresh: records.size - before, known: 0, distinct: records.size };
+    };
+    const startPass = (): void => {
+      records = new Map();
+    };
+    const shape = { idPath: definition.idPath, volatile: new Set<string>() };
+    const target = { definition, scope, shape, pageSize };
+    const verdict = await reader.walk(target, { accept, startPass }, signal);
+    signal?.throwIfAborted();
+    if (verdict.outcome === 'complete') return records;
+    throw (
+      verdict.error ??
+      new TidemarkError('walk_unproven', `the ${definition.title.many} could not be read whole`, {
+        hint: 'run `tidemark restore --resume` when the service answers again',
+      })
+    );
+  }
+}
+
+function keyOf(definition: ResourceDefinition, scope: Scope): string {
+  return `${definition.kind} ${scopeKey(scope)}`;
+}

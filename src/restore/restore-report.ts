@@ -1,0 +1,87 @@
+/** What became of a restore: the JSON document `tidemark.restore/1`, its text and its exit code are made from it. */
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { ErrorCode, ExitCode } from '../core/errors.ts';
+import { EXIT } from '../core/errors.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import type { StepAction } from './plan.ts';
+
+/** `moved`: the live record is no longer as planned. `needs_failed`: what it depends on was not applied. */
+export type StepErrorCode = ErrorCode | 'moved' | 'needs_failed';
+
+export interface StepError {
+  readonly code: StepErrorCode;
+  /** One line without secrets. */
+  readonly message: string;
+  readonly hint?: string;
+}
+
+export interface StepReport {
+  readonly n: number;
+  readonly action: StepAction;
+  readonly kind: Kind;
+  /** With the new ids of parents that were created. */
+  readonly scope: Scope;
+  /** The live id; for a creation the desired record's. */
+  readonly id: string;
+  readonly name: string;
+  /** `planned`: not reached when the restore was interrupted. `sent`: it may or may not have been done. */
+  readonly outcome: 'applied' | 'failed' | 'skipped' | 'blocked' | 'manual' | 'planned' | 'sent';
+  /** HTTP status of the last answer; null where none came. */
+  readonly status: number | null;
+  /** The id that the service gave to a created record. */
+  readonly new_id: string | null;
+  /** Whether the record, read back, held what was sent; null where it was not read back. */
+  readonly verified: boolean | null;
+  /** What the service keeps (`from`) in place of what was sent (`to`); secrets replaced by `[secret]`. */
+  readonly differences: readonly FieldChange[];
+  readonly error: StepError | null;
+}
+
+export interface RestoreReport {
+  readonly schema: 'tidemark.restore/1';
+  /** Number of the restore: `restore --resume N`, `restores show N`, `undo N`. */
+  readonly restore: number;
+  readonly source: string;
+  /** Hash of the plan. */
+  readonly plan: string;
+  /** The restore that this one undoes; null for an ordinary one. */
+  readonly undoes: number | null;
+  /**
+   * `complete`: every step was applied and read back as sent. `partial`: not every one. `failed`: there were requests
+   * to send, and none was applied. `interrupted`: ended before its end; `restore --resume` goes on.
+   */
+  readonly outcome: 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
+  readonly started_at: string;
+  readonly finished_at: string | null;
+  readonly steps: readonly StepReport[];
+  readonly summary: {
+    readonly applied: number;
+    /** Of them, those that do not hold what was sent, or could not be read back. */
+    readonly unverified: number;
+    readonly failed: number;
+    readonly skipped: number;
+    readonly blocked: number;
+    readonly manual: number;
+    /** Not reached, or without an answer. */
+    readonly open: number;
+  };
+}
+
+const REFUSED: ReadonlySet<StepErrorCode> = new Set(['unauthorized', 'forbidden']);
+
+/**
+ * Exit code of a restore (design.md, Commands): 130 interrupted; 0 all applied and verified; 5 nothing applied because
+ * the key was refused; 6 nothing applied because live had moved; 3 anything else.
+ */
+export function restoreExitCode(report: RestoreReport): ExitCode {
+  if (report.outcome === 'interrupted' || report.outcome === 'running') return EXIT.interrupted;
+  if (report.outcome === 'complete') return EXIT.done;
+  if (report.outcome === 'failed') {
+    const codes = report.steps.flatMap(({ outcome, error }) =>
+      outcome === 'failed' && error !== null ? [error.code] : [],
+    );
+    if (codes.length > 0 && codes.every((code) => REFUSED.has(code))) return EXIT.refused;
+    if (codes.length > 0 && codes.every((code) => code === 'moved')) return EXIT.unsafe;
+  }
+  return EXIT.partial;
+}

@@ -1,0 +1,27 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { scratch, tidemark } from './harness.ts';
+
+it(
+  'the demo shows what the careless admin did, gravest first, and writes the page',
+  { timeout: 120_000 },
+  async () => {
+    const directory = scratch();
+    const { code, stdout, stderr } = await tidemark(['demo', '--output', directory]);
+    expect(code, stderr).toBe(0);
+    const report = stdout.slice(stdout.indexOf('What drifted'), stdout.indexOf('The same as a page'));
+    expect(report).toContain('16 findings open');
+    const graveness = [...report.matchAll(/^\S.*\(\d+\)\n {2}.*\[(\w+)\]$/gm)].map(([, level]) => level);
+    expect(graveness.slice(0, 4)).toEqual(['critical', 'critical', 'critical', 'critical']);
+    expect(graveness.at(-1)).toBe('medium');
+    expect(report).toContain('/enforce_2fa true → false');
+    // Names and ids never run over the edge; only values, folded to two lines, may.
+    for (const line of report.split('\n').filter((each) => /^ {6}(id|organization|role) /.test(each)))
+      expect(line.length).toBeLessThanOrEqual(100);
+    const page = join(directory, 'drift.html');
+    expect(stdout).toContain(page);
+    expect(existsSync(page)).toBe(true);
+    expect(readFileSync(page, 'utf8')).toContain('Kittiwake Analytics');
+  },
+);

@@ -1,0 +1,356 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, it } from 'vitest';
+import { commandLine } from './command-line.ts';
+import { DOMAINS, MEMBERS, world } from './comparison.ts';
+import type { World } from './comparison.ts';
+import type { Ended } from './harness.ts';
+import { forbidden, ORG } from './service.ts';
+
+interface DriftJson {
+  readonly schema: string;
+  readonly source: string;
+  readonly left_out: readonly { readonly kind: string }[];
+  readonly skipped: readonly { readonly kind: string }[];
+  readonly findings: readonly FindingJson[];
+  readonly accepted: readonly (FindingJson & { readonly acceptance: { readonly reason: string } })[];
+  readonly ignored: readonly (FindingJson & { readonly rule: { readonly reason: string } })[];
+  readonly withdrawable: readonly { readonly id: string }[];
+  readonly summary: Readonly<Record<string, number>>;
+}
+
+interface FindingJson {
+  readonly fingerprint: string;
+  readonly severity: string;
+  readonly kind: string;
+  readonly id: string;
+  readonly path: string;
+  readonly change: string;
+  readonly from?: unknown;
+  readonly to?: unknown;
+  readonly reopened?: { readonly because: string; readonly acceptance: { readonly reason: string } };
+}
+
+interface DriftWorld extends World {
+  readonly drift: (code: number, ...args: string[]) => Promise<DriftJson>;
+  /** Sets the organization's enforce_2fa and syncs. */
+  readonly enforce2fa: (value: boolean | null) => Promise<void>;
+}
+
+const JIT = '/jit_provisioning_enabled';
+
+/** A baseline, in which two-factor is enforced. */
+async function baselined(more: Readonly<Record<string, string>> = {}): Promise<DriftWorld> {
+  const it = await world(more);
+  const enforce2fa = async (value: boolean | null): Promise<void> => {
+    it.service.lists.set('/api/organizations/', [
+      JSON.stringify({ id: ORG, name: 'Harbor', enforce_2fa: value, teams: [{ id: 1 }] }),
+    ]);
+    await it.expectRun(0, 'sync', '--quiet');
+  };
+  await enforce2fa(true);
+  await it.expectRun(0, 'snapshots', 'pin', 'approved');
+  await it.expectRun(0, 'snapshots', 'baseline', 'approved');
+  const drift = async (code: number, ...args: string[]): Promise<DriftJson> =>
+    JSON.parse((await it.expectRun(code, 'drift', ...args, '--json')).stdout) as DriftJson;
+  return { ...it, drift, enforce2fa };
+}
+
+const told = (findings: readonly FindingJson[]): string[] =>
+  findings.map(({ severity, id, change, path }) => [severity, id, change, path].join(' ').trim());
+
+describe('drift', () => {
+  it('needs a baseline, and says how to set one', async () => {
+    const { expectRun } = await world();
+    expect((await expectRun(1, 'drift')).stderr).toContain('tidemark sync');
+    await expectRun(0, 'sync', '--quiet');
+    const { stderr } = await expectRun(1, 'drift');
+    expect(stderr).toContain('no baseline is set');
+    expect(stderr).toContain('tidemark snapshots baseline NAME');
+    // Any state can be the wanted one.
+    await expectRun(0, 'drift', '--from', 'run:1');
+    expect((await expectRun(4, 'drift', '--from', 'rum:1')).stderr).toContain('did you mean run:1?');
+  });
+
+  it('puts the gravest first, and keeps the identity of a finding', async () => {
+    const { service, drift, expectRun, enforce2fa } = await baselined();
+    expect(await drift(0)).toMatchObject({ schema: 'tidemark.drift/1', findings: [], summary: { open: 0 } });
+    service.set('domains', [{ ...DOMAINS[0], comment: 'x' }]);
+    await enforce2fa(false);
+    const found = await drift(2);
+    expect(told(found.findings)).toEqual([
+      `critical ${ORG} changed /enforce_2fa`,
+      'high d2 removed',
+      'medium d1 changed /comment',
+    ]);
+    expect(found.findings[0]).toMatchObject({ from: true, to: false });
+    expect(found.summary).toMatchObject({
+      open: 3,
+      critical: 1,
+      high: 1,
+      medium: 1,
+      low: 0,
+      removed: 1,
+      changed: 2,
+    });
+    await expectRun(0, 'sync', '--quiet');
+    const again = await drift(2, '--live');
+    expect(again.findings.map(({ fingerprint }) => fingerprint)).toEqual(
+      found.findings.map(({ fingerprint }) => fingerprint),
+    );
+    expect(found.findings[0]?.fingerprint).toMatch(/^[0-9a-f]{64}$/);
+
+    const { stdout } = await expectRun(2, 'drift');
+    expect(stdout.indexOf('enforce_2fa')).toBeLessThan(stdout.indexOf('two.example'));
+    expect(stdout).toContain('3 findings open, 0 accepted, 0 ignored by rule');
+    const grave = await drift(2, '--severity', 'high');
+    expect(told(grave.findings)).toHaveLength(2);
+    expect(grave.summary).toMatchObject({ open: 2, below_threshold: 1, medium: 0 });
+    await enforce2fa(true);
+    service.set('domains', [{ ...DOMAINS[0], comment: 'x' }, DOMAINS[1] ?? {}]);
+    await expectRun(0, 'sync', '--quiet');
+    expect((await drift(0, '--severity', 'critical')).summary).toMatchObject({ open: 0, below_threshold: 1 });
+  });
+
+  it('is told in every format, each with what was accepted and ignored', async () => {
+    const { directory, expectRun, enforce2fa } = await baselined({
+      TIDEMARK_DRIFT_IGNORE: '[{"kind":"domains","path":"/comment","reason":"ours"}]',
+    });
+    await enforce2fa(false);
+    for (const format of ['text', 'markdown', 'html', 'junit', 'sarif', 'patch']) {
+      const { stdout } = await expectRun(2, 'drift', '--format', format);
+      expect(stdout).toContain('enforce_2fa');
+      if (format !== 'patch') expect(stdout).toContain('critical');
+      if (['text', 'markdown', 'html'].includes(format)) {
+        expect(stdout).toContain('1 finding open, 0 accepted, 0 ignored');
+        expect(stdout).toContain('Configuration drift');
+      }
+    }
+    const sarif = JSON.parse((await expectRun(2, 'drift', '--format', 'sarif')).stdout) as {
+      runs: { results: { partialFingerprints: Record<string, string> }[] }[];
+    };
+    const json = JSON.parse((await expectRun(2, 'drift', '--json')).stdout) as DriftJson;
+    expect(Object.values(sarif.runs[0]?.results[0]?.partialFingerprints ?? {})).toEqual([
+      json.findings[0]?.fingerprint,
+    ]);
+    await expectRun(2, 'drift', '--format', 'html', '--output', 'drift.html', '--quiet');
+    expect(readFileSync(join(directory, 'drift.html'), 'utf8')).toContain('Configuration drift');
+  });
+
+  it('leaves out what fills by itself, unless it is named', async () => {
+    const { service, drift, expectRun } = await baselined();
+    service.objects.set('/api/projects/1/session_recordings/rec/sharing/', '{"enabled":false}');
+    service.lists.set('/api/projects/1/session_recordings/', [
+      '{"id":"rec","start_time":"2026-01-01T00:00:00Z"}',
+    ]);
+    await expectRun(0, 'sync', '--quiet');
+    const found = await drift(0);
+    expect(found.left_out.map(({ kind }) => kind)).toEqual(['session_recordings', 'recording_sharing']);
+    expect((await expectRun(0, 'drift')).stderr).toContain(
+      'left out: session recordings, recording sharings',
+    );
+    expect(told((await drift(2, '--kind', 'session_recordings')).findings)).toEqual(['low rec added']);
+    const from = service.seen.length;
+    await drift(0, '--live');
+    expect(service.seen.slice(from).filter(({ url }) => url.includes('session_recordings'))).toEqual([]);
+  });
+
+  it('exits with 3 when something could not be read, and 5 when nothing could', async () => {
+    const { service, drift, expectRun, enforce2fa } = await baselined();
+    await enforce2fa(false);
+    service.quirks.push(({ path }, response) =>
+      path.endsWith('/domains/') ? forbidden(response, 'organization:read') : false,
+    );
+    expect((await drift(3, '--live')).skipped).toMatchObject([{ kind: 'domains' }]);
+    await expectRun(5, 'drift', '--live', '--kind', 'domains');
+    service.quirks.push((_request, response) => forbidden(response, 'organization:read'));
+    await expectRun(5, 'drift', '--live');
+    expect((await drift(2)).findings).toHaveLength(1);
+  });
+});
+
+describe('accepted drift', () => {
+  const accept = (it: World, code: number, ...more: string[]): Promise<Ended> =>
+    it.expectRun(
+      code,
+      'drift',
+      'accept',
+      'organizations',
+      ORG,
+      '--reason',
+      'until the new IdP is in',
+      ...more,
+    );
+
+  it('is quiet until its value moves on', async () => {
+    const it = await baselined();
+    const { drift, enforce2fa, expectRun } = it;
+    await enforce2fa(false);
+    expect((await accept(it, 0, '--field', '/enforce_2fa')).stdout).toContain(
+      'organization Harbor /enforce_2fa',
+    );
+    const quiet = await drift(0);
+    expect(quiet).toMatchObject({ findings: [], summary: { accepted: 1 } });
+    expect(quiet.accepted[0]).toMatchObject({ id: ORG, acceptance: { reason: 'until the new IdP is in' } });
+    expect((await expectRun(0, 'drift')).stdout).toContain('0 findings open, 1 accepted');
+    expect(await drift(0, '--live')).toMatchObject({ summary: { accepted: 1 } });
+
+    await enforce2fa(null);
+    const [reopened] = (await drift(2)).findings;
+    expect(reopened).toMatchObject({ path: '/enforce_2fa', to: null });
+    expect(reopened?.reopened).toMatchObject({
+      because: 'value',
+      acceptance: { reason: 'until the new IdP is in' },
+    });
+    expect((await expectRun(2, 'drift')).stdout).toContain('its value moved on');
+
+    // Back to what was accepted; then to what is wanted.
+    await enforce2fa(false);
+    await drift(0);
+    await enforce2fa(true);
+    expect((await drift(0)).withdrawable).toMatchObject([{ id: ORG }]);
+  });
+
+  it('is over when its time is', async () => {
+    const it = await baselined();
+    await it.enforce2fa(false);
+    await accept(it, 0, '--until', '2999-01-01');
+    await it.drift(0);
+    const { stdout } = await it.expectRun(0, 'drift', 'accepted', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({
+      schema: 'tidemark.drift_accepted/1',
+      accepted: [{ id: ORG, path: '/enforce_2fa', until: '2999-01-01T00:00:00.000Z', is_over: false }],
+    });
+    const mirror = new Database(join(it.directory, 'mirror.db'));
+    mirror.prepare(`UPDATE acceptances SET until = '2001-01-01T00:00:00.000Z'`).run();
+    mirror.close();
+    expect((await it.drift(2)).findings[0]?.reopened).toMatchObject({ because: 'expired' });
+    expect((await it.expectRun(0, 'drift', 'accepted')).stdout).toContain('(over)');
+    // Accepted anew, it holds again.
+    await accept(it, 0);
+    await it.drift(0);
+  });
+
+  it('can be withdrawn', async () => {
+    const it = await baselined();
+    await it.enforce2fa(false);
+    await accept(it, 0);
+    await it.expectRun(1, 'drift', 'unaccept', 'organizations', ORG, '--field', '/name');
+    expect((await it.expectRun(0, 'drift', 'unaccept', 'organizations', ORG)).stdout).toContain(
+      '1 acceptance withdrawn',
+    );
+    await it.expectRun(1, 'drift', 'unaccept', 'organizations', ORG);
+    await it.drift(2);
+    expect((await it.expectRun(0, 'drift', 'accepted')).stdout).toBe('no drift was accepted\n');
+  });
+
+  it('takes records that came or went, and ids as the reports mask them', async () => {
+    const it = await baselined();
+    const secret = '0190dddd-1111-7000-8000-00000000000f';
+    it.service.set('invites', [{ id: secret, target_email: 'c@one.example', level: 8 }]);
+    it.service.set('members', [MEMBERS[0] ?? {}]);
+    await it.expectRun(0, 'sync', '--quiet');
+    const { stdout } = await it.expectRun(2, 'drift', '--json');
+    expect(stdout).not.toContain(secret);
+    const shown = (JSON.parse(stdout) as DriftJson).findings.find(({ kind }) => kind === 'invites')?.id ?? '';
+    expect(shown).toMatch(/^\[secret:[0-9a-f]{12}\]$/);
+    await it.expectRun(0, 'drift', 'accept', 'invites', shown, '--reason', 'agreed');
+    await it.expectRun(0, 'drift', 'accept', 'members', 'u2', '--reason', 'left');
+    const { stdout: list } = await it.expectRun(0, 'drift', 'accepted', '--json');
+    expect(list).not.toContain(secret);
+    await it.drift(0);
+    await it.expectRun(0, 'drift', 'unaccept', 'invites', shown);
+    await it.drift(2);
+  });
+
+  it('says what is wrong with what was asked', async () => {
+    const it = await baselined();
+    expect((await accept(it, 1)).stderr).toContain('does not drift');
+    await it.enforce2fa(false);
+    for (const [code, message, ...args] of [
+      [4, 'needs a reason', 'organizations', ORG],
+      [4, 'needs a reason', 'organizations', ORG, '--reason', ' '],
+      [4, 'is over already', 'organizations', ORG, '--reason', 'x', '--until', '2020-01-01'],
+      [4, 'is no date', 'organizations', ORG, '--reason', 'x', '--until', 'tomorrow'],
+      [4, 'did you mean organizations?', 'organisations', ORG, '--reason', 'x'],
+      [4, "unknown option '--severity'", 'organizations', ORG, '--reason', 'x', '--severity', 'high'],
+      [1, 'does not drift', 'organizations', 'nobody', '--reason', 'x'],
+      [1, 'what drifts of it: /enforce_2fa', 'organizations', ORG, '--reason', 'x', '--field', '/name'],
+    ] as const) {
+      const { stderr } = await it.expectRun(code, 'drift', 'accept', ...args);
+      expect(stderr).toContain(message);
+    }
+    expect((await it.drift(2)).summary).toMatchObject({ accepted: 0 });
+    const nowhere = await commandLine(['drift', 'accept', 'domains', 'd1', '--reason', 'x'], {
+      env: { ...it.env, TIDEMARK_MIRROR: join(it.directory, 'other.db') },
+      cwd: it.directory,
+    });
+    expect(nowhere.code).toBe(1);
+  });
+});
+
+describe('the rules of the configuration', () => {
+  it('ignore what they name, and weigh what they weigh', async () => {
+    const { service, directory, env, expectRun } = await baselined();
+    service.set('domains', [
+      { ...DOMAINS[0], jit_provisioning_enabled: true, comment: 'x' },
+      { ...DOMAINS[1], jit_provisioning_enabled: true },
+    ]);
+    await expectRun(0, 'sync', '--quiet');
+    const configured = async (
+      code: number,
+      lines: readonly string[],
+      ...args: string[]
+    ): Promise<DriftJson> => {
+      const { TIDEMARK_API_KEY: key = '', TIDEMARK_BASE_URL: url = '', ...rest } = env;
+      writeFileSync(
+        join(directory, 'tidemark.yaml'),
+        [
+          `mirror: ./mirror.db`,
+          `sources: [{ name: default, baseUrl: "${url}", apiKey: "\${KEY}" }]`,
+          'drift:',
+          ...lines,
+        ].join('\n'),
+      );
+      const own = Object.fromEntries(Object.entries(rest).filter(([name]) => name === 'PATH'));
+      const ended = await commandLine(['drift', ...args, '--json'], {
+        env: { ...own, KEY: key },
+        cwd: directory,
+      });
+      expect(ended.code, ended.stdout + ended.stderr).toBe(code);
+      return JSON.parse(ended.stdout) as DriftJson;
+    };
+    const found = await configured(2, [
+      '  ignore:',
+      '    - { kind: domains, id: d2, reason: "the raffle" }',
+      '    - { path: /comm*, source: other, reason: "another source" }',
+      '    - { path: /comment, reason: "free text" }',
+      '  severities:',
+      `    - { kind: domains, path: ${JIT}, severity: low }`,
+    ]);
+    expect(told(found.findings)).toEqual([`low d1 changed ${JIT}`]);
+    expect(found.ignored.map(({ id, rule }) => `${id} ${rule.reason}`)).toEqual([
+      'd1 free text',
+      'd2 the raffle',
+    ]);
+    expect(found.summary).toMatchObject({ open: 1, ignored: 2 });
+    await configured(
+      0,
+      [`  severities: [{ path: ${JIT}, severity: low }, { path: /comment, severity: low }]`],
+      '--severity',
+      'high',
+    );
+    for (const [rule, message] of [
+      ['{ kind: domains }', 'reason'],
+      ['{ reason: "everything" }', 'reason and at least one of kind, id and path'],
+      ['{ path: comment, reason: x }', 'path as a JSON pointer'],
+      ['{ kind: domans, reason: x }', 'drift.ignore[0]'],
+    ] as const) {
+      writeFileSync(join(directory, 'tidemark.yaml'), `sources: []\ndrift:\n  ignore:\n    - ${rule}\n`);
+      const ended = await commandLine(['drift'], { env: {}, cwd: directory });
+      expect(ended.code, ended.stderr).toBe(4);
+      expect(ended.stderr).toContain(message);
+    }
+  });
+});
