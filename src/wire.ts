@@ -4,8 +4,11 @@
  */
 import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
+import type { ConnectionOptions } from './api/connection.ts';
 import { createReadClient } from './api/read-client.ts';
 import type { ReadClient } from './api/read-client.ts';
+import { createWriteClient } from './api/write-client.ts';
+import type { WriteClient } from './api/write-client.ts';
 import type { Config, SourceConfig } from './config/config.ts';
 import { loadConfig } from './config/load.ts';
 import { systemClock } from './core/clock.ts';
@@ -76,7 +79,16 @@ function keyFingerprint(source: SourceConfig): string {
  * other processes are not known.
  */
 export function openReadClient(source: SourceConfig, log: Logger, mirror: Mirror | null): ReadClient {
-  return createReadClient({
+  return createReadClient(connectionOptions(source, log, mirror));
+}
+
+/** The client that can write: opened by `restore --apply`, `apply` and `undo --apply`, and nowhere else. */
+export function openWriteClient(source: SourceConfig, log: Logger, mirror: Mirror): WriteClient {
+  return createWriteClient(connectionOptions(source, log, mirror));
+}
+
+function connectionOptions(source: SourceConfig, log: Logger, mirror: Mirror | null): ConnectionOptions {
+  return {
     baseUrl: source.baseUrl,
     apiKey: source.apiKey,
     rate: source.rate,
@@ -86,7 +98,7 @@ export function openReadClient(source: SourceConfig, log: Logger, mirror: Mirror
     random: Math.random,
     log: log.child({ source: source.name }),
     ...(mirror === null ? {} : { rateLog: mirror.rateLog(keyFingerprint(source)) }),
-  });
+  };
 }
 
 /** The logger of a command: silent unless a level was asked for. */

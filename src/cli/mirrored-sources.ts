@@ -2,12 +2,7 @@
 import type { Config } from '../config/config.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 
-/** Names of all sources that ever began a run, sorted. */
-export function mirroredSources(mirror: Mirror): string[] {
-  return mirror.query('SELECT name FROM sources ORDER BY name').rows.map(([name]) => String(name));
-}
-
 /** The configured sources; without any, a command that only reads the mirror takes what the mirror holds. */
 export function sourcesToRead(config: Config, mirror: Mirror): string[] {
-  return config.sources.length > 0 ? config.sources.map(({ name }) => name) : mirroredSources(mirror);
+  return config.sources.length > 0 ? config.sources.map(({ name }) => name) : mirror.sources();
 }

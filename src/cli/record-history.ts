@@ -1,5 +1,4 @@
-/** A record's revisions up to a point, with the looks at its collection in between: what show, log and blame read. */
-import { scopeKey } from '../catalog/catalog.ts';
+/** A record's revisions up to a point, with the looks at its collection in between: what log and blame read. */
 import type { Sighting } from '../diff/history.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow, Revision } from '../mirror/records.ts';
@@ -16,30 +15,27 @@ export interface RecordHistory {
 /** The history of a record as a reader of run `until` would have told it. */
 export function recordHistory(mirror: Mirror, row: RecordRow, until: number): RecordHistory {
   const revisions = mirror.revisionsOf(row).filter(({ run }) => run <= until);
-  const collection = mirror
-    .collectionsOf(row.source)
-    .find(({ kind, scope }) => kind === row.kind && scopeKey(scope) === scopeKey(row.scope));
-  const sightingBefore = (run: number): Sighting | null =>
-    collection === undefined ? null : fullLook(mirror, collection.id, run);
   const [newest] = revisions;
-  const present = revisions.find(({ body }) => body !== null);
-  const end = newest?.body === null ? newest.run : until + 1;
-  return { revisions, sightingBefore, lastSeen: latest(present, sightingBefore(end)) };
+  const written = revisions.find(({ body }) => body !== null);
+  const removed = newest?.body === null ? newest : null;
+  return {
+    revisions,
+    sightingBefore: (run) => mirror.lastFullLook(row.collection, run) ?? null,
+    lastSeen: written === undefined ? null : lastSeen(mirror, row, { written, removed }, until),
+  };
 }
 
-/** Only a complete sweep of the whole list tells of every record: a walk from the head may have ended before it. */
-function fullLook(mirror: Mirror, collection: number, before: number): Sighting | null {
-  const { rows } = mirror.query(
-    `SELECT s.run, r.finished_at FROM sweeps s JOIN runs r ON r.run = s.run
-     WHERE s.collection = ${collection} AND s.run < ${before} AND s.outcome = 'complete' AND s.mode = 'full'
-       AND r.root IS NOT NULL ORDER BY s.run DESC LIMIT 1`,
-  );
-  const [run, at] = rows[0] ?? [];
-  return typeof run === 'number' && typeof at === 'string' ? { run, at } : null;
-}
-
-function latest(present: Sighting | undefined, look: Sighting | null): Sighting | null {
-  if (present === undefined) return null;
-  const own = { run: present.run, at: present.at };
-  return look === null || look.run < own.run ? own : look;
+/**
+ * When a record was last seen, as a reader of run `until` would have told it: by its own revision, or at a later look at
+ * its whole collection.
+ */
+export function lastSeen(
+  mirror: Mirror,
+  row: RecordRow,
+  { written, removed }: { readonly written: Sighting; readonly removed: Sighting | null },
+  until: number,
+): Sighting {
+  // Only a complete sweep of the whole list tells of every record: a walk from the head may have ended before it.
+  const look = mirror.lastFullLook(row.collection, removed === null ? until + 1 : removed.run);
+  return look === undefined || look.run < written.run ? { run: written.run, at: written.at } : look;
 }

@@ -8,13 +8,13 @@ import { suggest } from '../core/suggest.ts';
 import { recordName } from '../diff/name.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
-import type { RecordRow } from '../mirror/records.ts';
+import type { MirrorRecord, RecordRow } from '../mirror/records.ts';
 import { isSecretId, shownId } from '../report/mask.ts';
 import { nameText } from '../report/sections.ts';
 import { kindName } from './command-row.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { definitionsFor } from './source-definitions.ts';
-import { scopeText } from './wording.ts';
+import { count, scopeText } from './wording.ts';
 
 /** What the user asks for. */
 export interface RecordQuestion {
@@ -33,7 +33,8 @@ export interface FoundRecord {
 }
 
 const CANDIDATES_SHOWN = 10;
-const NAMES_READ = 100_000; // records whose names are looked through before an id counts as unknown
+const REMOVED_READ = 20_000; // removed records whose last name is looked at: each is decoded from its history
+const NEAR_READ = 10_000; // records among which one is sought that was probably meant
 
 /**
  * Finds the record.
@@ -43,7 +44,7 @@ const NAMES_READ = 100_000; // records whose names are looked through before an 
 export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQuestion): FoundRecord {
   const kind = knownKind(question.kind);
   const sources = sourcesToRead(config, mirror);
-  const filter: RecordFilter = {
+  const filter = {
     sources,
     ...(question.organization === undefined ? {} : { organizations: question.organization }),
     ...(question.project === undefined ? {} : { projects: question.project }),
@@ -56,16 +57,19 @@ export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQue
   if (byId.length > 1) throw ambiguous(byId.map(found), question.id, 'stands in');
   if (byId[0] !== undefined) return found(byId[0]);
 
-  const { matches, names, ids } = namesakes(mirror, config, kind, question.id, filter);
-  const rows = matches.flatMap((key) =>
+  const search = searchByName(mirror, config, { kind, name: question.id }, filter);
+  const rows = search.matches.flatMap((key) =>
     mirror
       .findRecords(kind, key.id, { ...filter, sources: [key.source], scope: key.scope })
       .map((row) => found(row)),
   );
   if (rows.length > 1) throw ambiguous(rows, question.id, 'is the name of');
   const [only] = rows;
-  if (only === undefined)
-    throw unknownRecord(definitionsFor(config, sources[0] ?? '')(kind), question.id, ids, names);
+  if (only === undefined) {
+    const definition = definitionsFor(config, sources[0] ?? '')(kind);
+    const near = hasNames(definition) ? nearest(mirror, config, definition, question.id, filter) : undefined;
+    throw unknownRecord(definition, question.id, near, search.isCut);
+  }
   const id = shownId(only.row, only.definition);
   return {
     ...only,
@@ -86,41 +90,88 @@ function knownKind(text: string): Kind {
 
 type Key = Pick<RecordRow, 'source' | 'scope' | 'id'>;
 
-/** Records of exactly this name, of this name in other case where none has it exactly, removed ones only then. */
-function namesakes(
+/** True for kinds whose records people tell apart by name. Recordings bear that of whom they show: it tells of none. */
+function hasNames({ nameFrom, naturalKey, idPath }: ResourceDefinition): boolean {
+  return nameFrom.length > 0 && naturalKey.some((pointer) => pointer !== `/${idPath.join('/')}`);
+}
+
+/**
+ * Records of exactly this name, of this name in other case where none has it exactly, removed ones only where no other
+ * has it. `isCut`: there are more removed ones than were looked at.
+ */
+function searchByName(
   mirror: Mirror,
   config: Config,
-  kind: Kind,
+  { kind, name }: { readonly kind: Kind; readonly name: string },
+  filter: RecordFilter & { readonly sources: readonly string[] },
+): { matches: readonly Key[]; isCut: boolean } {
+  const named = filter.sources
+    .map((source) => ({ source, definition: definitionsFor(config, source)(kind) }))
+    .filter(({ definition }) => hasNames(definition));
+  const current = namesakes(
+    name,
+    named.flatMap(({ source, definition }) => {
+      const question = { kind, name, pointers: definition.nameFrom };
+      return [...mirror.recordsNamed(question, { ...filter, sources: [source] })].map((record) => ({
+        ...record,
+        definition,
+      }));
+    }),
+  );
+  if (current.length > 0 || named.length === 0) return { matches: current, isCut: false };
+  const definitions = new Map(named.map(({ source, definition }) => [source, definition]));
+  const removed = mirror.removedBodies({ ...filter, sources: [...definitions.keys()], kinds: [kind] });
+  let isCut = false;
+  const matches = namesakes(
+    name,
+    (function* () {
+      let read = 0;
+      for (const record of removed) {
+        isCut = read === REMOVED_READ;
+        if (isCut) break;
+        read += 1;
+        const definition = definitions.get(record.source);
+        if (definition !== undefined) yield { ...record, definition };
+      }
+    })(),
+  );
+  return { matches, isCut };
+}
+
+function namesakes(
   name: string,
-  filter: RecordFilter,
-): { matches: readonly Key[]; names: ReadonlySet<string>; ids: ReadonlySet<string> } {
-  const names = new Set<string>();
-  const ids = new Set<string>();
+  records: Iterable<MirrorRecord & { readonly definition: ResourceDefinition }>,
+): readonly Key[] {
   const exact: Key[] = [];
   const loose: Key[] = [];
-  const look = (key: Key, body: string): void => {
-    const own = recordName(definitionsFor(config, key.source)(kind), parseLossless(body), key.id);
-    ids.add(key.id);
-    names.add(own);
-    if (own === name) exact.push(key);
-    else if (own.toLowerCase() === name.toLowerCase()) loose.push(key);
-  };
-  for (const record of mirror.readRecords({ ...filter, kinds: [kind] })) {
-    look(record, record.body);
-    if (ids.size >= NAMES_READ) break;
+  for (const { source, scope, id, body, definition } of records) {
+    const own = recordName(definition, parseLossless(body), id);
+    if (own === name) exact.push({ source, scope, id });
+    else if (own.toLowerCase() === name.toLowerCase()) loose.push({ source, scope, id });
   }
-  if (exact.length + loose.length > 0) return { matches: exact.length > 0 ? exact : loose, names, ids };
-  for (const removed of mirror.removedRecords({ ...filter, kinds: [kind] })) {
-    if (ids.size >= NAMES_READ) break;
-    const [row] = mirror.findRecords(kind, removed.id, {
-      sources: [removed.source],
-      scope: removed.scope,
-    });
-    const last =
-      row === undefined ? undefined : mirror.revisionsOf(row).find((revision) => revision.body !== null);
-    if (typeof last?.body === 'string') look(removed, last.body);
+  return exact.length > 0 ? exact : loose;
+}
+
+/** The id or name among the first records that was probably meant. */
+function nearest(
+  mirror: Mirror,
+  config: Config,
+  definition: ResourceDefinition,
+  text: string,
+  filter: RecordFilter,
+): string | undefined {
+  const ids = new Set<string>();
+  const names = new Set<string>();
+  let read = 0;
+  for (const { source, id, body } of mirror.readRecords({ ...filter, kinds: [definition.kind] })) {
+    const name = recordName(definitionsFor(config, source)(definition.kind), parseLossless(body), id);
+    // A secret id must not be told to whoever mistypes one.
+    if (!isSecretId(definition)) ids.add(id);
+    if (name !== id) names.add(name);
+    read += 1;
+    if (read === NEAR_READ) break;
   }
-  return { matches: exact.length > 0 ? exact : loose, names, ids };
+  return suggest(text, ids) ?? suggest(text, names);
 }
 
 function ambiguous(found: readonly FoundRecord[], text: string, verb: string): TidemarkError {
@@ -150,22 +201,20 @@ function ambiguous(found: readonly FoundRecord[], text: string, verb: string): T
 function unknownRecord(
   definition: ResourceDefinition,
   text: string,
-  ids: ReadonlySet<string>,
-  names: ReadonlySet<string>,
+  near: string | undefined,
+  isCut: boolean,
 ): TidemarkError {
-  // A secret id must not be told to whoever mistypes one.
-  const near = isSecretId(definition)
-    ? suggest(
-        text,
-        [...names].filter((name) => !ids.has(name)),
-      )
-    : (suggest(text, ids) ?? suggest(text, names));
   const word = `"${nameText(text)}"`;
+  const { kind, title } = definition;
+  const what = hasNames(definition) ? 'with the id or name' : 'with the id';
+  const remark = isCut
+    ? `; of more than ${count(REMOVED_READ)} removed ones, only the first were looked through for the name`
+    : '';
   return new TidemarkError(
     'reference_unknown',
-    `the mirror knows no ${definition.title.one} with the id or name ${word}${near === undefined ? '' : `; did you mean "${nameText(near)}"?`}`,
+    `the mirror knows no ${title.one} ${what} ${word}${near === undefined ? '' : `; did you mean "${nameText(near)}"?`}`,
     {
-      hint: `\`tidemark export --kind ${definition.kind}\` lists them; \`tidemark status\` says how fresh they are`,
+      hint: `\`tidemark export --kind ${kind}\` lists them; \`tidemark status\` says how fresh they are${remark}`,
     },
   );
 }

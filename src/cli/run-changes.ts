@@ -24,7 +24,7 @@ export function isPublished({ root, outcome }: RunRow): boolean {
 
 /** The run of the same source that was published last before this one. */
 export function previousRun(mirror: Mirror, run: RunRow): RunRow | undefined {
-  return mirror.runs({ source: run.source }).find((other) => other.run < run.run && isPublished(other));
+  return mirror.runs({ source: run.source, isPublished: true, upTo: run.run - 1, limit: 1 })[0];
 }
 
 /** The changes from one published run to a later one of the same source. */

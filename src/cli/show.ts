@@ -7,6 +7,7 @@ import type { JsonValue } from '../core/json.ts';
 import { stringifyYaml } from '../core/yaml.ts';
 import type { Sighting } from '../diff/history.ts';
 import { recordName } from '../diff/name.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import { maskedBody } from '../report/mask.ts';
 import { neutralise } from '../report/neutralise.ts';
 import { folded } from '../report/value-text.ts';
@@ -16,8 +17,7 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { recordHeading, remarksOf, sightingText } from './record-heading.ts';
-import { recordHistory } from './record-history.ts';
-import type { RecordHistory } from './record-history.ts';
+import { lastSeen } from './record-history.ts';
 import { lookUpRecord } from './record-lookup.ts';
 import type { FoundRecord, RecordQuestion } from './record-lookup.ts';
 
@@ -35,8 +35,10 @@ interface Shown {
   readonly state: State;
   readonly body: JsonValue | null;
   readonly name: string;
-  /** The run of the revision that is shown. */
+  readonly firstSeen: Sighting | null;
+  /** The run that brought the content that is shown. */
   readonly changed: Sighting | null;
+  readonly lastSeen: Sighting | null;
   readonly removed: Sighting | null;
 }
 
@@ -47,20 +49,12 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
   try {
     const found = lookUpRecord(mirror, config, options);
     const point = resolvePoint(mirror, options.at ?? 'latest', { source: found.row.source });
-    const history = recordHistory(mirror, found.row, point.run);
-    const shown = stateOf(found, history);
+    const shown = stateAt(mirror, found, point.run);
     remark(context, remarksOf(found.remark, point.remark));
     if (context.options.json === true) {
-      await print(context, `${JSON.stringify(document(found, point, history, shown, options))}\n`);
+      await print(context, `${JSON.stringify(document(found, point, shown, options))}\n`);
     } else {
-      const heading = recordHeading(
-        context,
-        mirror,
-        config,
-        found,
-        shown.name,
-        factsOf(point, history, shown),
-      );
+      const heading = recordHeading(context, mirror, config, found, shown.name, factsOf(point, shown));
       await print(context, text(context, heading, found, shown, options));
     }
     return shown.state === 'absent' ? EXIT.failed : EXIT.done;
@@ -69,30 +63,31 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
   }
 }
 
-function stateOf({ row, definition }: FoundRecord, { revisions }: RecordHistory): Shown {
-  const [newest] = revisions;
-  const last = revisions.find(({ body }) => body !== null);
-  if (newest === undefined || last === undefined || last.body === null) {
-    return { state: 'absent', body: null, name: row.id, changed: null, removed: null };
+/** As a reader of that run would have been told. */
+function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number): Shown {
+  const known = mirror.recordAsOf(row, run);
+  if (known === undefined) {
+    const nothing = { body: null, firstSeen: null, changed: null, lastSeen: null, removed: null };
+    return { ...nothing, state: 'absent', name: row.id };
   }
-  const body = parseLossless(last.body);
+  const body = parseLossless(known.body);
   return {
-    state: newest.body === null ? 'removed' : 'present',
+    state: known.removed === null ? 'present' : 'removed',
     body,
     name: recordName(definition, body, row.id),
-    changed: { run: last.run, at: last.at },
-    removed: newest.body === null ? { run: newest.run, at: newest.at } : null,
+    firstSeen: known.first,
+    changed: known.changed,
+    lastSeen: lastSeen(mirror, row, known, run),
+    removed: known.removed,
   };
 }
 
 function document(
   { row, definition }: FoundRecord,
   point: Point,
-  { revisions, lastSeen }: RecordHistory,
   shown: Shown,
   { showSecrets }: ShowOptions,
 ): object {
-  const first = revisions.at(-1);
   const { body } = shown;
   return {
     schema: 'tidemark.show/1',
@@ -105,9 +100,9 @@ function document(
     run: point.run,
     at: point.at,
     state: shown.state,
-    first_seen: first === undefined ? null : { run: first.run, at: first.at },
+    first_seen: shown.firstSeen,
     changed: shown.changed,
-    last_seen: lastSeen,
+    last_seen: shown.lastSeen,
     removed: shown.removed,
     body: body === null || showSecrets === true ? body : maskedBody(body, definition),
   };
@@ -115,18 +110,16 @@ function document(
 
 function factsOf(
   point: Point,
-  { revisions, lastSeen }: RecordHistory,
-  shown: Shown,
+  { state, firstSeen, changed, lastSeen: seen, removed }: Shown,
 ): readonly (readonly [string, string])[] {
-  const first = revisions.at(-1);
   const asOf = `as of ${sightingText(point)}`;
-  if (first === undefined || shown.changed === null) return [['state', `not there yet, ${asOf}`]];
+  if (firstSeen === null || changed === null) return [['state', `not there yet, ${asOf}`]];
   return [
-    ['state', `${shown.state}, ${asOf}`],
-    ...(shown.removed === null ? [] : [['removed', sightingText(shown.removed)] as const]),
-    ['changed', shown.changed.run === first.run ? 'never since' : sightingText(shown.changed)],
-    ['first seen', sightingText(first)],
-    ...(lastSeen === null ? [] : [['last seen', sightingText(lastSeen)] as const]),
+    ['state', `${state}, ${asOf}`],
+    ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
+    ['changed', changed.run === firstSeen.run ? 'never since' : sightingText(changed)],
+    ['first seen', sightingText(firstSeen)],
+    ...(seen === null ? [] : [['last seen', sightingText(seen)] as const]),
   ];
 }
 

@@ -1,5 +1,5 @@
 /** What the mirror knows of how fresh and how whole its copy of a source is, and what that asks of a person. */
-import type { Kind, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { HeldRemovals } from '../mirror/held-removals.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
@@ -11,17 +11,6 @@ import { oldestOf } from './collection-groups.ts';
  * part of it is old or incomplete.
  */
 export type SourceState = 'never_synced' | 'unpublished' | 'whole' | 'partial';
-
-/** Removals of one collection that wait for a person or for the same finding again. */
-export interface HeldRemovals {
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly records: number;
-  /** Records below them that would go with them: accepting needs room for these too. */
-  readonly below: number;
-  /** The run that found them absent. */
-  readonly run: number;
-}
 
 export interface SourceStatus {
   readonly source: string;
@@ -38,6 +27,7 @@ export interface SourceStatus {
   readonly oldestWholeAt: string | null;
   readonly records: number;
   readonly collections: readonly CollectionRow[];
+  /** Removals that wait for a person or for the same finding again. */
   readonly held: readonly HeldRemovals[];
   /** What the latest published run found of fields that the service gained, lost or retyped. */
   readonly schemaChanges: readonly SchemaChange[];
@@ -66,7 +56,7 @@ export function sourceStatus(
     oldestWholeAt: oldestOf(collections.map(({ lastCompleteAt }) => lastCompleteAt)),
     records: collections.reduce((sum, { records }) => sum + records, 0),
     collections,
-    held: heldRemovals(mirror, collections),
+    held: mirror.heldRemovals(source),
     schemaChanges: lastPublished === null ? [] : mirror.schemaChanges({ source, run: lastPublished.run }),
   };
   return { ...known, state: stateOf(known, facts.now) };
@@ -91,44 +81,4 @@ function stateOf(
   // A run under way takes nothing from what is there.
   const isDone = lastEnded?.outcome === 'complete' && !isStuck(lastRun, now);
   return isDone && collections.every(isWhole) ? 'whole' : 'partial';
-}
-
-function heldRemovals(mirror: Mirror, collections: readonly CollectionRow[]): HeldRemovals[] {
-  const sweepsByRun = new Map<number, ReturnType<Mirror['sweepsOf']>>();
-  return collections.flatMap(({ id, kind, scope, lastOutcome, lastRun: run }) => {
-    if (lastOutcome !== 'held' || run === null) return [];
-    const sweeps = sweepsByRun.get(run) ?? mirror.sweepsOf(run);
-    sweepsByRun.set(run, sweeps);
-    const key = JSON.stringify(scope);
-    const sweep = sweeps.find((each) => each.kind === kind && JSON.stringify(each.scope) === key);
-    if (sweep === undefined) return [];
-    return [{ kind, scope, records: sweep.held, below: recordsBelow(mirror, id, kind, collections), run }];
-  });
-}
-
-/** The scope value that names a record of a kind which others stand below. */
-const SCOPE_KEY: Partial<Record<Kind, ScopeKey>> = {
-  organizations: 'organization_id',
-  projects: 'project_id',
-  roles: 'role_id',
-};
-
-function recordsBelow(
-  mirror: Mirror,
-  collection: number,
-  kind: Kind,
-  collections: readonly CollectionRow[],
-): number {
-  const key = SCOPE_KEY[kind];
-  if (key === undefined) return 0;
-  const held = new Set(
-    mirror
-      .query(
-        `SELECT k.remote_id FROM held_records h JOIN record_keys k ON k.record = h.record WHERE h.collection = ${collection}`,
-      )
-      .rows.map(([id]) => String(id)),
-  );
-  return collections
-    .filter(({ scope }) => held.has(scope[key] ?? ''))
-    .reduce((sum, { records }) => sum + records, 0);
 }

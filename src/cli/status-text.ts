@@ -77,17 +77,23 @@ function contentLines(status: SourceStatus, now: number): string[] {
 }
 
 function troubleLines(troubled: readonly CollectionRow[], now: number): string[] {
+  // What was skipped was skipped for one cause elsewhere: one line for all of it.
   const groups = groupAlike(troubled, ({ kind, lastOutcome, lastError }) =>
-    JSON.stringify([kind, lastOutcome, lastError]),
+    JSON.stringify([lastOutcome === 'skipped' ? null : kind, lastOutcome, lastError]),
   );
   return groups.flatMap((rows) => {
     const [{ lastOutcome, lastError }] = rows;
     const error = lastError === null ? '' : `: ${lastError}`;
     return [
-      `  ${groupText(rows)}: ${lastOutcome ?? 'never asked for'}${error}`,
+      `  ${namesText(rows)}: ${lastOutcome ?? 'never asked for'}${error}`,
       `    ${wholeText(rows, now)}`,
     ];
   });
+}
+
+function namesText(rows: readonly [CollectionRow, ...CollectionRow[]]): string {
+  const kinds = new Set(rows.map(({ kind }) => kind)).size;
+  return kinds === 1 ? groupText(rows) : `${plural(rows.length, 'collection')} of ${kinds} kinds`;
 }
 
 function wholeText(rows: readonly CollectionRow[], now: number): string {

@@ -5,7 +5,6 @@ import type { ExitCode } from '../core/errors.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
-import { mirroredSources } from './mirrored-sources.ts';
 import { sourceStatus } from './source-status.ts';
 import type { SourceStatus } from './source-status.ts';
 import { statusDocument } from './status-document.ts';
@@ -21,7 +20,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
   try {
     const now = systemClock.now();
     const configured = config.sources.map(({ name }) => name);
-    const mirrored = mirroredSources(mirror);
+    const mirrored = mirror.sources();
     // Without a configured source, the mirror itself knows whose records it holds.
     const asked = configured.length > 0 ? configured : mirrored;
     const others =

@@ -98,7 +98,10 @@ export interface Config {
   readonly file: string | null;
   /** Absolute path of the mirror. */
   readonly mirror: string;
+  /** The sources that this call is about. */
   readonly sources: readonly SourceConfig[];
+  /** Every configured source: what the mirror holds of the others is still known, and masked, by their definitions. */
+  readonly configured: readonly SourceConfig[];
   readonly schedules: Readonly<Record<ScheduleName, Schedule | null>>;
   readonly drift: DriftConfig;
   readonly http: HttpConfig;

@@ -61,6 +61,7 @@ export function loadConfig(options: LoadOptions): Config {
     file,
     mirror: absolutePath(checking, ['mirror'], parsed.mirror),
     sources,
+    configured: sources,
     schedules: checkSchedules(checking, parsed),
     drift: parsed.drift,
     http: checkHttp(checking, parsed),

@@ -50,6 +50,8 @@ export interface DrillTask {
   readonly fields: readonly FieldChange[];
   /** Secrets to configure: of each entry any one pointer is enough. */
   readonly needs: readonly (readonly string[])[];
+  /** True where nothing is to be done but to restore again, once what it needs is there. */
+  readonly waits: boolean;
 }
 
 export interface DrillDocument {

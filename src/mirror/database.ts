@@ -6,7 +6,7 @@ import { asFileTrouble } from '../core/file-trouble.ts';
 import { replaceHint } from './damage.ts';
 
 export type Connection = Database.Database;
-export type Statement = Database.Statement;
+export type Statement<Parameters extends unknown[], Row> = Database.Statement<Parameters, Row>;
 
 /** How long a statement waits for another process before it fails as `mirror_locked`. It blocks the event loop. */
 export const BUSY_TIMEOUT_MS = 2000;

@@ -52,7 +52,7 @@ export function prepareHistory(connection: Connection) {
   const readAfter = connection.prepare<[number, number], RevisionRow>(
     `SELECT ${columns} FROM revisions WHERE record = ? AND run > ? AND previous IS NOT NULL ORDER BY run`,
   );
-  const firstRun = connection
+  const secondRevisionsPrevious = connection
     .prepare<[number], number>(
       `SELECT previous FROM revisions WHERE record = ? AND previous IS NOT NULL ORDER BY run LIMIT 1`,
     )
@@ -74,6 +74,11 @@ export function prepareHistory(connection: Connection) {
 
   return {
     chain,
+
+    revisionAt,
+
+    /** The run of the first revision. */
+    firstRun: (head: HistoryHead): number => secondRevisionsPrevious.get(head.record) ?? head.run,
 
     /** Every revision with its text, newest first; null text in tombstones. */
     *texts(head: HistoryHead): Generator<{ revision: StoredRevision; text: string | null }> {
@@ -114,7 +119,7 @@ export function prepareHistory(connection: Connection) {
     const later = readUpTo.get(head.record, run);
     if (later !== undefined) return named(later);
     // The first revision stands in no index: the second one names it.
-    const first = firstRun.get(head.record);
+    const first = secondRevisionsPrevious.get(head.record);
     if (first === undefined || first > run) return undefined;
     const row = read.get(first, head.collection, head.record);
     if (row === undefined) throw brokenHistory(head.record, first);

@@ -10,16 +10,21 @@ import { withoutVerifyHint } from './damage.ts';
 import { translated } from './database.ts';
 import type { ForgetRow } from './forget-links.ts';
 import type { ForgetChoice, ForgetOptions, ForgetResult } from './forgetting.ts';
+import type { HeldRemovals } from './held-removals.ts';
 import type { LockHolder } from './lock.ts';
 import { acquireWriterLock } from './lock.ts';
 import { OpenMirror } from './open-mirror.ts';
+import type { NameQuestion } from './named-records.ts';
 import type { Reader } from './opening.ts';
 import { createDirectory, openReader, openWriter } from './opening.ts';
 import type { StoredRateLog } from './rate-log.ts';
+import type { RecordAsOf, RunTime } from './record-at.ts';
 import type { RecordFilter } from './record-filter.ts';
 import type { MirrorRecord, RecordRow, RemovedRecord, Revision } from './records.ts';
 import type {
+  Durability,
   IdMapping,
+  JournalEntry,
   RestoreFilter,
   RestoreOutcome,
   RestoreRow,
@@ -27,10 +32,11 @@ import type {
   RestoreStepRow,
 } from './restores.ts';
 import type { RetentionPlan } from './retention.ts';
-import type { CollectionRow, RunRow, SweepRow } from './run-rows.ts';
+import type { CollectionRow, RunFilter, RunRow, SweepRow } from './run-rows.ts';
 import type { RunOptions, RunWriter } from './run-writer.ts';
 import type { SchemaChange, SchemaChangeFilter } from './schema-changes.ts';
 import type { SnapshotRow } from './snapshots.ts';
+import type { SweepAsOf } from './sweeps-as-of.ts';
 import type { VerifyProgress, VerifyResult } from './verify.ts';
 
 export interface MirrorOptions {
@@ -48,15 +54,23 @@ export interface Mirror {
   /** Empties the log, gives the lock back. */
   close(): void;
 
+  /** Names of all sources that ever began a run, sorted. */
+  sources(): string[];
   /** Newest first. */
-  runs(filter?: { source?: string; limit?: number }): RunRow[];
+  runs(filter?: RunFilter): RunRow[];
   run(run: number): RunRow | undefined;
   /** The latest published (complete or partial) run of a source. */
   latestRun(source: string): RunRow | undefined;
   /** In catalog order, then by scope. */
   sweepsOf(run: number): SweepRow[];
+  /** The last sweep of each of a source's collections up to a run, and when it was read. */
+  sweepsAsOf(source: string, run: number): SweepAsOf[];
   /** In catalog order, then by source and scope. */
   collectionsOf(source?: string): CollectionRow[];
+  /** Removals that wait in a source's collections, in catalog order, then by scope. */
+  heldRemovals(source: string): HeldRemovals[];
+  /** The last published run before `before` that looked at the whole collection; undefined for none that is known. */
+  lastFullLook(collection: number, before: number): RunTime | undefined;
 
   /** Current records in catalog order, then by source, scope and remote id (bytes); one snapshot, streamed. */
   readRecords(filter?: RecordFilter): IterableIterator<MirrorRecord>;
@@ -69,10 +83,19 @@ export interface Mirror {
    * @throws TidemarkError `usage` when it stands in several scopes and none is given
    */
   record(source: string, kind: Kind, id: string, scope?: Scope): RecordRow | undefined;
+  /**
+   * Current records of a kind of which one of these members (RFC 6901 pointers), or the id, reads as `name`, case aside.
+   * Reads every record of the kind.
+   */
+  recordsNamed(question: NameQuestion, filter?: RecordFilter): IterableIterator<MirrorRecord>;
+  /** Removed records with the last body that each had, in the order of `readRecords`. */
+  removedBodies(filter?: RecordFilter): IterableIterator<MirrorRecord>;
   /** Newest first. */
-  revisionsOf(record: RecordRow): Revision[];
+  revisionsOf(record: Pick<RecordRow, 'kind' | 'record'>): Revision[];
   /** The record's body as of a run; undefined where it was not there. Fast however long its history is. */
   recordAt(record: Pick<RecordRow, 'kind' | 'record'>, run: number): string | undefined;
+  /** The same with its dates, of removed records too; undefined where it had not been seen yet. As fast. */
+  recordAsOf(record: Pick<RecordRow, 'kind' | 'record'>, run: number): RecordAsOf | undefined;
   /**
    * Records with a revision in (from, to], or (to, from] when `to` is the earlier run, with their bodies as of both, in
    * the order of `readRecords`. Costs what changed, however many records there are.
@@ -89,6 +112,8 @@ export interface Mirror {
    * then the longest unchecked. `scope` is that of the parent's collection.
    */
   dueForCheck(source: string, kind: Kind, scope: Scope, limit: number): string[];
+  /** Ids of parent records that a kind read one by one was never asked for; none for kinds that are listed. */
+  uncheckedParents(source: string, kind: Kind, scope: Scope): string[];
 
   /**
    * Answers a question in SQL, read-only: what a user would see with any SQLite client.
@@ -134,8 +159,8 @@ export interface Mirror {
   beginRestore(start: RestoreStart): number;
   /** Marks an ended restore as running again. @throws TidemarkError `reference_unknown` */
   resumeRestore(restore: number): void;
-  /** Replaces a step's row, durably; `mapping` goes into the id map in the same transaction. */
-  journalStep(row: RestoreStepRow, mapping?: IdMapping): void;
+  /** Replaces steps' rows in one transaction; each `mapping` goes into the id map in the same one. */
+  journalSteps(entries: readonly JournalEntry[], durability?: Durability): void;
   /** @throws TidemarkError `reference_unknown` */
   finishRestore(restore: number, outcome: Exclude<RestoreOutcome, 'running'>, at: string): void;
 

@@ -11,24 +11,33 @@ import { checkpointNow } from './checkpoint.ts';
 import type { Connection } from './database.ts';
 import { withoutVerifyHint } from './damage.ts';
 import { asMirrorError, translated } from './database.ts';
-import { dueForCheck } from './due-checks.ts';
+import { dueForCheck, uncheckedParents } from './due-checks.ts';
 import type { ForgetRow } from './forget-links.ts';
 import { readForgets } from './forget-links.ts';
 import type { ForgetChoice, ForgetOptions, ForgetResult } from './forgetting.ts';
 import { forgetRuns, planForget } from './forgetting.ts';
+import { findRecords } from './found-records.ts';
+import { readLastFullLook } from './full-looks.ts';
+import type { HeldRemovals } from './held-removals.ts';
+import { readHeldRemovals } from './held-removals.ts';
 import type { LockHolder, WriterLock } from './lock.ts';
 import type { Mirror, MirrorOptions } from './mirror.ts';
+import type { NameQuestion } from './named-records.ts';
+import { readNamed, readRemovedBodies } from './named-records.ts';
 import { openRun } from './open-run.ts';
 import type { Reader } from './opening.ts';
 import { openReader } from './opening.ts';
 import type { StoredRateLog } from './rate-log.ts';
 import { openRateLog } from './rate-log.ts';
-import { readRecordAt } from './record-at.ts';
+import type { RecordAsOf, RunTime } from './record-at.ts';
+import { readRecordAsOf, readRecordAt } from './record-at.ts';
 import type { RecordFilter } from './record-filter.ts';
 import type { MirrorRecord, RecordRow, RemovedRecord, Revision } from './records.ts';
-import { findRecords, readAsOf, readCurrent, readRemoved, readRevisions } from './records.ts';
+import { readAsOf, readCurrent, readRemoved, readRevisions } from './records.ts';
 import type {
+  Durability,
   IdMapping,
+  JournalEntry,
   RestoreFilter,
   RestoreOutcome,
   RestoreRow,
@@ -38,20 +47,22 @@ import type {
 import {
   beginRestore,
   finishRestore,
-  journalStep,
+  journalSteps,
   readIdMap,
   readRestores,
   readRestoreSteps,
   resumeRestore,
 } from './restores.ts';
 import type { RetentionPlan } from './retention.ts';
-import type { CollectionRow, RunRow, SweepRow } from './run-rows.ts';
-import { readCollections, readRuns, readSweeps } from './run-rows.ts';
+import type { CollectionRow, RunFilter, RunRow, SweepRow } from './run-rows.ts';
+import { readCollections, readRuns, readSources, readSweeps } from './run-rows.ts';
 import type { RunOptions, RunWriter } from './run-writer.ts';
 import type { SchemaChange, SchemaChangeFilter } from './schema-changes.ts';
 import { readSchemaChanges } from './schema-changes.ts';
 import type { SnapshotRow } from './snapshots.ts';
 import { markBaseline, pinSnapshot, readSnapshots, unpinSnapshot } from './snapshots.ts';
+import type { SweepAsOf } from './sweeps-as-of.ts';
+import { readSweepsAsOf } from './sweeps-as-of.ts';
 import type { VerifyProgress, VerifyResult } from './verify.ts';
 import { verifySnapshot } from './verify.ts';
 
@@ -96,7 +107,11 @@ export class OpenMirror implements Mirror {
     }
   }
 
-  runs(filter: { source?: string; limit?: number } = {}): RunRow[] {
+  sources(): string[] {
+    return this.#read(readSources);
+  }
+
+  runs(filter: RunFilter = {}): RunRow[] {
     return this.#read((connection) => readRuns(connection, filter));
   }
 
@@ -112,8 +127,20 @@ export class OpenMirror implements Mirror {
     return this.#read((connection) => readSweeps(connection, run));
   }
 
+  sweepsAsOf(source: string, run: number): SweepAsOf[] {
+    return this.#read((connection) => readSweepsAsOf(connection, source, run));
+  }
+
   collectionsOf(source?: string): CollectionRow[] {
     return this.#read((connection) => readCollections(connection, source));
+  }
+
+  heldRemovals(source: string): HeldRemovals[] {
+    return this.#read((connection) => readHeldRemovals(connection, source));
+  }
+
+  lastFullLook(collection: number, before: number): RunTime | undefined {
+    return this.#read((connection) => readLastFullLook(connection, collection, before));
   }
 
   readRecords(filter: RecordFilter = {}): IterableIterator<MirrorRecord> {
@@ -139,12 +166,24 @@ export class OpenMirror implements Mirror {
     });
   }
 
-  revisionsOf(record: RecordRow): Revision[] {
+  recordsNamed(question: NameQuestion, filter: RecordFilter = {}): IterableIterator<MirrorRecord> {
+    return this.#stream((connection) => readNamed(connection, question, filter));
+  }
+
+  removedBodies(filter: RecordFilter = {}): IterableIterator<MirrorRecord> {
+    return this.#stream((connection) => readRemovedBodies(connection, filter));
+  }
+
+  revisionsOf(record: Pick<RecordRow, 'kind' | 'record'>): Revision[] {
     return this.#read((connection) => readRevisions(connection, record));
   }
 
   recordAt(record: Pick<RecordRow, 'kind' | 'record'>, run: number): string | undefined {
     return this.#read((connection) => readRecordAt(connection, record, run));
+  }
+
+  recordAsOf(record: Pick<RecordRow, 'kind' | 'record'>, run: number): RecordAsOf | undefined {
+    return this.#read((connection) => readRecordAsOf(connection, record, run));
   }
 
   changesBetween(from: number, to: number, filter: RecordFilter = {}): IterableIterator<ChangedRecord> {
@@ -165,6 +204,10 @@ export class OpenMirror implements Mirror {
 
   dueForCheck(source: string, kind: Kind, scope: Scope, limit: number): string[] {
     return this.#read((connection) => dueForCheck(connection, { source, kind, scope, limit }));
+  }
+
+  uncheckedParents(source: string, kind: Kind, scope: Scope): string[] {
+    return this.#read((connection) => uncheckedParents(connection, { source, kind, scope }));
   }
 
   query(statement: string): { columns: readonly string[]; rows: readonly (readonly unknown[])[] } {
@@ -230,8 +273,8 @@ export class OpenMirror implements Mirror {
     this.#change((writer) => resumeRestore(writer, restore));
   }
 
-  journalStep(row: RestoreStepRow, mapping?: IdMapping): void {
-    this.#change((writer) => journalStep(writer, row, mapping));
+  journalSteps(entries: readonly JournalEntry[], durability: Durability = 'disk'): void {
+    this.#change((writer) => journalSteps(writer, entries, durability));
   }
 
   finishRestore(restore: number, outcome: Exclude<RestoreOutcome, 'running'>, at: string): void {

@@ -3,7 +3,7 @@ import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
-import type { Connection } from './database.ts';
+import type { Connection, Statement } from './database.ts';
 import type { CollectionRow } from './run-rows.ts';
 import { readCollections } from './run-rows.ts';
 
@@ -25,23 +25,42 @@ export interface SelectedCollection extends CollectionRow {
   readonly ids: readonly string[] | null;
 }
 
+/** Where a record or a collection stands. */
+export type Place = Pick<CollectionRow, 'source' | 'kind' | 'scope'>;
+
 /** In catalog order, then by source and scope. */
 export function selectCollections(connection: Connection, filter: RecordFilter): SelectedCollection[] {
-  const order = new Map(CATALOG.map((definition, index) => [definition.kind, index]));
+  const idsIn = prepareSelection(connection, filter);
+  return readCollections(connection)
+    .flatMap((collection) => {
+      const ids = idsIn(collection);
+      return ids === undefined ? [] : [{ ...collection, ids }];
+    })
+    .sort(comparePlaces);
+}
+
+/** Tells the ids to read in one place after another: null for all, undefined where the filter leaves nothing of it. */
+export function prepareSelection(
+  connection: Connection,
+  filter: RecordFilter,
+): (place: Place) => readonly string[] | null | undefined {
   const organizationsOf = projectParents(connection);
-  const selected: SelectedCollection[] = [];
-  for (const collection of readCollections(connection)) {
-    if (filter.sources?.includes(collection.source) === false) continue;
-    if (filter.kinds?.includes(collection.kind) === false) continue;
-    if (filter.scope !== undefined && !isSameScope(filter.scope, collection.scope)) continue;
-    const ids = selectIds(filter, collection, organizationsOf);
-    if (ids !== undefined) selected.push({ ...collection, ids });
-  }
-  return selected.sort(
-    (a, b) =>
-      (order.get(a.kind) ?? 0) - (order.get(b.kind) ?? 0) ||
-      compareUtf8(a.source, b.source) ||
-      compareScopes(a.scope, b.scope),
+  return (place) => {
+    if (filter.sources?.includes(place.source) === false) return undefined;
+    if (filter.kinds?.includes(place.kind) === false) return undefined;
+    if (filter.scope !== undefined && !isSameScope(filter.scope, place.scope)) return undefined;
+    return selectIds(filter, place, organizationsOf);
+  };
+}
+
+const CATALOG_ORDER: ReadonlyMap<Kind, number> = new Map(CATALOG.map(({ kind }, index) => [kind, index]));
+
+/** In catalog order, then by source and scope. */
+export function comparePlaces(one: Place, other: Place): number {
+  return (
+    (CATALOG_ORDER.get(one.kind) ?? 0) - (CATALOG_ORDER.get(other.kind) ?? 0) ||
+    compareUtf8(one.source, other.source) ||
+    compareScopes(one.scope, other.scope)
   );
 }
 
@@ -56,13 +75,11 @@ function compareScopes(one: Scope, other: Scope): number {
   return 0;
 }
 
-/** Undefined where the filter leaves nothing of the collection; null where it leaves everything. */
 function selectIds(
   filter: RecordFilter,
-  collection: CollectionRow,
+  { kind, scope, source }: Place,
   organizationsOf: (source: string, project: string) => readonly string[],
 ): readonly string[] | null | undefined {
-  const { kind, scope, source } = collection;
   let ids = filter.ids === undefined ? null : sortedIds(filter.ids);
   if (filter.projects !== undefined) {
     if (kind === SCOPE_KIND.project_id) ids = common(ids, filter.projects);
@@ -84,14 +101,17 @@ function selectIds(
 
 /** In which organizations a project is listed; looked up when first needed. */
 function projectParents(connection: Connection): (source: string, project: string) => readonly string[] {
-  const read = connection
-    .prepare<[string, string], string>(
-      `SELECT c.organization_id FROM collections c JOIN sources s ON s.id = c.source
-       JOIN record_keys k ON k.collection = c.id AND k.remote_id = ?
-       WHERE c.kind = '${SCOPE_KIND.project_id}' AND s.name = ?`,
-    )
-    .pluck();
-  return (source, project) => read.all(project, source);
+  let read: Statement<[string, string], string> | undefined;
+  return (source, project) => {
+    read ??= connection
+      .prepare<[string, string], string>(
+        `SELECT c.organization_id FROM collections c JOIN sources s ON s.id = c.source
+         JOIN record_keys k ON k.collection = c.id AND k.remote_id = ?
+         WHERE c.kind = '${SCOPE_KIND.project_id}' AND s.name = ?`,
+      )
+      .pluck();
+    return read.all(project, source);
+  };
 }
 
 function common(ids: readonly string[] | null, allowed: readonly string[]): readonly string[] {

@@ -2,7 +2,7 @@
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
 import type { HistoryReader, RevisionChange } from './history.ts';
-import { headOf, prepareHistory } from './history.ts';
+import { prepareHeads, prepareHistory } from './history.ts';
 import type { RecordFilter, SelectedCollection } from './record-filter.ts';
 import { compareUtf8, selectCollections } from './record-filter.ts';
 
@@ -23,6 +23,8 @@ export interface RecordRow {
   readonly id: string;
   /** The record's number. */
   readonly record: number;
+  /** Number of its collection. */
+  readonly collection: number;
   /** Null for a removed record. */
   readonly body: string | null;
   /** The run of the newest revision: of the current content, or of the tombstone. */
@@ -144,55 +146,36 @@ function* mergedById(one: Generator<TextAsOf>, other: Generator<TextAsOf>): Gene
   }
 }
 
-/** Records of that kind and id, current or removed, in all scopes that the filter leaves. */
-export function findRecords(
-  connection: Connection,
-  kind: Kind,
-  id: string,
-  filter: RecordFilter,
-): RecordRow[] {
-  return selectCollections(connection, { ...filter, kinds: [kind], ids: [id] }).flatMap((collection) => {
-    if (collection.ids?.includes(id) !== true) return [];
-    const head = headOf(connection, kind, collection.id, id);
-    if (head === undefined) return [];
-    const { source, scope } = collection;
-    const { record, run, body } = head;
-    return [
-      { source, kind, scope, id, record, body, run, at: timeOf(connection, run), isRemoved: body === null },
-    ];
-  });
-}
-
 /** All revisions of a record with their texts, newest first. */
-export function readRevisions(connection: Connection, row: RecordRow): Revision[] {
-  const collection = selectCollections(connection, {
-    sources: [row.source],
-    kinds: [row.kind],
-    scope: row.scope,
-  })[0];
-  const head = collection === undefined ? undefined : headOf(connection, row.kind, collection.id, row.id);
+export function readRevisions(
+  connection: Connection,
+  row: Pick<RecordRow, 'kind' | 'record'>,
+): Revision[] {
+  const head = prepareHeads(connection, row.kind)(row.record);
   if (head === undefined) return [];
+  const timeOf = prepareTimes(connection);
   return [...prepareHistory(connection).texts(head)].map(({ revision, text }) => ({
     run: revision.run,
-    at: timeOf(connection, revision.run),
+    at: timeOf(revision.run),
     change: revision.change,
     body: text,
   }));
 }
 
 export function* readRemoved(connection: Connection, filter: RecordFilter): Generator<RemovedRecord> {
+  const timeOf = prepareTimes(connection);
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
     for (const { id, run } of removedRows(connection, collection, 0)) {
-      yield { source, kind, scope, id, run, at: timeOf(connection, run) };
+      yield { source, kind, scope, id, run, at: timeOf(run) };
     }
   }
 }
 
-function timeOf(connection: Connection, run: number): string {
-  const at = connection
+/** Tells when runs ended; began, where the end is not known. */
+export function prepareTimes(connection: Connection): (run: number) => string {
+  const read = connection
     .prepare<[number], string>(`SELECT ifnull(finished_at, started_at) FROM runs WHERE run = ?`)
-    .pluck()
-    .get(run);
-  return at ?? '';
+    .pluck();
+  return (run) => read.get(run) ?? '';
 }

@@ -1,6 +1,6 @@
 /**
- * Restores, their journal and the id map. Every write here is durable when it returns: it has reached the disk, so that
- * what was sent is known after a power cut too (design.md, Never broken 6).
+ * Restores, their journal and the id map. What is written before a request and after its answer has reached the disk
+ * when it returns, so that it is known after a power cut too (design.md, Never broken 6).
  */
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
@@ -91,6 +91,17 @@ export interface IdMapping {
   /** ISO 8601. */
   readonly at: string;
 }
+
+/** A step's new row, and the new id that it gave. */
+export interface JournalEntry {
+  readonly row: RestoreStepRow;
+  readonly mapping?: IdMapping | undefined;
+}
+
+/**
+ * `disk`: outlives a power cut; `process`: outlives the process, and is on the disk with the next write that must be.
+ */
+export type Durability = 'disk' | 'process';
 
 export interface RestoreFilter {
   readonly source?: string;
@@ -194,25 +205,35 @@ export function resumeRestore(writer: Connection, restore: number): void {
 }
 
 /**
- * Writes what is known of a step, and in the same transaction the new id that it gave.
+ * Writes what is known of steps, and in the same transaction the new ids that they gave.
  * @throws TidemarkError `reference_unknown` for a step that the restore does not have
  */
-export function journalStep(writer: Connection, row: RestoreStepRow, mapping?: IdMapping): void {
-  durably(writer, () => {
-    const { changes } = writer
-      .prepare(
-        `UPDATE restore_steps SET outcome = ?, status = ?, new_id = ?, verified = ?, differences = ?, digest = ?,
+export function journalSteps(
+  writer: Connection,
+  entries: readonly JournalEntry[],
+  durability: Durability,
+): void {
+  const write = (): void => {
+    for (const { row, mapping } of entries) writeStep(writer, row, mapping);
+  };
+  if (durability === 'disk') durably(writer, write);
+  else writer.transaction(write).immediate();
+}
+
+function writeStep(writer: Connection, row: RestoreStepRow, mapping: IdMapping | undefined): void {
+  const { changes } = writer
+    .prepare(
+      `UPDATE restore_steps SET outcome = ?, status = ?, new_id = ?, verified = ?, differences = ?, digest = ?,
            error_code = ?, error = ?, attempts = ?, sent_at = ?, ended_at = ?, inverse = ? WHERE restore = ? AND step = ?`,
-      )
-      .run(
-        ...[row.outcome, row.status, row.newId, row.verified === null ? null : Number(row.verified)],
-        ...[JSON.stringify(row.differences), row.digest, row.errorCode, row.error, row.attempts],
-        ...[row.sentAt, row.endedAt, row.inverse === null ? null : JSON.stringify(row.inverse)],
-        ...[row.restore, row.n],
-      );
-    if (changes !== 1) throw unknownRestore(row.restore, `step ${row.n} of restore`);
-    if (mapping !== undefined) storeMapping(writer, mapping);
-  });
+    )
+    .run(
+      ...[row.outcome, row.status, row.newId, row.verified === null ? null : Number(row.verified)],
+      ...[JSON.stringify(row.differences), row.digest, row.errorCode, row.error, row.attempts],
+      ...[row.sentAt, row.endedAt, row.inverse === null ? null : JSON.stringify(row.inverse)],
+      ...[row.restore, row.n],
+    );
+  if (changes !== 1) throw unknownRestore(row.restore, `step ${row.n} of restore`);
+  if (mapping !== undefined) storeMapping(writer, mapping);
 }
 
 /** @throws TidemarkError `reference_unknown` */

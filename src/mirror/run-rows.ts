@@ -1,5 +1,5 @@
 /** Runs, sweeps and collections as rows: what `status` and `runs` read. None of these queries touches a record. */
-import { and, desc, eq, inArray } from 'drizzle-orm';
+import { and, desc, eq, inArray, isNotNull, lte } from 'drizzle-orm';
 import type { ErrorCode } from '../core/errors.ts';
 import { isKind } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
@@ -71,11 +71,26 @@ export interface CollectionRow {
   readonly retiredRun: number | null;
 }
 
+/** Names of all sources that ever began a run, sorted. */
+export function readSources(connection: Connection): string[] {
+  return connection.prepare<[], string>(`SELECT name FROM sources ORDER BY name`).pluck().all();
+}
+
+/** What is not named is not filtered. */
+export interface RunFilter {
+  readonly source?: string;
+  /** Only runs whose state the mirror holds: published as complete or partial. */
+  readonly isPublished?: boolean;
+  /** This run and earlier ones. */
+  readonly upTo?: number;
+  /** Ended at this time (ISO 8601, UTC with milliseconds) or before. */
+  readonly endedBy?: string;
+  /** How many, from the newest on. */
+  readonly limit?: number;
+}
+
 /** Newest first. */
-export function readRuns(
-  connection: Connection,
-  filter: { source?: string; run?: number; isPublished?: boolean; limit?: number },
-): RunRow[] {
+export function readRuns(connection: Connection, filter: RunFilter & { readonly run?: number }): RunRow[] {
   const query = queryBuilder(connection)
     .select({ row: runs, source: sources.name })
     .from(runs)
@@ -84,7 +99,11 @@ export function readRuns(
       and(
         filter.source === undefined ? undefined : eq(sources.name, filter.source),
         filter.run === undefined ? undefined : eq(runs.run, filter.run),
-        filter.isPublished === true ? inArray(runs.outcome, ['complete', 'partial']) : undefined,
+        filter.isPublished === true
+          ? and(inArray(runs.outcome, ['complete', 'partial']), isNotNull(runs.root))
+          : undefined,
+        filter.upTo === undefined ? undefined : lte(runs.run, filter.upTo),
+        filter.endedBy === undefined ? undefined : lte(runs.finishedAt, filter.endedBy),
       ),
     )
     .orderBy(desc(runs.run))

@@ -10,7 +10,10 @@ export interface SweepFigures {
   readonly held: number;
 }
 
-/** `changesRecords` is false for a failed run: then no sweep of it counts as complete. */
+/**
+ * `changesRecords` is false for a failed run: then no sweep of it counts as complete. What a collection held when it was
+ * last complete stays written down, whatever came after.
+ */
 export function prepareSweepRecorder(
   writer: Connection,
   { run, finishedAt }: { readonly run: number; readonly finishedAt: string },
@@ -29,7 +32,7 @@ export function prepareSweepRecorder(
        last_complete_run = iif(:isComplete, :run, last_complete_run),
        last_complete_at = iif(:isComplete, :at, last_complete_at),
        last_full_run = iif(:isFull, :run, last_full_run), last_full_at = iif(:isFull, :at, last_full_at),
-       page_cap = ifnull(:pageCap, page_cap), retired_run = iif(:isRetired, retired_run, NULL) WHERE id = :id`,
+       page_cap = ifnull(:pageCap, page_cap), retired_run = iif(:wasSeen, NULL, retired_run) WHERE id = :id`,
   );
   return (collection, figures) => {
     const { id, sweep, isRetired } = collection;
@@ -43,8 +46,6 @@ export function prepareSweepRecorder(
       ...[run, id, sweep.outcome, sweep.mode, sweep.pages, sweep.count, sweep.records],
       ...[added, changed, removed, unchanged, held, errorCode, error],
     );
-    // A skipped collection was not looked at: what is known of it stays as it was.
-    if (sweep.outcome === 'skipped') return;
     const isComplete = changesRecords && (sweep.outcome === 'complete' || sweep.outcome === 'held');
     update.run({
       run,
@@ -55,7 +56,8 @@ export function prepareSweepRecorder(
       isComplete: isComplete ? 1 : 0,
       isFull: isComplete && sweep.mode !== 'head' ? 1 : 0,
       pageCap: sweep.pageCap ?? null,
-      isRetired: isRetired ? 1 : 0,
+      // A skipped collection was not looked at: where it went away, it stays so.
+      wasSeen: isRetired || sweep.outcome === 'skipped' ? 0 : 1,
       id,
     });
   };

@@ -99,7 +99,8 @@ function recordText(
   ].join('\n');
 }
 
-function fieldText(field: FieldChange): string {
+/** A change of one field as code spans, folded. */
+export function fieldText(field: FieldChange): string {
   const path = code(pathText(field));
   const [from, to] = [valueText(field.from), valueText(field.to)];
   if (field.from === undefined) return `${path}: ${code(folded(to, VALUE_LIMIT))}`;
@@ -112,7 +113,7 @@ function fieldText(field: FieldChange): string {
  * A code span holding exactly this text, whatever it is: inside one neither markup, HTML, `@mentions` nor links count.
  * The fence is longer than any run of backticks within (CommonMark 6.1).
  */
-function code(text: string): string {
+export function code(text: string): string {
   const safe = neutralise(text) || ' ';
   const longest = Math.max(0, ...[...safe.matchAll(/`+/g)].map(([run]) => run.length));
   const fence = '`'.repeat(longest + 1);
@@ -122,7 +123,7 @@ function code(text: string): string {
 }
 
 /** Text outside code spans: one line, HTML and Markdown marks taken literally, no mentions, no links. */
-function plain(text: string): string {
+export function plain(text: string): string {
   return (
     neutralise(text)
       .replace(/[\\`*_{}[\]()#+!|~]/g, '\\$&')

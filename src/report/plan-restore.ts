@@ -41,6 +41,8 @@ export interface ShownRestore {
 }
 
 export interface RestoreTextOptions extends Pick<ReportOptions, 'definitions'>, LineOptions {
+  /** Name of a step's action, e.g. `unpause`, where the plan is at hand. */
+  readonly actOf?: (n: number) => string | null;
   /** True lists what went well too. */
   readonly isWhole?: boolean;
 }
@@ -111,10 +113,18 @@ function section(title: string, steps: readonly ShownRestoreStep[], options: Res
   ];
 }
 
-function deedOf({ action, kind, name, id }: ShownRestoreStep, { definitions }: RestoreTextOptions): string {
+function deedOf(
+  { n, action, kind, name, id }: ShownRestoreStep,
+  { definitions, actOf }: RestoreTextOptions,
+): string {
   const definition = definitions(kind);
   const shown = name === id && isSecretId(definition) ? MASK : nameText(name);
-  const verb = action === 'blocked' || action === 'manual' ? '' : action === 'act' ? 'set ' : `${action} `;
+  const verb =
+    action === 'blocked' || action === 'manual'
+      ? ''
+      : action === 'act'
+        ? `${actOf?.(n) ?? 'act on'} `
+        : `${action} `;
   return `${verb}${definition.title.one} ${shown}`;
 }
 
@@ -143,4 +153,24 @@ function nextLines({ restore, outcome, summary }: ShownRestore): string[] {
     ...(summary.applied > 0 ? [`take it back: \`tidemark undo ${restore}\``] : []),
     ...(summary.applied > 0 ? ['`tidemark sync` brings the mirror up to date'] : []),
   ];
+}
+
+/** The report for machines, with ids that are secrets masked. */
+export function maskedRestore<T extends ShownRestore>(
+  report: T,
+  definitions: ReportOptions['definitions'],
+): T {
+  return {
+    ...report,
+    steps: report.steps.map((step) =>
+      isSecretId(definitions(step.kind))
+        ? {
+            ...step,
+            id: MASK,
+            new_id: step.new_id === null ? null : MASK,
+            name: step.name === step.id ? MASK : step.name,
+          }
+        : step,
+    ),
+  };
 }

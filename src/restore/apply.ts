@@ -1,18 +1,26 @@
 /** Applies a plan: the only writer of the remote (design.md, Restore: Apply). */
 import type { WriteClient } from '../api/write-client.ts';
-import type { Scope, Kind } from '../catalog/definition.ts';
+import { definitionOf } from '../catalog/catalog.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
+import { eachConcurrently } from '../core/concurrently.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { SecretLookup } from './configured-secrets.ts';
+import { RestoreJournal } from './journal.ts';
+import { LiveRecords } from './live-records.ts';
 import type { Plan, PlanStep } from './plan.ts';
+import { isExecutable } from './plan.ts';
+import { planHash } from './plan-hash.ts';
 import type { RestoreReport, StepReport } from './restore-report.ts';
+import { restoreReport, stepReport } from './restore-report.ts';
+import type { DesiredLookup, StepContext } from './step-context.ts';
+import { runStep } from './step-runner.ts';
 
 export type { RestoreReport, StepReport } from './restore-report.ts';
-export { restoreExitCode } from './restore-report.ts';
+export { restoreExitCode, restoreReport } from './restore-report.ts';
 
 /** What happens while a plan is applied: for progress bars. Called synchronously; must not throw. */
 export interface ApplyEvents {
@@ -35,7 +43,7 @@ export interface ApplyOptions {
   readonly plan: Plan;
   /** Open for writing: its lock keeps other restores and syncs away. */
   readonly mirror: Mirror;
-  readonly source: SourceConfig;
+  readonly source: Pick<SourceConfig, 'name' | 'definitions' | 'pageSize'>;
   /** Stays open. */
   readonly client: WriteClient;
   readonly clock: Clock;
@@ -44,12 +52,11 @@ export interface ApplyOptions {
   readonly signal: AbortSignal;
   readonly events: ApplyEvents;
   readonly secrets: SecretLookup;
-  /** The body of the desired record that a step names (`step.desired`), for the secrets that stand in clear in it. */
-  readonly desired: (key: {
-    readonly kind: Kind;
-    readonly scope: Scope;
-    readonly id: string;
-  }) => JsonValue | undefined;
+  /**
+   * Bodies of the records of the desired state, all of them that the plan was made from: for secrets that stand in clear
+   * in them, and to tell a record made by hand from another desired one of the same name.
+   */
+  readonly desired: DesiredLookup;
   /** Steps of a level sent at a time; the client's own limits apply besides. */
   readonly concurrency: number;
   /** What the user approved beside the plan; kept with the restore. */
@@ -60,16 +67,144 @@ export interface ApplyOptions {
   readonly restore?: number;
 }
 
+/** How long steps in flight are waited for after an interruption, at most: one may be waiting for the hour's limit. */
+const PATIENCE_MS = 15_000;
+
 /**
  * Journals the plan and applies it, level by level. A refused plan is refused here too. What the far side does ends up
  * in the report; thrown is this machine's trouble (a journal that cannot be written), after the steps in flight ended.
- * @throws TidemarkError `unsafe_plan` when guards refuse the plan
+ * @throws TidemarkError `unsafe_plan` when guards refuse the plan, or it is not what its hash says
  */
 export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
-  throw new TidemarkError('internal', `not built yet: ${options.plan.hash}`);
+  const { plan, mirror, source, clock, signal } = options;
+  requireSafe(plan);
+  const journal =
+    options.restore === undefined
+      ? RestoreJournal.begin({
+          mirror,
+          clock,
+          source: source.name,
+          plan,
+          approved: options.approved ?? {},
+          ...(options.undoes === undefined ? {} : { undoes: options.undoes }),
+        })
+      : RestoreJournal.resume(mirror, clock, options.restore, plan);
+  const over = new AbortController();
+  const patience = new AbortController();
+  const losePatience = (): void => void waitThenAbort(clock, over.signal, patience);
+  signal.addEventListener('abort', losePatience, { once: true });
+  try {
+    await applyLevels(contextOf(options, journal, patience.signal), options);
+    journal.finish(outcomeOf(plan, journal, signal.aborted));
+  } catch (error) {
+    endAfterTrouble(journal, options.log);
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', losePatience);
+    over.abort();
+  }
+  return restoreReport(mirror, journal.restore);
 }
 
-/** The report of a restore that is in the journal: what `restores show` prints. */
-export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
-  throw new TidemarkError('internal', `not built yet: ${mirror.path} ${restore}`);
+function requireSafe(plan: Plan): void {
+  const [refusal] = plan.refused;
+  if (refusal !== undefined) throw new TidemarkError('unsafe_plan', refusal.reason, { hint: refusal.hint });
+  if (planHash(plan.steps) === plan.hash) return;
+  throw new TidemarkError(
+    'unsafe_plan',
+    'the plan is not what its hash says: it was changed since it was made',
+    {
+      hint: 'make it anew with `tidemark restore`',
+    },
+  );
+}
+
+async function waitThenAbort(clock: Clock, over: AbortSignal, patience: AbortController): Promise<void> {
+  try {
+    await clock.sleep(PATIENCE_MS, over);
+    patience.abort();
+  } catch (error) {
+    if (!over.aborted) throw error;
+  }
+}
+
+function contextOf(options: ApplyOptions, journal: RestoreJournal, patience: AbortSignal): StepContext {
+  const { plan, source, client, clock, log, events, secrets, desired, signal } = options;
+  const byKind = new Map(source.definitions.map((definition) => [definition.kind, definition]));
+  const claims = new Map<string, number>();
+  for (const { n, request } of plan.steps) {
+    const { newId } = journal.row(n);
+    if (request !== null && newId !== null) claims.set(`${request.kind} ${newId}`, n);
+  }
+  return {
+    source: source.name,
+    client,
+    live: new LiveRecords({ reader: client.reader, clock, pageSize: source.pageSize }),
+    journal,
+    definitions: (kind) => byKind.get(kind) ?? definitionOf(kind),
+    secrets,
+    desired,
+    adopted: new Set(plan.adopted.map(({ kind, live_id }) => `${kind} ${live_id}`)),
+    claims,
+    clock,
+    log,
+    events,
+    signal,
+    patience,
+  };
+}
+
+async function applyLevels(context: StepContext, options: ApplyOptions): Promise<void> {
+  const { plan, concurrency, events, signal } = options;
+  const { journal } = context;
+  const isOpen = ({ n }: PlanStep): boolean => {
+    const { outcome, verified } = journal.row(n);
+    return outcome !== 'applied' || verified === null;
+  };
+  const open = plan.steps.filter((step) => isExecutable(step) && isOpen(step));
+  events.started(journal.restore, open.length);
+  let isHopeless = false;
+  const levels = Map.groupBy(open, ({ level }) => level);
+  for (const level of [...levels.keys()].sort((a, b) => a - b)) {
+    await eachConcurrently(levels.get(level) ?? [], concurrency, async (step) => {
+      if (signal.aborted || isHopeless) return;
+      const missing = step.after.find((n) => journal.row(n).outcome !== 'applied');
+      events.stepStarted(step);
+      if (missing === undefined) isHopeless = (await runStep(context, step)) === 'hopeless' || isHopeless;
+      else skip(journal, plan, step, missing);
+      events.stepEnded(
+        step,
+        stepReport(step, journal.row(step.n), (n) => journal.row(n).newId),
+      );
+    });
+  }
+}
+
+function skip(journal: RestoreJournal, plan: Plan, step: PlanStep, missing: number): void {
+  const need = plan.steps.find(({ n }) => n === missing);
+  const error = `it needs step ${missing} (${need?.kind} ${need?.name}), which was not applied`;
+  journal.end(step.n, { outcome: 'skipped', errorCode: 'needs_failed', error });
+}
+
+function outcomeOf(
+  plan: Plan,
+  journal: RestoreJournal,
+  isInterrupted: boolean,
+): Exclude<RestoreReport['outcome'], 'running'> {
+  const rows = journal.rows();
+  const isUnfinished = rows.some(({ outcome }) => outcome === 'planned' || outcome === 'sent');
+  if (isInterrupted && isUnfinished) return 'interrupted';
+  if (rows.every(({ outcome, verified }) => outcome === 'applied' && verified === true)) return 'complete';
+  const isAnyApplied = rows.some(({ outcome }) => outcome === 'applied');
+  return plan.steps.some(isExecutable) && !isAnyApplied ? 'failed' : 'partial';
+}
+
+/** The trouble is the caller's to tell; that the restore ended is told too, where the journal can still be written. */
+function endAfterTrouble(journal: RestoreJournal, log: Logger): void {
+  try {
+    journal.finish('interrupted');
+  } catch (error) {
+    // The next opening for writing marks it as interrupted.
+    log.warn({ restore: journal.restore, error }, 'the end of the restore could not be journaled');
+  }
 }

@@ -33,7 +33,9 @@ export interface DamageOptions {
  */
 export function damage(records: readonly ParsedRecord[], options: DamageOptions): Damaged {
   const { random, definitions, keyUser } = options;
-  const candidates = records.filter(({ kind, id }) => !(definitions(kind).restore.protectsOwnUser && id === keyUser));
+  const candidates = records.filter(
+    ({ kind, id }) => !(definitions(kind).restore.protectsOwnUser && id === keyUser),
+  );
   const wanted = Math.min(candidates.length, Math.ceil((records.length * options.percent) / 100));
   const gone = new Set<string>();
   const altered = new Map<string, ParsedRecord>();
@@ -60,7 +62,9 @@ export function damage(records: readonly ParsedRecord[], options: DamageOptions)
 
 /** Kinds of one family share their records, and so the damage. */
 function keyOf({ kind, family }: ResourceDefinition, { scope, id }: ParsedRecord): string {
-  return family === null ? placeOf(kind, scope, id) : `${family}${placeOf(kind, scope, id).slice(kind.length)}`;
+  return family === null
+    ? placeOf(kind, scope, id)
+    : `${family}${placeOf(kind, scope, id).slice(kind.length)}`;
 }
 
 /** What goes with a record: its children, and whatever names it. Until nothing more does. */
@@ -126,7 +130,9 @@ function otherValue({ type, values }: FieldDefinition, value: JsonValue): JsonVa
   if (type === 'boolean') return value !== true;
   if (type === 'integer') return value === 1 ? 8 : 1;
   if (type !== 'string') return undefined;
-  return values?.find((other) => other !== value) ?? `${typeof value === 'string' ? value : ''} (altered)`.trim();
+  return (
+    values?.find((other) => other !== value) ?? `${typeof value === 'string' ? value : ''} (altered)`.trim()
+  );
 }
 
 /** Fisher and Yates. */

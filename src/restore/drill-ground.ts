@@ -56,7 +56,7 @@ export function startEmpty(
     damage: null,
     organizations,
     assumptions: [
-      'before the restore there are newly founded organizations of the same names, each with the key’s own user as owner; all else is created through the interface',
+      "before the restore there are newly founded organizations of the same names, each with the key's own user as owner; all else is created through the interface",
       keyUser.assumption,
     ],
   };
@@ -88,7 +88,7 @@ export function startDamaged(
     damage: { percent, seed, removed: damaged.removed, altered: damaged.altered },
     organizations: new Map(),
     assumptions: [
-      `before the restore the service holds the whole snapshot, of which ${damaged.removed} records were removed and ${damaged.altered} altered (--damage ${percent} --seed ${seed}); organizations and the key’s own user stay`,
+      `before the restore the service holds the whole snapshot, of which ${damaged.removed} records were removed and ${damaged.altered} altered (--damage ${percent} --seed ${seed}); organizations and the key's own user stay`,
       keyUser.assumption,
     ],
   };

@@ -38,7 +38,9 @@ export function keyUserOf(records: readonly ParsedRecord[], configured: string |
   );
   const fits = new Map<string, { first: ParsedRecord; count: number; since: string }>();
   for (const member of members) {
-    const since = String(resolvePointer(member.body, '/joined_at') ?? '~');
+    const joined = resolvePointer(member.body, '/joined_at');
+    // Behind every time: of whom it is not known goes last.
+    const since = typeof joined === 'string' ? joined : '~';
     const best = fits.get(member.id) ?? { first: member, count: 0, since };
     const level = resolvePointer(member.body, '/level');
     if (level !== undefined && level === levels.get(member.scope.organization_id ?? '')) best.count += 1;
@@ -55,7 +57,8 @@ export function keyUserOf(records: readonly ParsedRecord[], configured: string |
       assumption: 'the snapshot holds no member: the key belongs to a stand-in',
     };
   }
-  const why = 'the longest-standing member of the level that the service says the key has; restore.ownUser names another';
+  const why =
+    'the longest-standing member of the level that the service says the key has; restore.ownUser names another';
   return keyUser(best.first, `the key belongs to ${nameOf(best.first)} (${why})`);
 }
 

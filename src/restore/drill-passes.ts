@@ -79,7 +79,8 @@ export async function restoreInPasses(options: PassOptions): Promise<Restored> {
     const plan = planRestore(input);
     const achieved = reports.at(-1)?.summary.applied ?? 1;
     const steps = plan.steps.filter(isExecutable).length;
-    if (steps === 0 || achieved === 0 || reports.length === MOST_PASSES) return { input, states, plan, reports };
+    if (steps === 0 || achieved === 0 || reports.length === MOST_PASSES)
+      return { input, states, plan, reports };
     events.phase('restoring', steps);
     const desired = new Map(options.desired.records.map((record) => [keyOf(record), record.body]));
     const report = await applyPlan({
@@ -161,7 +162,8 @@ function planInput(options: PassOptions, live: PlanState): PlanInput {
     live,
     definitions,
     idMap: (kind, id) =>
-      (definitions(kind).discovery.from === 'root' ? organizations.get(id) : undefined) ?? recreated(kind, id),
+      (definitions(kind).discovery.from === 'root' ? organizations.get(id) : undefined) ??
+      recreated(kind, id),
     secrets,
     options: {
       prune: null,

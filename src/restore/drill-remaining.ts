@@ -1,7 +1,9 @@
 /** What differs between the snapshot and the ground in the end, by the one comparison, whatever the ids are now. */
 import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
-import type { RecordChange } from '../diff/change.ts';
+import type { JsonValue } from '../core/json.ts';
+import { isJsonObject } from '../core/json.ts';
+import type { ParsedRecord, RecordChange } from '../diff/change.ts';
 import { diffSources } from '../diff/sources.ts';
 import type { State } from '../diff/states.ts';
 import { isForeign } from './drill-snapshot.ts';
@@ -9,7 +11,7 @@ import type { DrillSnapshot } from './drill-snapshot.ts';
 import type { Restored } from './drill-passes.ts';
 import { matchStates } from './matching.ts';
 import { placeOf } from './record-place.ts';
-import { writableFields } from './writable.ts';
+import { topMember, writableFields } from './writable.ts';
 
 export interface Remaining {
   /** Of records asked about, in catalog order. */
@@ -18,7 +20,10 @@ export interface Remaining {
   readonly byRecord: ReadonlyMap<string, RecordChange>;
 }
 
-/** Managed fields, as a restore compares them; whole bodies of the kinds of which none is known to be writable. */
+/**
+ * Managed fields, as a restore compares them; whole bodies of the kinds of which none is known to be writable. A kind
+ * that only shows another one's records is compared with it, so that of its own view only the presence counts.
+ */
 export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Restored): Remaining {
   const { definitions } = input;
   const twins = twinsOf(input);
@@ -32,9 +37,10 @@ export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Res
     reference: input.live.reference,
     records: states.filter(({ kind, scope, id }) => own.has(placeOf(kind, scope, id))),
   };
-  const isOpen = (kind: Kind): boolean => writableFields(definitions(kind)).length > 0;
+  const modeOf = (kind: Kind): 'managed' | 'default' =>
+    writableFields(definitions(kind)).length > 0 || definitions(kind).family !== null ? 'managed' : 'default';
   const found = (['managed', 'default'] as const).flatMap((mode) => {
-    const kinds = new Set(snapshot.kinds.filter((kind) => isOpen(kind) === (mode === 'managed')));
+    const kinds = new Set(snapshot.kinds.filter((kind) => modeOf(kind) === mode));
     if (kinds.size === 0) return [];
     return [...diffSources(from, to, { mode, definitions, kinds, twins: twins.list }).changes];
   });
@@ -44,36 +50,40 @@ export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Res
     for (const change of found.filter((each) => each.kind === kind)) {
       // What is more on the ground than in the snapshot is no loss: the key's user in an organization without members.
       if (change.change === 'added') continue;
-      const place = placeOf(kind, change.scope, change.id);
-      const desired = change.change === 'removed' ? place : twins.desiredPlace(place);
-      if (desired === undefined || !snapshot.isAsked({ kind, ...desiredKey(change, desired) })) continue;
-      byRecord.set(desired, change);
-      changes.push(change);
+      const desired = change.change === 'removed' ? change : twins.desired(kind, change);
+      if (desired === undefined || !snapshot.isAsked({ kind, scope: desired.scope, id: desired.id }))
+        continue;
+      const own =
+        change.change === 'removed' ? change : withoutStrangers(change, twins.desired(kind, change)?.body);
+      if (own.change === 'changed' && own.fields.length === 0) continue;
+      byRecord.set(placeOf(kind, desired.scope, desired.id), own);
+      changes.push(own);
     }
   }
   return { changes, byRecord };
 }
 
-/** Scope and id of the desired record, from its place. */
-function desiredKey(change: RecordChange, place: string): Pick<RecordChange, 'scope' | 'id'> {
-  const [, organization = '', project = '', role = '', id = change.id] = place.split('\0');
-  return {
-    id,
-    scope: {
-      ...(organization === '' ? {} : { organization_id: organization }),
-      ...(project === '' ? {} : { project_id: project }),
-      ...(role === '' ? {} : { role_id: role }),
-    },
-  };
+/**
+ * Without members that only the sandbox shows: which of the documented ones a deployment answers is its own affair, and a
+ * snapshot of it cannot tell what they should be.
+ */
+function withoutStrangers(change: RecordChange, desired: JsonValue | undefined): RecordChange {
+  return { ...change, fields: change.fields.filter(({ path }) => !isStranger(desired, path)) };
+}
+
+/** True for a place in a member that the desired body does not have. */
+export function isStranger(desired: JsonValue | undefined, path: string): boolean {
+  return isJsonObject(desired) && !Object.hasOwn(desired, topMember(path));
 }
 
 /** The pairs of the plan's own matching: for all kinds of a family, since each of them is compared. */
 function twinsOf(input: Restored['input']): {
   list: { kind: Kind; from: string; to: string }[];
-  desiredPlace: (livePlace: string) => string | undefined;
+  /** The desired record of a live one. */
+  desired: (kind: Kind, live: Pick<RecordChange, 'scope' | 'id'>) => ParsedRecord | undefined;
 } {
   const list: { kind: Kind; from: string; to: string }[] = [];
-  const places = new Map<string, string>();
+  const places = new Map<string, ParsedRecord>();
   for (const { definition, pairs } of matchStates(input).kinds.values()) {
     const kinds =
       definition.family === null
@@ -82,9 +92,9 @@ function twinsOf(input: Restored['input']): {
     for (const { desired, live } of pairs) {
       for (const kind of kinds) {
         list.push({ kind, from: desired.id, to: live.id });
-        places.set(placeOf(kind, live.scope, live.id), placeOf(kind, desired.scope, desired.id));
+        places.set(placeOf(kind, live.scope, live.id), desired);
       }
     }
   }
-  return { list, desiredPlace: (place) => places.get(place) };
+  return { list, desired: (kind, { scope, id }) => places.get(placeOf(kind, scope, id)) };
 }

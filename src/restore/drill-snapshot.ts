@@ -51,11 +51,16 @@ export function drillSnapshot(
     ...state.records(part),
   ]);
   const kinds = kindsToRead(new Set(all.filter(isAsked).map(({ kind }) => kind)), definitions);
-  if (kinds.length === 0 && never.size === 0) throw nothingToDrill(state.reference.ref);
+  if (kinds.length === 0) {
+    const [only] = never.keys();
+    throw nothingToDrill(state.reference.ref, only === undefined ? null : definitions(only));
+  }
   const states = all.filter(({ kind }) => kinds.includes(kind));
   const records = states.map(parseState);
   const isOwn = (record: ParsedRecord): boolean => !isForeign(definitions(record.kind), record);
-  const known = state.collections().map(({ kind, scope }) => ({ kind, scope, coverage: state.coverage(kind, scope) }));
+  const known = state
+    .collections()
+    .map(({ kind, scope }) => ({ kind, scope, coverage: state.coverage(kind, scope) }));
   return {
     desired: {
       reference: state.reference,
@@ -91,11 +96,17 @@ export function isForeign(
   { scope, body }: Pick<ParsedRecord, 'scope' | 'body'>,
 ): boolean {
   const holder = restore.owner === null ? undefined : resolvePointer(body, restore.owner);
-  return typeof holder === 'string' && scope.organization_id !== undefined && holder !== scope.organization_id;
+  return (
+    typeof holder === 'string' && scope.organization_id !== undefined && holder !== scope.organization_id
+  );
 }
 
-function nothingToDrill(ref: string): TidemarkError {
-  return new TidemarkError('not_found', `there is nothing to practise with: no record of ${ref} was selected`, {
+function nothingToDrill(ref: string, never: ResourceDefinition | null): TidemarkError {
+  const why =
+    never === null
+      ? `no record of ${ref} was selected`
+      : `${never.title.many} are never restored: ${never.restore.never ?? ''}`;
+  return new TidemarkError('not_found', `there is nothing to practise with: ${why}`, {
     hint: 'correct the filter, or look at `tidemark status` for what the mirror holds',
   });
 }

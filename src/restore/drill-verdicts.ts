@@ -8,6 +8,7 @@ import type { DrillVerdict } from '../diff/drill-document.ts';
 import { idText } from '../diff/natural-key.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import type { Restored } from './drill-passes.ts';
+import { isStranger } from './drill-remaining.ts';
 import { matchStates } from './matching.ts';
 import type { Matching } from './matching.ts';
 import { placesOf } from './places.ts';
@@ -15,14 +16,14 @@ import type { Obstacle, PlanStep } from './plan.ts';
 import { placeOf } from './record-place.ts';
 import { referencesOf, remapped } from './references.ts';
 import type { References } from './references.ts';
-import { creatableFields, memberPointer, topMember } from './writable.ts';
+import { creatableFields, topMember } from './writable.ts';
 
 export type Failing = Exclude<DrillVerdict, 'comes_back'>;
 
-const BY_OBSTACLE: Readonly<Record<Obstacle, Failing>> = {
+/** What is not named says nothing: `unknown`. */
+const BY_OBSTACLE: Readonly<Partial<Record<Obstacle, Failing>>> = {
   secret_missing: 'needs_secret',
   ambiguous: 'needs_person',
-  changed_since: 'unknown',
   consent: 'needs_person',
   ended: 'needs_person',
   last_holder: 'needs_person',
@@ -34,16 +35,12 @@ const BY_OBSTACLE: Readonly<Record<Obstacle, Failing>> = {
   no_value: 'cannot',
   other_organization: 'cannot',
   other_owner: 'cannot',
-  collection_not_read: 'unknown',
-  cycle: 'unknown',
-  depends_on_blocked: 'unknown',
-  not_writable: 'unknown',
-  reference_unknown: 'unknown',
 };
 
 /** Reasons that name single records: said once for all of them. */
 const IN_GENERAL: Readonly<Partial<Record<Obstacle, string>>> = {
-  secret_missing: 'the service does not show a secret of it: give the value in the configuration under secrets',
+  secret_missing:
+    'the service does not show a secret of it: give the value in the configuration under secrets',
   depends_on_blocked: 'it needs another record that does not come back by itself',
   reference_unknown: 'it refers to something that the snapshot does not hold',
   ambiguous: 'several records are called so: which one it is cannot be told',
@@ -62,36 +59,45 @@ export interface RecordVerdict {
 }
 
 export interface Verdicts {
+  /** The steps that the last plan leaves, without those that are only about members of the sandbox's own. */
+  readonly steps: readonly PlanStep[];
   of(record: ParsedRecord): RecordVerdict;
   ofStep(step: PlanStep): Failing;
+  /** One line for people. */
+  reasonOf(step: PlanStep): string;
 }
 
 /**
  * @param remaining what differs between snapshot and ground by the one comparison, by place of the desired record: a
  * record that the plan has nothing to say of and that differs all the same is `unknown`, never `comes_back`
  */
-export function drillVerdicts(
-  restored: Restored,
-  remaining: ReadonlyMap<string, RecordChange>,
-): Verdicts {
+export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string, RecordChange>): Verdicts {
   const { input, plan } = restored;
   const matching = matchStates(input);
   const references = referencesOf(input, matching);
   const { definitions } = input;
   const keyOf = (kind: Kind, scope: Scope, id: string): string => recordKey(definitions(kind), scope, id);
-  const steps = Map.groupBy(
-    plan.steps.filter((step) => step.desired !== null),
-    ({ desired }) => (desired === null ? '' : keyOf(desired.kind, desired.scope, desired.id)),
+  const desired = new Map(
+    input.desired.records.map((record) => [keyOf(record.kind, record.scope, record.id), record]),
   );
-  const desired = new Map(input.desired.records.map((record) => [keyOf(record.kind, record.scope, record.id), record]));
+  const keyOfStep = ({ desired: about }: PlanStep): string =>
+    about === null ? '' : keyOf(about.kind, about.scope, about.id);
+  const left = plan.steps.filter((step) => {
+    const body = desired.get(keyOfStep(step))?.body;
+    const isOfSandbox =
+      step.action === 'blocked' &&
+      step.fields.length > 0 &&
+      step.fields.every(({ path }) => isStranger(body, path));
+    return step.desired !== null && !isOfSandbox;
+  });
+  const steps = Map.groupBy(left, keyOfStep);
   const live = livePairs(matching, definitions);
   const failures = failuresOf(restored);
 
   const ofStep = (step: PlanStep, passed: ReadonlySet<string> = new Set()): Failing => {
-    if (step.obstacle !== 'depends_on_blocked') return step.obstacle === null ? 'unknown' : BY_OBSTACLE[step.obstacle];
-    const { desired: about } = step;
-    if (about === null) return 'unknown';
-    const own = keyOf(about.kind, about.scope, about.id);
+    if (step.obstacle !== 'depends_on_blocked')
+      return (step.obstacle === null ? undefined : BY_OBSTACLE[step.obstacle]) ?? 'unknown';
+    const own = keyOfStep(step);
     const needed = neededBy(definitions, desired.get(own)).map(({ kind, id }) => findKey(kind, id));
     const causes = [own, ...needed].flatMap((key) =>
       passed.has(key)
@@ -112,7 +118,12 @@ export function drillVerdicts(
     const judged = own.map((step) => ({ step, verdict: ofStep(step) }));
     const other = live.get(key);
     const { verdict, reason } = judgedRecord();
-    return { record, verdict, reason, fields: fieldVerdicts(definition, record, other, verdict, judged, references) };
+    return {
+      record,
+      verdict,
+      reason,
+      fields: fieldVerdicts(definition, record, other, verdict, judged, references),
+    };
 
     function judgedRecord(): Pick<RecordVerdict, 'verdict' | 'reason'> {
       const worst = judged.toSorted((a, b) => gravity(b.verdict) - gravity(a.verdict))[0];
@@ -127,12 +138,14 @@ export function drillVerdicts(
       return { verdict: 'unknown', reason: `it came back with another value at ${paths.join(', ')}` };
     }
   };
-  return { of, ofStep: (step) => ofStep(step) };
+  return { steps: left, of, ofStep: (step) => ofStep(step), reasonOf: (step) => reasonOf(step, failures) };
 }
 
 /** Equal for the records of one family, whichever kind shows them. */
 function recordKey({ kind, family }: ResourceDefinition, scope: Scope, id: string): string {
-  return family === null ? placeOf(kind, scope, id) : `${family}${placeOf(kind, scope, id).slice(kind.length)}`;
+  return family === null
+    ? placeOf(kind, scope, id)
+    : `${family}${placeOf(kind, scope, id).slice(kind.length)}`;
 }
 
 function livePairs(
@@ -162,7 +175,9 @@ function failuresOf({ reports }: Restored): ReadonlyMap<string, string> {
 function reasonOf(step: PlanStep, failures: ReadonlyMap<string, string>): string {
   if (step.obstacle !== null) return IN_GENERAL[step.obstacle] ?? step.reason ?? step.obstacle;
   const failure = failures.get(`${step.kind} ${step.name}`);
-  return failure === undefined ? 'the request was taken, and the record is not as it was sent' : `refused: ${failure}`;
+  return failure === undefined
+    ? 'the request was taken, and the record is not as it was sent'
+    : `refused: ${failure}`;
 }
 
 function gravity(verdict: DrillVerdict): number {
@@ -225,9 +240,4 @@ function fieldVerdicts(
     else fields.set(name, byStep.get(name) ?? (settable.has(name) ? 'unknown' : 'cannot'));
   }
   return fields;
-}
-
-/** Members with a verdict, as pointers; for the report. */
-export function fieldPointer(name: string): string {
-  return memberPointer(name);
 }

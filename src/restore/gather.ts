@@ -81,7 +81,7 @@ export async function gather(options: GatherOptions): Promise<Gathered> {
   const skipped = skippedCollections(options, live, asked, parts);
   const [wanted, there] = parsedRecords(desired.records(within), live.records(within));
   const notes: string[] = [];
-  const ownUserId = ownUser(source, definitions, [there, wanted], notes);
+  const ownUserId = ownUserIn(source, definitions, [...there, ...wanted], notes);
   return {
     input: {
       desired: withinReach(stateSide(desired, within, wanted), live, notes),
@@ -234,25 +234,22 @@ function fieldChoice(fields: readonly string[]): ((path: string) => boolean) | n
 }
 
 /** The id among members of the key's own user; null where the configuration does not name one who is there. */
-function ownUser(
-  { restore }: SourceConfig,
+export function ownUserIn(
+  { restore }: Pick<SourceConfig, 'restore'>,
   definitions: GatherOptions['definitions'],
-  sides: readonly (readonly ParsedRecord[])[],
+  records: readonly ParsedRecord[],
   notes: string[],
 ): string | null {
   const named = restore.ownUser?.toLowerCase();
   if (named === undefined) return null;
-  const found = sides
-    .flat()
-    .filter(({ kind }) => definitions(kind).restore.protectsOwnUser)
-    .find(({ kind, id, body }) =>
-      [id, ...definitions(kind).naturalKey.map((pointer) => resolvePointer(body, pointer))].some(
-        (value) => typeof value === 'string' && value.toLowerCase() === named,
-      ),
-    );
+  const members = records.filter(({ kind }) => definitions(kind).restore.protectsOwnUser);
+  const found = members.find(({ kind, id, body }) =>
+    [id, ...definitions(kind).naturalKey.map((pointer) => resolvePointer(body, pointer))].some(
+      (value) => typeof value === 'string' && value.toLowerCase() === named,
+    ),
+  );
   if (found !== undefined) return found.id;
   // A plan without members touches none; one with members then leaves alone whoever could be it.
-  const hasMembers = sides.flat().some(({ kind }) => definitions(kind).restore.protectsOwnUser);
-  if (hasMembers) notes.push(`restore.ownUser: nobody among the members is ${restore.ownUser ?? ''}`);
+  if (members.length > 0) notes.push(`restore.ownUser: nobody among the members is ${restore.ownUser ?? ''}`);
   return null;
 }

@@ -14,7 +14,7 @@ import type { ScannedRecord } from '../core/json-scan.ts';
 import { naturalKeyDigest } from './digest.ts';
 
 /** How old a list may be that only tells whether something is there already; our own writes are followed up in it. */
-const MAX_AGE_MS = 10_000;
+const MAX_AGE_MS = 5_000;
 
 /** A record of a list: its body only for kinds that cannot be retrieved one by one. */
 interface Listed {
@@ -25,6 +25,7 @@ interface Listed {
 interface Listing {
   readonly startedAt: number;
   readonly records: Promise<Map<string, Listed>>;
+  isOver: boolean;
 }
 
 export interface LiveRecordsOptions {
@@ -36,6 +37,8 @@ export interface LiveRecordsOptions {
 export class LiveRecords {
   readonly #options: LiveRecordsOptions;
   readonly #listings = new Map<string, Listing>();
+  /** Lists that begin when the one under way has ended. */
+  readonly #next = new Map<string, Promise<Map<string, Listed>>>();
 
   constructor(options: LiveRecordsOptions) {
     this.#options = options;
@@ -43,17 +46,20 @@ export class LiveRecords {
 
   /**
    * One record's body as it is now; undefined where it is not there.
+   * @param isFresh false where a list that is some seconds old will do, for kinds that are only listed
    * @throws TidemarkError when that cannot be told
    */
   async read(
     definition: ResourceDefinition,
     scope: Scope,
     id: string,
+    isFresh: boolean,
     signal?: AbortSignal,
   ): Promise<JsonValue | undefined> {
     if (operationOf(definition, 'retrieve') === undefined) {
-      const listed = (await this.#list(definition, scope, this.#now(), signal)).get(id);
-      return listed?.text == null ? undefined : parseLossless(listed.text);
+      const listed = (await this.#list(definition, scope, isFresh, signal)).get(id);
+      const text = listed?.text ?? null;
+      return text === null ? undefined : parseLossless(text);
     }
     const retrieved = await this.#options.reader.retrieve(definition, scope, id, signal);
     const body = retrieved.found ? parseLossless(retrieved.text) : undefined;
@@ -73,18 +79,13 @@ export class LiveRecords {
     isFresh: boolean,
     signal?: AbortSignal,
   ): Promise<string[]> {
-    const notBefore = isFresh ? this.#now() : this.#now() - MAX_AGE_MS;
-    const records = await this.#list(definition, scope, notBefore, signal);
+    const records = await this.#list(definition, scope, isFresh, signal);
     return [...records].filter(([, listed]) => key === null || listed.key === key).map(([id]) => id);
   }
 
   /** A write whose effect is not known: what was listed before tells nothing any more. */
   forget(definition: ResourceDefinition, scope: Scope): void {
     this.#listings.delete(keyOf(definition, scope));
-  }
-
-  #now(): number {
-    return this.#options.clock.monotonicMs();
   }
 
   /** Keeps a list that is held in step with what was just read of one record. */
@@ -104,19 +105,46 @@ export class LiveRecords {
   #list(
     definition: ResourceDefinition,
     scope: Scope,
-    notBefore: number,
+    isFresh: boolean,
     signal: AbortSignal | undefined,
   ): Promise<Map<string, Listed>> {
     const key = keyOf(definition, scope);
     const held = this.#listings.get(key);
-    if (held !== undefined && held.startedAt >= notBefore) return held.records;
+    // Fresh is what begins from now on, not what began at the same instant: it may have missed the write before it.
+    const isYoung = held !== undefined && this.#options.clock.monotonicMs() - held.startedAt <= MAX_AGE_MS;
+    if (!isFresh && isYoung) return held.records;
+    if (held === undefined || held.isOver) return this.#start(key, definition, scope, signal);
+    const waiting =
+      this.#next.get(key) ??
+      held.records
+        .catch(() => undefined)
+        .then(() => {
+          this.#next.delete(key);
+          return this.#start(key, definition, scope, signal);
+        });
+    this.#next.set(key, waiting);
+    return waiting;
+  }
+
+  #start(
+    key: string,
+    definition: ResourceDefinition,
+    scope: Scope,
+    signal: AbortSignal | undefined,
+  ): Promise<Map<string, Listed>> {
     const records = this.#walk(definition, scope, signal);
-    const listing: Listing = { startedAt: this.#now(), records };
+    const listing: Listing = { startedAt: this.#options.clock.monotonicMs(), records, isOver: false };
     this.#listings.set(key, listing);
-    // One that failed must not be what the next one finds.
-    records.catch(() => {
-      if (this.#listings.get(key) === listing) this.#listings.delete(key);
-    });
+    records.then(
+      () => {
+        listing.isOver = true;
+      },
+      () => {
+        listing.isOver = true;
+        // One that failed must not be what the next one finds.
+        if (this.#listings.get(key) === listing) this.#listings.delete(key);
+      },
+    );
     return records;
   }
 

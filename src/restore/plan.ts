@@ -79,6 +79,8 @@ export interface SecretNeed {
 /** Why a step is blocked, or needs a person: what to decide on. */
 export type Obstacle =
   | 'ambiguous'
+  /** An undo: the record is not as the restore left it. */
+  | 'changed_since'
   | 'collection_not_read'
   | 'consent'
   | 'cycle'

@@ -48,7 +48,7 @@ export function ownUserObstacle(
   if (typeof own === 'number' && typeof level === 'number' && own !== level) return null;
   return {
     obstacle: 'own_user',
-    reason: "it may be the key's own user, who is never changed: which user that is, is not known",
+    reason: "it may be the key's own user, who is never changed; name that one as restore.ownUser in the configuration",
   };
 }
 

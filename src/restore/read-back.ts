@@ -60,7 +60,9 @@ function stateDifferences(step: PlanStep, live: JsonValue): FieldChange[] {
   if (!isJsonObject(live)) return [];
   return step.fields.flatMap(({ path, to }) => {
     const from = getOwn(live, topMember(path));
-    return from === to ? [] : [{ path, ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }];
+    return from === to
+      ? []
+      : [{ path, ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }];
   });
 }
 

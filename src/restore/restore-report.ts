@@ -1,9 +1,12 @@
 /** What became of a restore: the JSON document `tidemark.restore/1`, its text and its exit code are made from it. */
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { ErrorCode, ExitCode } from '../core/errors.ts';
-import { EXIT } from '../core/errors.ts';
+import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import type { StepAction } from './plan.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RestoreStepRow } from '../mirror/restores.ts';
+import type { PlanStep, StepAction } from './plan.ts';
+import { readPlan } from './plan-file.ts';
 
 /** `moved`: the live record is no longer as planned. `needs_failed`: what it depends on was not applied. */
 export type StepErrorCode = ErrorCode | 'moved' | 'needs_failed';
@@ -84,4 +87,80 @@ export function restoreExitCode(report: RestoreReport): ExitCode {
     if (codes.length > 0 && codes.every((code) => code === 'moved')) return EXIT.unsafe;
   }
   return EXIT.partial;
+}
+
+/** The report of a restore that is in the journal: what applying returned and `restores show` prints. */
+export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
+  const row = mirror.restore(restore);
+  if (row === undefined) {
+    throw new TidemarkError('reference_unknown', `there is no restore ${restore}`, {
+      hint: '`tidemark restores list` lists them',
+    });
+  }
+  const plan = readPlan(row.plan);
+  const rows = new Map(mirror.restoreSteps(restore).map((step) => [step.n, step]));
+  const newId = (n: number): string | null => rows.get(n)?.newId ?? null;
+  const steps = plan.steps.flatMap((step) => {
+    const journaled = rows.get(step.n);
+    return journaled === undefined ? [] : [stepReport(step, journaled, newId)];
+  });
+  return {
+    schema: 'tidemark.restore/1',
+    restore,
+    source: row.source,
+    plan: row.planHash,
+    undoes: row.undoes,
+    outcome: row.outcome,
+    started_at: row.startedAt,
+    finished_at: row.finishedAt,
+    steps,
+    summary: summaryOf(steps),
+  };
+}
+
+/** What the journal knows of a step. */
+export function stepReport(
+  step: PlanStep,
+  row: RestoreStepRow,
+  newIdOf: (n: number) => string | null,
+): StepReport {
+  const { outcome, status, newId, verified, differences, errorCode, error } = row;
+  return {
+    n: step.n,
+    action: step.action,
+    kind: step.kind,
+    scope: scopeOf(step, newIdOf),
+    id: step.id,
+    name: step.name,
+    outcome,
+    status,
+    new_id: newId,
+    verified,
+    differences,
+    error: errorCode === null ? null : { code: errorCode as StepErrorCode, message: error ?? errorCode },
+  };
+}
+
+/** With the new ids of parents that this restore created. */
+function scopeOf({ scope, request }: PlanStep, newIdOf: (n: number) => string | null): Scope {
+  const changed: Record<string, string | undefined> = { ...scope };
+  for (const parameter of request?.parameters ?? []) {
+    if (!('step' in parameter) || !Object.hasOwn(scope, parameter.name)) continue;
+    changed[parameter.name] = newIdOf(parameter.step) ?? changed[parameter.name];
+  }
+  return changed;
+}
+
+function summaryOf(steps: readonly StepReport[]): RestoreReport['summary'] {
+  const count = (...outcomes: StepReport['outcome'][]): number =>
+    steps.filter(({ outcome }) => outcomes.includes(outcome)).length;
+  return {
+    applied: count('applied'),
+    unverified: steps.filter(({ outcome, verified }) => outcome === 'applied' && verified !== true).length,
+    failed: count('failed'),
+    skipped: count('skipped'),
+    blocked: count('blocked'),
+    manual: count('manual'),
+    open: count('planned', 'sent'),
+  };
 }

@@ -13,7 +13,6 @@ import { projectsIn } from './projects.ts';
 import type { BlindSpot, CollectionKey, Coverage, LoadedState } from './state.ts';
 import type { SeenCollection } from './sweeps-as-of.ts';
 import { sweepsAsOf } from './sweeps-as-of.ts';
-import { uncheckedParents } from './unchecked.ts';
 
 /** Opens the state; the mirror has to stay open as long as it is used. Closing the state leaves it open. */
 export function openMirrorState(mirror: Mirror, source: string, point: Point): LoadedState {
@@ -63,7 +62,7 @@ class MirrorState implements LoadedState {
     const { reading, discovery } = definitionOf(kind);
     if (reading !== 'each' || discovery.from === 'root') return null;
     if (this.point.isLatest) {
-      const unchecked = uncheckedParents(this.#mirror, this.source, kind, scope);
+      const unchecked = new Set(this.#mirror.uncheckedParents(this.source, kind, scope));
       return { covers: (id) => unchecked.has(id), reason: 'not read into the mirror yet' };
     }
     // Which parents had been asked for by then is not kept: one without a record may only not have had its turn.

@@ -2,7 +2,7 @@
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { RunRow } from '../mirror/run-rows.ts';
+import type { RunFilter, RunRow } from '../mirror/run-rows.ts';
 import type { Reference } from './reference.ts';
 import { parseReference } from './reference.ts';
 
@@ -76,16 +76,15 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
       return pointAt(mirror, text, publishedRun(mirror, text, baseline.run), choice);
     }
     case 'latest': {
-      const [latest] = published(mirror, choice);
+      const [latest] = published(mirror, choice, { limit: 1 });
       if (latest === undefined) throw nothingPublished(choice);
-      return pointAt(mirror, text, latest, choice);
+      return { ...pointOfRun(text, latest), isLatest: true };
     }
     case 'time': {
       const { at, remark } = reference;
-      const runs = published(mirror, choice);
-      const run = runs.find(({ finishedAt }) => finishedAt !== null && finishedAt <= at);
+      const [run] = published(mirror, choice, { endedBy: at, limit: 1 });
       if (run === undefined) {
-        const first = runs.at(-1);
+        const first = published(mirror, choice).at(-1);
         if (first === undefined) throw nothingPublished(choice);
         throw new TidemarkError(
           'not_found',
@@ -99,29 +98,34 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
 }
 
 function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointChoice): Point {
-  // A later run of another source leaves this source's rows as they are.
-  const own = published(mirror, choice);
-  const [latest] = own;
-  if (choice.source !== undefined && !own.some((each) => each.run <= run.run)) {
-    const first = own.at(-1);
-    if (first === undefined) throw nothingPublished(choice);
-    throw new TidemarkError(
-      'not_found',
-      `the mirror held nothing of source ${choice.source} as of run ${run.run}: its first run is ${first.run}`,
-      { hint: `name a later state, or another source with --source` },
-    );
+  const [latest] = published(mirror, choice, { limit: 1 });
+  if (latest === undefined) throw nothingPublished(choice);
+  if (choice.source !== undefined) {
+    const [own] = published(mirror, choice, { upTo: run.run, limit: 1 });
+    if (own === undefined) {
+      const first = published(mirror, choice).at(-1) ?? latest;
+      throw new TidemarkError(
+        'not_found',
+        `the mirror held nothing of source ${choice.source} as of run ${run.run}: its first run is ${first.run}`,
+        { hint: `name a later state, or another source with --source` },
+      );
+    }
   }
-  return {
-    ref,
-    run: run.run,
-    at: run.finishedAt ?? run.startedAt,
-    isLatest: latest === undefined || latest.run <= run.run,
-  };
+  // A later run of another source leaves this source's rows as they are.
+  return { ...pointOfRun(ref, run), isLatest: latest.run <= run.run };
+}
+
+function pointOfRun(ref: string, run: RunRow): Omit<Point, 'isLatest'> {
+  return { ref, run: run.run, at: run.finishedAt ?? run.startedAt };
 }
 
 /** Published runs, newest first. */
-function published(mirror: PointSource, { source }: PointChoice): RunRow[] {
-  return mirror.runs(source === undefined ? {} : { source }).filter(isPublished);
+function published(
+  mirror: PointSource,
+  { source }: PointChoice,
+  filter: Pick<RunFilter, 'endedBy' | 'upTo' | 'limit'> = {},
+): RunRow[] {
+  return mirror.runs({ ...filter, ...(source === undefined ? {} : { source }), isPublished: true });
 }
 
 function isPublished({ root, outcome }: RunRow): boolean {
@@ -131,7 +135,7 @@ function isPublished({ root, outcome }: RunRow): boolean {
 function publishedRun(mirror: PointSource, text: string, number: number): RunRow {
   const run = mirror.run(number);
   if (run !== undefined && isPublished(run)) return run;
-  const [latest] = published(mirror, {});
+  const [latest] = published(mirror, {}, { limit: 1 });
   if (latest === undefined) throw nothingPublished({});
   throw new TidemarkError(
     'reference_unknown',

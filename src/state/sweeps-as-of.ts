@@ -1,5 +1,5 @@
 /** What the mirror had seen of each collection by a run: the last sweep up to it, and whether any had read it. */
-import { isKind, scopeKey } from '../catalog/catalog.ts';
+import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -26,8 +26,10 @@ export function sweepsAsOf(mirror: Mirror, source: string, run: number): SeenCol
   // Without a later sweep the collections' own rows say it all, and a long history need not be read.
   if (collections.every(({ lastRun }) => lastRun === null || lastRun <= run))
     return collections.map(seenLast);
-  const sweeps = new Map(
-    sweepRows(mirror, source, run).map((row) => [`${row.kind} ${scopeKey(row.scope)}`, row]),
+  const sweeps = new Map<string, SeenCollection>(
+    mirror
+      .sweepsAsOf(source, run)
+      .map((row) => [`${row.kind} ${scopeKey(row.scope)}`, { ...row, wasRead: row.readRun !== null }]),
   );
   return collections.map((collection) => {
     if (collection.lastRun !== null && collection.lastRun <= run) return seenLast(collection);
@@ -60,40 +62,4 @@ function seenLast(row: CollectionRow): SeenCollection {
     wasRead: isRead || row.lastCompleteRun !== null || row.records > 0,
     readRun: isRead ? row.lastRun : row.lastCompleteRun,
   };
-}
-
-function sweepRows(mirror: Mirror, source: string, run: number): SeenCollection[] {
-  const { rows } = mirror.query(
-    `SELECT c.kind, c.scope, l.run, s.outcome, s.error_code, s.error, l.read_run
-     FROM (SELECT collection, max(run) AS run,
-             max(CASE WHEN outcome IN ('complete', 'incomplete', 'held') THEN run END) AS read_run
-           FROM sweeps WHERE run <= ${Math.trunc(run)} GROUP BY collection) l
-     JOIN collections c ON c.id = l.collection JOIN sources o ON o.id = c.source
-     JOIN sweeps s ON s.run = l.run AND s.collection = l.collection
-     WHERE o.name = '${source.replaceAll("'", "''")}'`,
-  );
-  return rows.flatMap((row): SeenCollection[] => {
-    const [kind, scope, lastRun, outcome, errorCode, error, readRun] = row as [
-      string,
-      string,
-      number,
-      SweepOutcome,
-      ErrorCode | null,
-      string | null,
-      number | null,
-    ];
-    if (!isKind(kind)) return [];
-    return [
-      {
-        kind,
-        scope: JSON.parse(scope) as Scope,
-        lastRun,
-        outcome,
-        errorCode,
-        error,
-        wasRead: readRun !== null,
-        readRun,
-      },
-    ];
-  });
 }

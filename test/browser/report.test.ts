@@ -14,7 +14,9 @@ const PAGES = [
 const UNFOLD = "for (const fold of document.querySelectorAll('details')) fold.open = true;";
 const ADDRESS = 'http://report.invalid/';
 
-describe.skipIf(CHROMIUM === undefined)('HTML pages in a browser (none found: set CHROMIUM)', () => {
+const title = `HTML pages in a browser${CHROMIUM === undefined ? ' (skipped: none found; install Chromium or set CHROMIUM)' : ''}`;
+
+describe.skipIf(CHROMIUM === undefined)(title, () => {
   let browser: Browser;
   beforeAll(async () => {
     browser = await launch();

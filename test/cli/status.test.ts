@@ -1,6 +1,7 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { commandLine } from '../journeys/command-line.ts';
 import { environment, scratch, start, tidemark } from '../journeys/harness.ts';
 import { FakeService, forbidden, ORG } from '../journeys/service.ts';
 
@@ -80,6 +81,77 @@ describe('status', () => {
     expect(command).toBe('sync --accept-removals 23');
     await tidemark(command.split(' '), { env });
     expect((await status(env)).document.sources[0]?.held_removals).toEqual([]);
+  });
+
+  it('what a run skipped is not whole, and says why and since when', async () => {
+    const service = await FakeService.start();
+    const recordings = '/api/projects/1/session_recordings/';
+    service.lists.set(recordings, ['{"id":"r1","start_time":"2026-03-01T00:00:00Z"}']);
+    service.objects.set(`${recordings}r1/sharing/`, '{"enabled":true}');
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    const run = (...args: string[]): ReturnType<typeof commandLine> =>
+      commandLine(args, { env, cwd: directory });
+    expect((await run('sync')).code).toBe(0);
+    expect((await run('status')).stdout).toMatch(/recording_sharing +1 +1 +just now +whole/);
+    service.quirks.push(({ path }, response) =>
+      path === recordings ? forbidden(response, 'session_recording:read') : false,
+    );
+    expect((await run('sync')).code).toBe(3);
+    const told = await run('status', '--json');
+    expect(told.code).toBe(3);
+    const { collections } = (JSON.parse(told.stdout) as { sources: { collections: object[] }[] }).sources[0]!;
+    expect(collections.slice(-2)).toMatchObject([
+      { kind: 'session_recordings', outcome: 'denied', last_complete: { run: 1 } },
+      {
+        kind: 'recording_sharing',
+        records: 1,
+        outcome: 'skipped',
+        last_complete: { run: 1 },
+        error: { code: 'forbidden' },
+      },
+    ]);
+    const { stdout } = await run('status');
+    expect(stdout).toMatch(/recording_sharing +1 +1 +just now +not whole/);
+    expect(stdout).toMatch(
+      /recording_sharing \(project 1\): skipped: .*session_recording:read.*\n {4}last read whole/,
+    );
+    const exported = await run('export', '--kind', 'recording_sharing');
+    expect(exported.stderr).toContain('recording_sharing (project 1): skipped; last read whole');
+
+    // A key that is refused at the root skips all the rest: one line says so, not one for each kind.
+    service.quirks.splice(0, 1, (_request, response) => {
+      response.writeHead(401).end('{}');
+      return true;
+    });
+    expect((await run('sync')).code).toBe(5);
+    const refused = (await run('status')).stdout;
+    expect(refused).toMatch(/ {2}14 collections of 14 kinds: skipped: /);
+    expect(refused.match(/skipped/g)).toHaveLength(1);
+    service.quirks.length = 0;
+    expect((await run('sync')).code).toBe(0);
+    expect((await run('status')).code).toBe(0);
+  });
+
+  it('held removals wait through a run that could not look', async () => {
+    const service = await FakeService.start();
+    service.set('domains', [{ id: 'd1', domain: 'x' }]);
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    const run = (...args: string[]): ReturnType<typeof commandLine> =>
+      commandLine(args, { env, cwd: directory });
+    expect((await run('sync')).code).toBe(0);
+    service.set('domains', []);
+    expect((await run('sync')).code).toBe(3);
+    service.quirks.push(({ path }, response) =>
+      path.endsWith('/domains/') ? forbidden(response, 'organization:read') : false,
+    );
+    expect((await run('sync')).code).toBe(3);
+    const { stdout } = await run('status', '--json');
+    expect((JSON.parse(stdout) as Document).sources[0]).toMatchObject({
+      held_removals: [{ kind: 'domains', records: 1, below: 0, run: 2 }],
+      next_steps: [expect.stringContaining('--accept-removals 1'), expect.any(String), expect.any(String)],
+    });
   });
 
   it('several sources: one whole, one never synced, one denied, one no longer configured', async () => {

@@ -1,5 +1,5 @@
 /** `changes` and `runs show N`: what changed in a period and in a run, through the command line. */
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { commandLine } from './command-line.ts';
@@ -120,5 +120,34 @@ describe('a period', () => {
       summary: { added: 130, removed: 1 },
     });
     expect(shown.changes.changes).toHaveLength(131);
+  });
+
+  it("masks a run's secrets by its own source's definitions, whichever source is asked for", async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    writeFileSync(
+      join(directory, 'tidemark.yaml'),
+      `mirror: ./mirror.db
+sources:
+  - name: first
+    baseUrl: "${service.url}"
+    apiKey: test-key-of-some-length
+    definitions: { domains: { fields: { pin: { type: string, secret: true } } } }
+  - { name: second, baseUrl: "${service.url}", apiKey: test-key-of-some-length }
+`,
+    );
+    const run = (...args: string[]): Promise<Ended> => commandLine(args, { env: {}, cwd: directory });
+    for (const pin of ['hunter1', 'hunter2']) {
+      service.set('domains', [{ id: 'd1', domain: 'a.example', pin }]);
+      expect((await run('sync', '--source', 'first')).code).toBe(0);
+    }
+    for (const options of [[], ['--source', 'first'], ['--source', 'second']]) {
+      for (const json of [[], ['--json']]) {
+        const shown = await run('runs', 'show', '2', ...options, ...json);
+        expect(shown.code, shown.stderr).toBe(0);
+        expect(shown.stdout).toContain('/pin');
+        expect(shown.stdout, [...options, ...json].join(' ')).not.toMatch(/hunter\d/);
+      }
+    }
   });
 });

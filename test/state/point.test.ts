@@ -29,8 +29,14 @@ function run(number: number, finishedAt: string, more: Partial<RunRow> = {}): Ru
 
 function mirrorOf(runs: readonly RunRow[], snapshots: readonly SnapshotRow[] = []): Runs {
   return {
-    runs: ({ source } = {}) =>
-      runs.filter((each) => source === undefined || each.source === source).toSorted((a, b) => b.run - a.run),
+    runs: ({ source, isPublished, upTo = Infinity, endedBy, limit } = {}) =>
+      runs
+        .filter((each) => source === undefined || each.source === source)
+        .filter((each) => isPublished !== true || each.root !== null)
+        .filter((each) => each.run <= upTo)
+        .filter((each) => endedBy === undefined || (each.finishedAt !== null && each.finishedAt <= endedBy))
+        .toSorted((a, b) => b.run - a.run)
+        .slice(0, limit),
     run: (number) => runs.find((each) => each.run === number),
     snapshots: () => [...snapshots],
     baseline: () => snapshots.find(({ isBaseline }) => isBaseline),

@@ -45,7 +45,7 @@ export const collections = sqliteTable(
     }),
     /** Current records, so that nobody has to count them. */
     records: integer('records').notNull(),
-    /** `runs.run` of the latest sweep that was tried; NULL before the first. Retention may have dropped that row. */
+    /** `runs.run` of the latest sweep, a skipped one included; NULL before the first. Retention may have dropped that row. */
     lastRun: integer('last_run'),
     /** When that run ended: known even when its row is gone. */
     lastAt: text('last_at'),

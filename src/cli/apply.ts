@@ -1,0 +1,102 @@
+/** `tidemark apply PLAN`: sends a plan that `restore --out` saved, if live is still what it was made against. */
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { TidemarkError } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import { asFileTrouble } from '../core/file-trouble.ts';
+import { isSecretId, MASK } from '../report/mask.ts';
+import { fieldLine } from '../report/field-line.ts';
+import { planSide } from '../restore/gather.ts';
+import { kindsToRead } from '../restore/kinds-to-read.ts';
+import { isExecutable } from '../restore/plan.ts';
+import type { Plan } from '../restore/plan.ts';
+import { readPlan } from '../restore/plan-file.ts';
+import { movedSince } from '../restore/plan-moved.ts';
+import type { Moved } from '../restore/plan-moved.ts';
+import type { CommandContext } from './context.ts';
+import { requireConsent } from './plan-consent.ts';
+import { desiredOf } from './plan-desired.ts';
+import { showAndSend } from './plan-show.ts';
+import type { RestoreSession } from './restore-session.ts';
+import { openSession } from './restore-session.ts';
+import { plural } from './wording.ts';
+
+/** What moved is named for so many steps; the rest is counted. */
+const MOVED_SHOWN = 20;
+const VALUE_LIMIT = 80; // characters of a value that is named
+
+interface ApplyCommandOptions {
+  readonly plan: string;
+  readonly yes?: boolean;
+}
+
+/** Exit as `restore --apply`; 6 where live has moved since, or the plan was changed or refused: nothing was sent then. */
+export async function apply(context: CommandContext, options: ApplyCommandOptions): Promise<ExitCode> {
+  requireConsent(context, options, 'tidemark restore');
+  const plan = await planIn(context, options.plan);
+  const session = openSession(context, {
+    command: 'apply',
+    writes: true,
+    needsNoMirror: plan.from.run === undefined,
+    ...(plan.to.source === undefined ? {} : { source: plan.to.source }),
+  });
+  try {
+    await requireUnmoved(session, plan);
+    const desired = await desiredOf(session, plan);
+    return await showAndSend(session, { plan, desired, notes: [] }, { ...options, apply: true });
+  } finally {
+    session.close();
+  }
+}
+
+async function planIn(context: CommandContext, file: string): Promise<Plan> {
+  const path = resolve(context.cwd, file);
+  const text = await readFile(path, 'utf8').catch((error: unknown) => {
+    throw asFileTrouble(error, path, 'read');
+  });
+  return readPlan(text);
+}
+
+/** @throws TidemarkError `unsafe_plan` that names what moved */
+async function requireUnmoved(session: RestoreSession, plan: Plan): Promise<void> {
+  const sent = plan.steps.filter(isExecutable);
+  if (sent.length === 0) return;
+  const { definitions } = session;
+  const kinds = kindsToRead(new Set(sent.map(({ kind }) => kind)), definitions);
+  const organizations = organizationsOf(plan);
+  const filter = { kinds, ...(organizations === null ? {} : { organizations }) };
+  const moved = movedSince(plan, planSide(await session.readLive(filter), filter), definitions);
+  if (moved.length === 0) return;
+  const lines = moved.slice(0, MOVED_SHOWN).flatMap((each) => movedLines(session, each));
+  const more = moved.length - MOVED_SHOWN;
+  throw new TidemarkError(
+    'unsafe_plan',
+    [
+      `live has moved since the plan was made, under ${plural(moved.length, 'step')}:`,
+      ...lines,
+      ...(more > 0 ? [`and ${more} more`] : []),
+    ].join('\n'),
+    { hint: 'nothing was sent; make the plan anew with `tidemark restore --out FILE` and look at it' },
+  );
+}
+
+/** Null where a step is about an organization that may be found under another id. */
+function organizationsOf({ steps }: Plan): string[] | null {
+  const ids = steps.map(({ kind, scope, id }) => (kind === 'organizations' ? id : scope.organization_id));
+  return ids.some((id) => id === undefined) ? null : [...new Set(ids.filter((id) => id !== undefined))];
+}
+
+function movedLines({ definitions }: RestoreSession, { step, how, fields, by }: Moved): string[] {
+  const definition = definitions(step.kind);
+  const name = isSecretId(definition) && step.name === step.id ? MASK : step.name;
+  const head = `step ${step.n}: ${definition.title.one} ${name}`;
+  if (how === 'taken') {
+    const who = by === null || isSecretId(definition) ? '' : ` (${by})`;
+    return [`${head} is there by now${who}`];
+  }
+  if (how === 'gone') return [`${head} is gone`];
+  if (how === 'unread') return [`${head} could not be looked at`];
+  return fields.length === 0
+    ? [`${head} changed in a field that the plan leaves as it is`]
+    : fields.map((field) => `${head} changed: ${fieldLine(field, VALUE_LIMIT)}`);
+}

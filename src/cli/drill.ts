@@ -1,0 +1,175 @@
+/** `tidemark drill [FROM]`: practises a restore in a sandbox and says what would come back. Needs no network and no key. */
+import { hostname } from 'node:os';
+import { resolve } from 'node:path';
+import { createColors } from 'picocolors';
+import type { Config } from '../config/config.ts';
+import { isoTime, systemClock } from '../core/clock.ts';
+import { asTidemarkError, EXIT, TidemarkError } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import type { DrillDocument } from '../diff/drill-document.ts';
+import { renderDrillHtml } from '../report/drill-html.ts';
+import { renderDrillJson } from '../report/drill-json.ts';
+import type { DrillReportOptions } from '../report/drill-report.ts';
+import { renderRunbook } from '../report/drill-runbook.ts';
+import { renderDrillText } from '../report/drill-text.ts';
+import { configuredSecrets, NO_SECRETS } from '../restore/configured-secrets.ts';
+import { runDrill } from '../restore/drill.ts';
+import { NO_DRILL_EVENTS } from '../restore/drill-passes.ts';
+import { openDrillSandbox } from '../server/drill-sandbox.ts';
+import type { DrillSandbox } from '../server/drill-sandbox.ts';
+import { createChance } from '../server/seed/chance.ts';
+import type { Reference } from '../state/reference.ts';
+import { parseReference } from '../state/reference.ts';
+import { commandLogger, readConfig } from '../wire.ts';
+import { isColoured, isInteractive, remark } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { filterOf, sourcesOf } from './diff.ts';
+import type { ComparisonOptions } from './diff.ts';
+import { showDrillProgress } from './drill-progress.ts';
+import { parentNames } from './parent-name.ts';
+import { deliver, formatOf } from './report-output.ts';
+import type { SourceReport } from './report-output.ts';
+import { definitionsFor } from './source-definitions.ts';
+import { isOfMirror, StateOpener } from './state-opener.ts';
+import { writeWhole } from './whole-file.ts';
+
+interface DrillCommandOptions extends Pick<
+  ComparisonOptions,
+  'kind' | 'organization' | 'project' | 'id' | 'output' | 'showSecrets'
+> {
+  readonly from?: string;
+  readonly damage?: number;
+  readonly seed?: number;
+  readonly format?: 'text' | 'json' | 'html';
+  readonly runbook?: string;
+}
+
+/**
+ * Exit 0 when every record that requests can bring back came back equal, 3 when one is blocked, was refused, came back
+ * different or was never read into the snapshot. What only a person can do, and what no restore ever writes, does not
+ * count against it.
+ */
+export async function drill(context: CommandContext, options: DrillCommandOptions): Promise<ExitCode> {
+  formatOf(context, options);
+  const from = parseReference(options.from ?? 'latest');
+  requirePractice(options, from);
+  const config = readConfig(context, context.options, 'unused');
+  const opener = new StateOpener(context, config, 'drill');
+  try {
+    const results: Parameters<typeof deliver>[2][number][] = [];
+    const runbooks: string[] = [];
+    for (const source of sourcesOf(context, config, opener, [from])) {
+      try {
+        const document = await drillSource(context, options, config, opener, { from, source });
+        const shared = reportOptions(context, options, config, opener, source);
+        results.push(drillReport(options, document, shared, source));
+        runbooks.push(renderRunbook(document, shared));
+      } catch (error) {
+        context.signal.throwIfAborted();
+        results.push({ source, error: asTidemarkError(error) });
+      } finally {
+        opener.closeStates();
+      }
+    }
+    if (options.runbook !== undefined && runbooks.length > 0) {
+      await writeWhole(resolve(context.cwd, options.runbook), [runbooks.join('\n')], context);
+      remark(context, [`runbook written to ${options.runbook}`]);
+    }
+    return await deliver(context, options, results);
+  } finally {
+    opener.close();
+  }
+}
+
+function requirePractice({ damage, seed }: DrillCommandOptions, from: Reference): void {
+  if (from.form === 'live') {
+    throw new TidemarkError('usage', 'a drill practises with a state that is kept', {
+      hint: 'name latest, baseline, run:N, snapshot:NAME, a time or file:PATH',
+    });
+  }
+  if (seed !== undefined && damage === undefined) {
+    throw new TidemarkError('usage', '--seed says which records --damage damages', {
+      hint: 'add --damage PERCENT, or leave --seed out',
+    });
+  }
+}
+
+async function drillSource(
+  context: CommandContext,
+  options: DrillCommandOptions,
+  config: Config,
+  opener: StateOpener,
+  { from, source }: { readonly from: Reference; readonly source: string | null },
+): Promise<DrillDocument> {
+  const name = source ?? config.sources[0]?.name ?? '';
+  const configured = config.sources.find((each) => each.name === name);
+  const definitions = definitionsFor(config, name);
+  const state = await opener.open(from, source, { filter: {} });
+  const log = commandLogger(context.options.logLevel, 'error');
+  const progress =
+    isInteractive(context) && context.env['TERM'] !== 'dumb' ? showDrillProgress(context) : null;
+  const grounds: DrillSandbox[] = [];
+  try {
+    return await runDrill({
+      state,
+      filter: filterOf(options),
+      definitions,
+      secrets: configured === undefined ? NO_SECRETS : configuredSecrets(configured.secrets),
+      ownUser: configured?.restore.ownUser ?? null,
+      damage: options.damage === undefined ? null : { percent: options.damage, seed: options.seed ?? 1 },
+      random: (seed) => {
+        const chance = createChance(seed);
+        return () => chance.between(0, 2 ** 32 - 1) / 2 ** 32;
+      },
+      openGround: async (userUuid) => {
+        const ground = await openDrillSandbox({ userUuid, definitions, clock: systemClock, log });
+        grounds.push(ground);
+        return ground;
+      },
+      reader: { command: 'drill', pid: context.pid, host: hostname(), clock: systemClock },
+      clock: systemClock,
+      log,
+      signal: context.signal,
+      events: progress?.events ?? NO_DRILL_EVENTS,
+    });
+  } finally {
+    progress?.stop();
+    for (const ground of grounds) await ground.close();
+  }
+}
+
+function reportOptions(
+  context: CommandContext,
+  options: DrillCommandOptions,
+  config: Config,
+  opener: StateOpener,
+  source: string | null,
+): DrillReportOptions {
+  const definitions = definitionsFor(config, source ?? config.sources[0]?.name ?? '');
+  const mirror = isOfMirror(parseReference(options.from ?? 'latest')) ? opener.mirrorIfAny() : null;
+  return {
+    definitions,
+    showsSecrets: options.showSecrets === true,
+    generatedAt: isoTime(systemClock.now()),
+    colors: createColors(options.output === undefined && isColoured(context)),
+    width: context.stdout.columns ?? 100,
+    ...(mirror === null || source === null ? {} : { parentName: parentNames(mirror, source, definitions) }),
+  };
+}
+
+function drillReport(
+  options: DrillCommandOptions,
+  document: DrillDocument,
+  shared: DrillReportOptions,
+  source: string | null,
+): SourceReport {
+  return {
+    source,
+    exitCode: document.outcome === 'equal' ? EXIT.done : EXIT.partial,
+    json: () => renderDrillJson(document, shared).trimEnd(),
+    render: (format) =>
+      format === 'html'
+        ? renderDrillHtml(document, shared)
+        : renderDrillText(document, { ...shared, hasRunbook: options.runbook !== undefined }),
+  };
+}

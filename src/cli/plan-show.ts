@@ -1,0 +1,63 @@
+/** Shows a plan; where it is to be applied and nothing stands against it, asks and sends it. */
+import type { ExitCode } from '../core/errors.ts';
+import type { Plan } from '../restore/plan.ts';
+import { isExecutable, planExitCode } from '../restore/plan.ts';
+import type { PlanState } from '../restore/plan-input.ts';
+import { placeOf } from '../restore/record-place.ts';
+import { remark } from './context.ts';
+import { consents } from './plan-consent.ts';
+import { planFormat, printPlan } from './plan-output.ts';
+import type { PlanFormat } from './plan-output.ts';
+import type { DesiredLookup } from './restore-send.ts';
+import { sendPlan } from './restore-send.ts';
+import type { RestoreSession } from './restore-session.ts';
+
+export interface ShowOptions {
+  readonly apply?: boolean;
+  readonly yes?: boolean;
+  readonly format?: PlanFormat;
+  readonly out?: string;
+}
+
+export interface Shown {
+  readonly plan: Plan;
+  readonly desired: DesiredLookup;
+  readonly notes: readonly string[];
+  readonly approved?: Readonly<Record<string, number | boolean>>;
+  readonly undoes?: number;
+}
+
+/** Exit code of the plan where nothing was sent, else that of what became of it. */
+export async function showAndSend(
+  session: RestoreSession,
+  { plan, notes, ...sending }: Shown,
+  options: ShowOptions,
+): Promise<ExitCode> {
+  const { context } = session;
+  const format = planFormat(context, options);
+  const sends = plan.refused.length === 0 && plan.steps.some(isExecutable);
+  const isApplied = options.apply === true && sends;
+  remark(context, notes);
+  // One JSON document: of the plan, or of what became of it.
+  if (!isApplied || format !== 'json') await printPlan(session, plan, format, notes);
+  if (!isApplied) {
+    if (options.apply === true) remark(context, ['nothing was sent']);
+    else if (sends && format === 'text' && options.out === undefined) {
+      remark(context, [
+        'nothing was sent: add --apply to send this, or --out FILE to keep it for `tidemark apply`',
+      ]);
+    }
+    return planExitCode(plan);
+  }
+  if (!(await consents(context, options, plan, session.source.name))) {
+    remark(context, ['nothing was sent']);
+    return planExitCode(plan);
+  }
+  return sendPlan(session, { plan, ...sending });
+}
+
+/** For plans whose desired state is at hand. */
+export function lookupIn({ records }: Pick<PlanState, 'records'>): DesiredLookup {
+  const bodies = new Map(records.map(({ kind, scope, id, body }) => [placeOf(kind, scope, id), body]));
+  return ({ kind, scope, id }) => bodies.get(placeOf(kind, scope, id));
+}

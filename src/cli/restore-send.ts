@@ -1,0 +1,79 @@
+/** Sends a plan that was shown and agreed to, with its progress, and tells what became of it. */
+import { createColors } from 'picocolors';
+import type { Scope, Kind } from '../catalog/definition.ts';
+import { systemClock } from '../core/clock.ts';
+import type { ExitCode } from '../core/errors.ts';
+import type { JsonValue } from '../core/json.ts';
+import { maskedRestore, renderRestoreText } from '../report/plan-restore.ts';
+import { applyPlan, NO_EVENTS, restoreExitCode } from '../restore/apply.ts';
+import type { ApplyOptions } from '../restore/apply.ts';
+import { configuredSecrets } from '../restore/configured-secrets.ts';
+import type { Plan } from '../restore/plan.ts';
+import { commandLogger, openWriteClient } from '../wire.ts';
+import { isColoured, isInteractive, print } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { loggingAbove } from './progress-log.ts';
+import { showRestoreProgress } from './restore-progress.ts';
+import type { RestoreProgress } from './restore-progress.ts';
+import type { RestoreSession } from './restore-session.ts';
+import { journalOf } from './restore-session.ts';
+
+/** Looks up the body of a desired record, for the secrets that stand in clear in it. */
+export type DesiredLookup = (key: {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+}) => JsonValue | undefined;
+
+export interface Sending extends Pick<ApplyOptions, 'restore' | 'undoes' | 'approved'> {
+  readonly plan: Plan;
+  readonly desired: DesiredLookup;
+}
+
+/** Exit 0 all applied and read back as sent, 3 not all, 130 interrupted. */
+export async function sendPlan(session: RestoreSession, sending: Sending): Promise<ExitCode> {
+  const { context, source, definitions } = session;
+  const mirror = journalOf(session);
+  const level = context.options.logLevel ?? 'warn';
+  let progress: RestoreProgress | null = null;
+  const log = loggingAbove(commandLogger(level, undefined), level, () => progress?.clear());
+  const client = openWriteClient(source, log, mirror);
+  if (isInteractive(context) && context.env['TERM'] !== 'dumb') {
+    progress = showRestoreProgress(context, { clock: systemClock, figures: () => client.figures() });
+  }
+  try {
+    const report = await applyPlan({
+      ...sending,
+      mirror,
+      source,
+      client,
+      clock: systemClock,
+      log,
+      signal: context.signal,
+      events: progress?.events ?? NO_EVENTS,
+      secrets: configuredSecrets(source.secrets),
+      concurrency: source.rate.concurrency,
+    });
+    progress?.stop();
+    await print(
+      context,
+      context.options.json === true
+        ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
+        : `\n${renderRestoreText(report, { definitions, actOf: actOf(sending.plan), ...lineOptions(context) })}`,
+    );
+    return restoreExitCode(report);
+  } finally {
+    progress?.stop();
+    await client.close();
+  }
+}
+
+export function lineOptions(context: CommandContext) {
+  return { colors: createColors(isColoured(context)), width: context.stdout.columns ?? 100 };
+}
+
+/** Names of the plan's actions, by step. */
+export function actOf({ steps }: Pick<Plan, 'steps'>): (n: number) => string | null {
+  const acts = new Map(steps.map(({ n, request }) => [n, request?.act ?? null]));
+  return (n) => acts.get(n) ?? null;
+}

@@ -1,0 +1,103 @@
+/** What every command that plans or applies a restore works with: one source, its mirror, its states. */
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { Config, SourceConfig } from '../config/config.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { StateFilter } from '../state/filter.ts';
+import type { Reference } from '../state/reference.ts';
+import type { LoadedState } from '../state/state.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
+import type { CommandContext } from './context.ts';
+import { openExistingMirror } from './existing-mirror.ts';
+import { parentNames } from './parent-name.ts';
+import { definitionsFor } from './source-definitions.ts';
+import { StateOpener } from './state-opener.ts';
+
+export interface RestoreSession {
+  readonly context: CommandContext;
+  readonly config: Config;
+  readonly source: SourceConfig;
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  /** Null where there is none and none is needed. */
+  readonly mirror: Mirror | null;
+  readonly parentName: ((kind: Kind, id: string) => string | undefined) | undefined;
+  /** A state of the source; closed with the session. */
+  open(reference: Reference, filter: StateFilter): Promise<LoadedState>;
+  readLive(filter: StateFilter): Promise<LoadedState>;
+  close(): void;
+}
+
+export interface SessionOptions {
+  readonly command: string;
+  /** True takes the writer lock: no sync and no other restore meanwhile. */
+  readonly writes: boolean;
+  /** True where the mirror may be made: all that is needed of it is the journal. */
+  readonly needsNoMirror: boolean;
+  /** The source that a plan names. */
+  readonly source?: string;
+}
+
+/**
+ * Opens the mirror, under the lock where the remote is going to be written.
+ * @throws TidemarkError `usage` where it is not clear which source is meant, `mirror_locked`, `mirror_missing`
+ */
+export function openSession(context: CommandContext, options: SessionOptions): RestoreSession {
+  const config = readConfig(context, context.options);
+  const source = oneSource(config, options.source);
+  const definitions = definitionsFor(config, source.name);
+  const mirror = openMirrorFor(context, config, options);
+  const opener = new StateOpener(context, config, options.command, mirror);
+  return {
+    context,
+    config,
+    source,
+    definitions,
+    mirror,
+    parentName: mirror === null ? undefined : parentNames(mirror, source.name, definitions),
+    open: (reference, filter) => opener.open(reference, source.name, { filter }),
+    readLive: (filter) => opener.open({ form: 'live', text: 'live' }, source.name, { filter }),
+    close: () => opener.close(),
+  };
+}
+
+function openMirrorFor(
+  context: CommandContext,
+  config: Config,
+  { command, writes, needsNoMirror }: SessionOptions,
+): Mirror | null {
+  if (writes) {
+    return needsNoMirror
+      ? openConfiguredMirror(config, 'write', command, context.pid)
+      : openExistingMirror(config, command, context.pid);
+  }
+  try {
+    return openConfiguredMirror(config, 'read', command, context.pid);
+  } catch (error) {
+    if (needsNoMirror && error instanceof TidemarkError && error.code === 'mirror_missing') return null;
+    throw error;
+  }
+}
+
+function oneSource({ sources }: Config, wanted: string | undefined): SourceConfig {
+  const [first, ...others] = wanted === undefined ? sources : sources.filter(({ name }) => name === wanted);
+  if (first !== undefined && others.length === 0) return first;
+  const names = sources.map(({ name }) => name).join(', ');
+  if (first === undefined) {
+    throw new TidemarkError(
+      'usage',
+      `source ${wanted ?? ''}, which this is about, is not among those chosen`,
+      {
+        hint: `correct --source or --config; there are: ${names}`,
+      },
+    );
+  }
+  throw new TidemarkError('usage', 'a restore is for one source, and several are configured', {
+    hint: `name it with --source: ${names}`,
+  });
+}
+
+/** The mirror of a session that writes. */
+export function journalOf({ mirror }: RestoreSession): Mirror {
+  if (mirror === null) throw new TidemarkError('internal', 'a restore has to be journaled');
+  return mirror;
+}

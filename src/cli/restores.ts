@@ -1,0 +1,128 @@
+/** `tidemark restores` and `tidemark restores show N`: what restores did, step by step. */
+import { EXIT, TidemarkError } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
+import { maskedRestore, renderRestoreText } from '../report/plan-restore.ts';
+import { restoreReport } from '../restore/apply.ts';
+import { readPlan } from '../restore/plan-file.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { print } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { restoreNumber } from './restore-number.ts';
+import { actOf, lineOptions } from './restore-send.ts';
+import { definitionsFor } from './source-definitions.ts';
+import { renderTable } from './table.ts';
+import { count, duration } from './wording.ts';
+
+/** Newest first. */
+export async function restores(
+  context: CommandContext,
+  options: { readonly limit?: number },
+): Promise<ExitCode> {
+  const config = readConfig(context, context.options, 'unused');
+  const mirror = openConfiguredMirror(config, 'read', 'restores', context.pid);
+  try {
+    const names = context.options.source;
+    const limit = options.limit ?? 20;
+    const rows = mirror
+      .restores()
+      .filter(({ source }) => names?.includes(source) !== false)
+      .slice(0, limit);
+    if (context.options.json === true) {
+      const documents = rows.map((row) => restoreDocument(row, mirror));
+      await print(context, `${JSON.stringify({ schema: 'tidemark.restores/1', restores: documents })}\n`);
+      return EXIT.done;
+    }
+    const table = renderTable(
+      [
+        'restore',
+        'source',
+        'from',
+        'started',
+        'took',
+        'outcome',
+        'applied',
+        'failed',
+        'blocked',
+        'manual',
+        'undoes',
+      ],
+      rows.map((row) => {
+        const counts = countsOf(mirror.restoreSteps(row.restore));
+        return [
+          String(row.restore),
+          row.source,
+          row.from,
+          row.startedAt,
+          row.finishedAt === null ? '' : duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)),
+          row.outcome,
+          ...[counts.applied, counts.failed, counts.blocked, counts.manual].map(count),
+          row.undoes === null ? '' : String(row.undoes),
+        ];
+      }),
+      ['right', 'left', 'left', 'left', 'right', 'left', 'right', 'right', 'right', 'right', 'right'],
+    );
+    await print(
+      context,
+      rows.length === 0 ? 'no restores yet: `tidemark restore` makes a plan\n' : `${table}\n`,
+    );
+    return EXIT.done;
+  } finally {
+    mirror.close();
+  }
+}
+
+export async function showRestore(
+  context: CommandContext,
+  options: { readonly restore: string },
+): Promise<ExitCode> {
+  const number = restoreNumber(options.restore);
+  const config = readConfig(context, context.options, 'unused');
+  const mirror = openConfiguredMirror(config, 'read', 'restores show', context.pid);
+  try {
+    const row = mirror.restore(number);
+    if (row === undefined) {
+      throw new TidemarkError('reference_unknown', `there is no restore ${number}`, {
+        hint: '`tidemark restores` lists them',
+      });
+    }
+    const report = restoreReport(mirror, number);
+    const definitions = definitionsFor(config, report.source);
+    await print(
+      context,
+      context.options.json === true
+        ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
+        : renderRestoreText(report, {
+            definitions,
+            actOf: actOf(readPlan(row.plan)),
+            isWhole: true,
+            ...lineOptions(context),
+          }),
+    );
+    return EXIT.done;
+  } finally {
+    mirror.close();
+  }
+}
+
+function restoreDocument(row: RestoreRow, mirror: Mirror): object {
+  const { restore, source, planHash, from, undoes, startedAt, finishedAt, outcome } = row;
+  return {
+    restore,
+    source,
+    plan: planHash,
+    from,
+    undoes,
+    outcome,
+    started_at: startedAt,
+    finished_at: finishedAt,
+    summary: countsOf(mirror.restoreSteps(restore)),
+  };
+}
+
+function countsOf(steps: readonly RestoreStepRow[]): Record<RestoreStepRow['outcome'], number> {
+  const counts = { planned: 0, sent: 0, applied: 0, failed: 0, skipped: 0, blocked: 0, manual: 0 };
+  for (const { outcome } of steps) counts[outcome] += 1;
+  return counts;
+}

@@ -1,0 +1,84 @@
+/** `tidemark undo RESTORE`: the plan that takes a restore back; with `--apply`, carries it out. */
+import { systemClock } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import { configuredSecrets } from '../restore/configured-secrets.ts';
+import { ownUserIn, planSide } from '../restore/gather.ts';
+import { planUndo, undoKinds, undoneState } from '../restore/undo.ts';
+import type { UndoOptions } from '../restore/undo.ts';
+import type { CommandContext } from './context.ts';
+import { requireConsent } from './plan-consent.ts';
+import { planFormat } from './plan-output.ts';
+import type { PlanFormat } from './plan-output.ts';
+import { lookupIn, showAndSend } from './plan-show.ts';
+import { restoreNumber } from './restore-number.ts';
+import type { RestoreSession } from './restore-session.ts';
+import { journalOf, openSession } from './restore-session.ts';
+
+interface UndoCommandOptions {
+  readonly restore: string;
+  readonly apply?: boolean;
+  readonly yes?: boolean;
+  readonly forceChanged?: boolean;
+  readonly format?: PlanFormat;
+}
+
+/** Exit codes as `restore`. */
+export async function undo(context: CommandContext, options: UndoCommandOptions): Promise<ExitCode> {
+  planFormat(context, options);
+  const number = restoreNumber(options.restore);
+  if (options.apply === true) requireConsent(context, options, `tidemark undo ${number}`);
+  else if (options.yes === true)
+    throw new TidemarkError('usage', '--yes agrees to what --apply sends', { hint: 'give --apply as well' });
+  const session = openSession(context, {
+    command: 'undo',
+    writes: options.apply === true,
+    needsNoMirror: false,
+  });
+  try {
+    const { source, definitions } = session;
+    const mirror = journalOf(session);
+    const row = mirror.restore(number);
+    if (row === undefined || row.source !== source.name) {
+      throw new TidemarkError('reference_unknown', `there is no restore ${number} of source ${source.name}`, {
+        hint: '`tidemark restores` lists them',
+      });
+    }
+    if (undoKinds(mirror, number, definitions).length === 0) {
+      throw new TidemarkError('usage', `restore ${number} applied nothing: there is nothing to take back`, {
+        hint: `\`tidemark restores show ${number}\` tells what became of it`,
+      });
+    }
+    const { undoing, notes } = await readForUndo(session, number, options.forceChanged === true);
+    const plan = planUndo(mirror, number, undoing);
+    const desired = lookupIn(undoneState(mirror, number, undoing).state);
+    const approved = options.forceChanged === undefined ? {} : { forceChanged: options.forceChanged };
+    return await showAndSend(session, { plan, desired, notes, approved, undoes: number }, options);
+  } finally {
+    session.close();
+  }
+}
+
+/** What undoing a restore is planned from: the records as they are now. */
+export async function readForUndo(
+  session: RestoreSession,
+  restore: number,
+  forceChanged: boolean,
+): Promise<{ readonly undoing: UndoOptions; readonly notes: readonly string[] }> {
+  const { source, definitions } = session;
+  const filter = { kinds: undoKinds(journalOf(session), restore, definitions) };
+  const live = planSide(await session.readLive(filter), filter);
+  const notes: string[] = [];
+  return {
+    undoing: {
+      live: { ...live, reference: { ...live.reference, source: source.name } },
+      definitions,
+      secrets: configuredSecrets(source.secrets),
+      forceChanged,
+      rate: source.rate,
+      ownUserId: ownUserIn(source, definitions, live.records, notes),
+      now: systemClock.now(),
+    },
+    notes,
+  };
+}

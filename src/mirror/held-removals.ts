@@ -1,0 +1,51 @@
+/** Removals that wait, collection by collection: for a person, or for the same finding again. */
+import type { Kind, Scope } from '../catalog/definition.ts';
+import { scopeKeyNaming } from '../catalog/lineage.ts';
+import type { Connection } from './database.ts';
+import { readCollections } from './run-rows.ts';
+
+export interface HeldRemovals {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  /** Records that a sweep found absent and that were kept. */
+  readonly records: number;
+  /** Records below them that would go with them: accepting needs room for these too. */
+  readonly below: number;
+  /** The latest run that found one of them absent for the first time. */
+  readonly run: number;
+}
+
+/** In catalog order, then by scope; only collections that hold some. */
+export function readHeldRemovals(connection: Connection, source: string): HeldRemovals[] {
+  const counts = new Map(
+    connection
+      .prepare<[], { collection: number; records: number; run: number }>(
+        `SELECT collection, count(*) AS records, max(since_run) AS run FROM held_records GROUP BY collection`,
+      )
+      .all()
+      .map(({ collection, ...rest }) => [collection, rest]),
+  );
+  if (counts.size === 0) return [];
+  const collections = readCollections(connection, source).filter(({ retiredRun }) => retiredRun === null);
+  return collections.flatMap(({ id, kind, scope }) => {
+    const held = counts.get(id);
+    if (held === undefined) return [];
+    const key = scopeKeyNaming(kind);
+    const parents = key === undefined ? new Set<string>() : heldIds(connection, kind, id);
+    const below = collections
+      .filter((each) => key !== undefined && parents.has(each.scope[key] ?? ''))
+      .reduce((sum, { records }) => sum + records, 0);
+    return [{ kind, scope, ...held, below }];
+  });
+}
+
+function heldIds(connection: Connection, kind: Kind, collection: number): ReadonlySet<string> {
+  return new Set(
+    connection
+      .prepare<[number], string>(
+        `SELECT t._remote_id FROM held_records h JOIN "${kind}" t ON t._record = h.record WHERE h.collection = ?`,
+      )
+      .pluck()
+      .all(collection),
+  );
+}

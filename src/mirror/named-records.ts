@@ -1,0 +1,77 @@
+/** Records by a name that stands in their bodies: where a person knows no id. */
+import type { Kind } from '../catalog/definition.ts';
+import type { Connection } from './database.ts';
+import { prepareHeads, prepareHistory } from './history.ts';
+import type { RecordFilter } from './record-filter.ts';
+import { selectCollections } from './record-filter.ts';
+import type { MirrorRecord } from './records.ts';
+
+export interface NameQuestion {
+  readonly kind: Kind;
+  /** RFC 6901 pointers to the members that may hold the name. */
+  readonly pointers: readonly string[];
+  readonly name: string;
+}
+
+/**
+ * Current records of a kind of which one of the members, or the id, reads as the name, case aside. SQLite reads the
+ * members, a tenth of the time that parsing each body here would take. The caller says which of them decides.
+ */
+export function* readNamed(
+  connection: Connection,
+  { kind, pointers, name }: NameQuestion,
+  filter: RecordFilter,
+): Generator<MirrorRecord> {
+  // SQLite's own comparison without case knows ASCII only.
+  connection.function('folded', { deterministic: true }, folded);
+  const paths = pointers.map(jsonPath);
+  // A member that SQLite has no path for: then every record may be it.
+  const isTold = paths.every((path) => path !== undefined);
+  const members = paths.map(() => 'OR folded(json_extract(t.body, ?)) = ?').join(' ');
+  const read = connection.prepare<unknown[], { id: string; body: string }>(
+    `SELECT t._remote_id AS id, t.body AS body FROM record_keys k CROSS JOIN "${kind}" t ON t._record = k.record
+     WHERE k.collection = ?${isTold ? ` AND (folded(k.remote_id) = ? ${members})` : ''} ORDER BY k.remote_id`,
+  );
+  const wanted = folded(name);
+  const values = isTold ? [wanted, ...paths.flatMap((path) => [path, wanted])] : [];
+  for (const { id: collection, source, scope } of selectCollections(connection, {
+    ...filter,
+    kinds: [kind],
+  })) {
+    for (const row of read.iterate(collection, ...values)) yield { source, kind, scope, ...row };
+  }
+}
+
+/** Removed records with the last body that each of them had, in the order of `readRecords`. */
+export function* readRemovedBodies(connection: Connection, filter: RecordFilter): Generator<MirrorRecord> {
+  const history = prepareHistory(connection);
+  const read = connection.prepare<[number], { record: number; id: string }>(
+    `SELECT record, remote_id AS id FROM removed WHERE collection = ? ORDER BY remote_id`,
+  );
+  for (const { id: collection, source, kind, scope, ids } of selectCollections(connection, filter)) {
+    const headOf = prepareHeads(connection, kind);
+    for (const { record, id } of read.iterate(collection)) {
+      if (ids?.includes(id) === false) continue;
+      const head = headOf(record);
+      const tombstone = head === undefined ? undefined : history.revisionAt(head, head.run);
+      if (head === undefined || tombstone === undefined || tombstone.previous === null) continue;
+      const body = history.textAt(head, tombstone.previous)?.text;
+      if (body !== undefined) yield { source, kind, scope, id, body };
+    }
+  }
+}
+
+function folded(value: unknown): unknown {
+  if (typeof value === 'number') return String(value);
+  return typeof value === 'string' ? value.toLowerCase() : null;
+}
+
+/** A pointer as SQLite's JSON path; undefined where its quoting cannot hold it. */
+function jsonPath(pointer: string): string | undefined {
+  const tokens = pointer
+    .split('/')
+    .slice(1)
+    .map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'));
+  if (tokens.some((token) => /["\\]|^\d+$/.test(token))) return undefined;
+  return `$${tokens.map((token) => `."${token}"`).join('')}`;
+}

@@ -1,0 +1,192 @@
+/** `drill --runbook FILE`: what a real restore would leave to people, in order, with the values; as Markdown. */
+import type { DrillDocument, DrillTask } from '../diff/drill-document.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import {
+  count,
+  drillVerdictText,
+  givenAnew,
+  pluralVerdict,
+  taskId,
+  taskName,
+  tasksByKind,
+} from './drill-report.ts';
+import { secretsSnippet } from './drill-secrets.ts';
+import { code, plain } from './markdown.ts';
+import { maskedFields } from './mask.ts';
+import type { ReportOptions } from './options.ts';
+import { pathText, placeText, referenceText, skippedText } from './sections.ts';
+import { folded, valueText } from './value-text.ts';
+
+const VALUE_LIMIT = 2_000; // characters of a value
+const WAITING_SHOWN = 20; // names of one kind
+
+/** The runbook as GitHub-flavoured Markdown. It never holds a secret, whatever the options say. */
+export function renderRunbook(document: DrillDocument, given: ReportOptions): string {
+  const options = { ...given, showsSecrets: false };
+  const source = document.source === undefined ? '' : ` of ${plain(document.source)}`;
+  const parts = [
+    [
+      `# Restore runbook${source}`,
+      '',
+      `From a drill of ${code(referenceText(document.from))}. ${plain(drillVerdictText(document))}.`,
+      '',
+      ...document.assumptions.map((line) => `- ${plain(line)}`),
+    ],
+    beforeLines(document, options),
+    restoreLines(document),
+    ...organizationParts(document, options),
+    lostLines(document, options),
+    proofLines(document),
+  ];
+  return `${parts
+    .filter((lines) => lines.length > 0)
+    .map((lines) => lines.join('\n'))
+    .join('\n\n')}\n`;
+}
+
+/** What has to stand in the configuration before a restore can do its part. */
+function beforeLines(document: DrillDocument, options: ReportOptions): string[] {
+  const snippet = secretsSnippet(document.tasks, options);
+  const settings = [
+    ...new Set(
+      document.tasks
+        .filter(({ verdict, waits, needs }) => verdict === 'unknown' && !waits && needs.length === 0)
+        .map(({ kind, reason }) => `- [ ] ${plain(options.definitions(kind).title.many)}: ${plain(reason)}`),
+    ),
+  ];
+  const lines = [
+    ...(document.skipped.length === 0
+      ? []
+      : [
+          'The snapshot does not hold these; let the key read them and sync, or keep them by other means:',
+          '',
+          ...document.skipped.map((skipped) => `- [ ] ${plain(skippedText(skipped, options))}`),
+          '',
+        ]),
+    ...(snippet === null
+      ? []
+      : [
+          '- [ ] Set these variables and add this to the source in `tidemark.yaml`; the service never shows the values, so they come from where the secrets are kept:',
+          '',
+          '```yaml',
+          ...snippet,
+          '```',
+          '',
+        ]),
+    ...settings,
+  ];
+  if (lines.at(-1) === '') lines.pop();
+  return lines.length === 0 ? [] : ['## Before', '', ...lines];
+}
+
+function restoreLines(document: DrillDocument): string[] {
+  const from = restoreReference(document);
+  const source = document.source === undefined ? '' : ` --source ${document.source}`;
+  return [
+    '## Restore',
+    '',
+    `- [ ] Look at the plan: ${code(`tidemark restore ${from}${source}`)}`,
+    `- [ ] Carry it out: ${code(`tidemark restore ${from}${source} --apply`)} (organizations that are gone too: add ${code('--create-organizations')})`,
+    `- [ ] After each part below, restore again: what waited for it comes back then.`,
+  ];
+}
+
+/** A reference that still means the same tomorrow. */
+function restoreReference({ from }: DrillDocument): string {
+  return from.run === undefined ? from.ref : `run:${from.run}`;
+}
+
+function organizationParts(document: DrillDocument, options: ReportOptions): string[][] {
+  const open = document.tasks.filter(({ verdict, waits }) => verdict === 'needs_person' || waits);
+  const groups = Map.groupBy(
+    open,
+    ({ kind, scope, id }) => scope.organization_id ?? (kind === 'organizations' ? id : ''),
+  );
+  return [...groups].map(([id, tasks]) => {
+    const place = id === '' ? 'elsewhere' : placeText({ organization_id: id }, options);
+    const byHand = tasks.filter(({ waits }) => !waits);
+    const waiting = tasks.filter(({ waits }) => waits);
+    return [
+      `## ${plain(capital(place))}`,
+      ...[...tasksByKind(byHand)].flatMap(([kind, own]) => [
+        '',
+        `### ${plain(capital(options.definitions(kind).title.many))} (${count(own.length)})`,
+        '',
+        ...own.flatMap((task) => taskLines(task, options)),
+      ]),
+      ...waitingLines(waiting, options),
+    ];
+  });
+}
+
+function taskLines(task: DrillTask, options: ReportOptions): string[] {
+  const definition = options.definitions(task.kind);
+  const fields = maskedFields(task.fields, definition).filter(({ to }) => to !== undefined);
+  return [
+    `- [ ] ${code(taskName(task, options))} (id ${code(taskId(task, options))}): ${plain(task.reason)}`,
+    ...fields.map((field) => `  - ${fieldText(field)}`),
+  ];
+}
+
+function fieldText(field: FieldChange): string {
+  return `${code(pathText(field))}: ${code(folded(valueText(field.to), VALUE_LIMIT))}`;
+}
+
+function waitingLines(waiting: readonly DrillTask[], options: ReportOptions): string[] {
+  if (waiting.length === 0) return [];
+  return [
+    '',
+    '### Then restore again',
+    '',
+    ...[...tasksByKind(waiting)].map(([kind, own]) => {
+      const names = own.slice(0, WAITING_SHOWN).map((task) => code(taskName(task, options)));
+      const more = own.length - names.length;
+      const { title } = options.definitions(kind);
+      return `- [ ] ${count(own.length)} ${plain(own.length === 1 ? title.one : title.many)}: ${names.join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`;
+    }),
+  ];
+}
+
+function lostLines({ kinds }: DrillDocument, { definitions }: ReportOptions): string[] {
+  const lost = kinds.flatMap(({ kind, reasons }) =>
+    reasons
+      .filter(({ verdict }) => verdict === 'cannot')
+      .map(
+        ({ reason, records }) =>
+          `- ${count(records)} ${plain(records === 1 ? definitions(kind).title.one : definitions(kind).title.many)} ${pluralVerdict('cannot', records)}: ${plain(reason)}`,
+      ),
+  );
+  const anew = kinds.flatMap((kind) => {
+    const paths = givenAnew(kind);
+    return paths.length === 0
+      ? []
+      : [`- ${plain(definitions(kind.kind).title.many)}: ${paths.map(code).join(', ')}`];
+  });
+  return [
+    ...(lost.length === 0 ? [] : ['## What does not come back', '', ...lost]),
+    ...(anew.length === 0
+      ? []
+      : [
+          ...(lost.length === 0 ? [] : ['']),
+          '## What is new afterwards',
+          '',
+          'The service gives these values by itself: whoever uses the old ones has to be told the new ones.',
+          '',
+          ...anew,
+        ]),
+  ];
+}
+
+function proofLines(document: DrillDocument): string[] {
+  const source = document.source === undefined ? '' : ` --source ${document.source}`;
+  return [
+    '## Prove it',
+    '',
+    `- [ ] ${code(`tidemark sync${source}`)}`,
+    `- [ ] ${code(`tidemark restore ${restoreReference(document)}${source}`)} plans nothing but what stands above`,
+  ];
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

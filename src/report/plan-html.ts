@@ -1,0 +1,84 @@
+/** A plan as one self-contained page. */
+import { filterTools, htmlPage, timeHtml } from './html-page.ts';
+import { fieldHtml } from './html-value.ts';
+import { escapeMarkup } from './markup.ts';
+import type { ReportOptions } from './options.ts';
+import type { ShownPlan, StepText } from './plan-view.ts';
+import { ACTION_SIGN, costText, planSummary, secretLines, stepText } from './plan-view.ts';
+import { nameText, referenceText, skippedText } from './sections.ts';
+
+/** Which colour of a diff fits a step. */
+const CHANGE: Readonly<Record<string, string>> = { create: 'added', remove: 'removed' };
+
+/** The plan as an HTML document, every step of it. */
+export function renderPlanHtml(plan: ShownPlan, options: ReportOptions): string {
+  const title = options.title ?? 'Restore plan';
+  const cost = costText(plan);
+  const sent = plan.steps.filter(({ action }) => action !== 'blocked' && action !== 'manual');
+  const rest = (action: string) => plan.steps.filter((step) => step.action === action);
+  const notes = (options.notes ?? []).map((note) => `<p class="faint">${escapeMarkup(note)}</p>`).join('');
+  const made =
+    options.generatedAt === undefined ? '' : `<p class="faint">made ${timeHtml(options.generatedAt)}</p>`;
+  const secrets = secretLines(plan, options);
+  const body = [
+    `<header class="top"><div><h1>${escapeMarkup(title)}</h1>
+<p class="verdict">${escapeMarkup(planSummary(plan))}</p>
+<p class="faint">${escapeMarkup(cost)}</p></div>
+<div class="states"><div><span class="faint">from</span><strong>${escapeMarkup(referenceText(plan.from))}</strong></div><span class="arrow" aria-hidden="true">→</span><div><span class="faint">to</span><strong>${escapeMarkup(referenceText(plan.to))}</strong></div></div>
+<div class="notes">${notes}${made}</div></header>`,
+    warning(
+      'refused',
+      plan.refused.map(({ reason, hint }) => `${reason}: ${hint}`),
+    ),
+    warning(
+      'not compared',
+      (plan.skipped ?? []).map((each) => skippedText(each, options)),
+    ),
+    plan.steps.length === 0 ? '' : filterTools([]),
+    section('Steps', sent, options),
+    section('Blocked', rest('blocked'), options),
+    secrets.length === 0
+      ? ''
+      : `<section><h2>Missing secrets</h2><pre><code>${escapeLines(secrets)}</code></pre></section>`,
+    section('Needs a person', rest('manual'), options),
+    leftHtml(plan, options),
+  ];
+  return htmlPage(`${title}: ${planSummary(plan)}`, body.filter((part) => part !== '').join('\n'));
+}
+
+function escapeLines(lines: readonly string[]): string {
+  return lines.map(escapeMarkup).join('\n');
+}
+
+function warning(label: string, lines: readonly string[]): string {
+  if (lines.length === 0) return '';
+  return `<div class="warning" role="note"><strong>! ${label}</strong><ul>${lines.map((line) => `<li>${escapeMarkup(line)}</li>`).join('')}</ul></div>`;
+}
+
+function section(title: string, steps: ShownPlan['steps'], options: ReportOptions): string {
+  if (steps.length === 0) return '';
+  const records = steps.map((step) => stepHtml(stepText(step, options)));
+  return `<section><h2>${title} <span class="count">${steps.length}</span></h2>
+${records.join('\n')}
+</section>`;
+}
+
+function stepHtml({ step, deed, name, id, place, request, fields }: StepText): string {
+  const change = CHANGE[step.action] ?? 'changed';
+  const reason = step.reason === null ? '' : `\n<p>${escapeMarkup(step.reason)}</p>`;
+  const sent = request === null ? '' : `\n<p><code>${escapeMarkup(request)}</code></p>`;
+  return `<article class="record" id="step-${step.n}" data-kind="${step.kind}" data-change="${change}">
+<header><h3><bdi>${escapeMarkup(name)}</bdi></h3><span class="tag ${change}">${ACTION_SIGN[step.action]} ${escapeMarkup(deed)}</span></header>
+<p class="faint"><span class="id">${escapeMarkup(id)}</span>${place === '' ? '' : ` in ${escapeMarkup(place)}`}</p>${sent}${reason}
+${fields.map(fieldHtml).join('\n')}
+</article>`;
+}
+
+function leftHtml({ left }: ShownPlan, { definitions }: ReportOptions): string {
+  if (left.length === 0) return '';
+  const items = left.map(
+    ({ kind, count, reason, names }) =>
+      `<li>${count.toLocaleString('en')} ${escapeMarkup(definitions(kind).title.many)}: ${escapeMarkup(reason)} (${names.map((name) => escapeMarkup(nameText(name))).join(', ')})</li>`,
+  );
+  return `<section><h2>Left as they are</h2><ul>${items.join('')}</ul></section>`;
+}

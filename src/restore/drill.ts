@@ -1,0 +1,203 @@
+/**
+ * A drill: a restore of a snapshot into a service that holds nothing, or half of it, by the very code that restores a
+ * real one; then what is there is read back and compared (design.md, Commands: drill).
+ */
+import { createWriteClient } from '../api/write-client.ts';
+import { KINDS } from '../catalog/definition.ts';
+import type { Clock } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { Logger } from '../core/logger.ts';
+import type { DrillDocument, DrillTask } from '../diff/drill-document.ts';
+import { drillScore, drillTotals } from '../diff/drill-document.ts';
+import type { StateFilter } from '../state/filter.ts';
+import type { LoadedState } from '../state/state.ts';
+import type { Reader } from '../state/temporary-mirror.ts';
+import { openTemporaryMirror } from '../state/temporary-mirror.ts';
+import type { DamageChoice, DrillGround } from './drill-ground.ts';
+import { groundSource, startDamaged, startEmpty } from './drill-ground.ts';
+import { keyUserOf } from './drill-key-user.ts';
+import { drillKinds } from './drill-kinds.ts';
+import type { DrillEvents, Restored } from './drill-passes.ts';
+import { restoreInPasses } from './drill-passes.ts';
+import { remainingChanges } from './drill-remaining.ts';
+import { drillSnapshot } from './drill-snapshot.ts';
+import type { DrillSnapshot } from './drill-snapshot.ts';
+import type { RecordVerdict, Verdicts } from './drill-verdicts.ts';
+import { drillVerdicts } from './drill-verdicts.ts';
+import { isExecutable } from './plan.ts';
+import type { PlanInput } from './plan-input.ts';
+
+export interface DrillOptions {
+  readonly state: LoadedState;
+  readonly filter: StateFilter;
+  readonly definitions: PlanInput['definitions'];
+  readonly secrets: PlanInput['secrets'];
+  /** The key's own user as configured: uuid or e-mail address; null where nobody is named. */
+  readonly ownUser: string | null;
+  /** Null for a drill that begins with nothing. */
+  readonly damage: DamageChoice | null;
+  /** Uniform in [0, 1) and the same for the same seed. */
+  readonly random: (seed: number) => () => number;
+  /** Opens the ground with a key of that user. The caller closes it. */
+  readonly openGround: (userUuid: string) => Promise<DrillGround>;
+  readonly reader: Reader;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+  readonly events: DrillEvents;
+}
+
+/**
+ * Practises a restore of the state. Nothing but the ground is written; the mirror is not touched.
+ * @throws TidemarkError `not_found` when the filter leaves nothing, `interrupted`, trouble of this machine
+ */
+export async function runDrill(options: DrillOptions): Promise<DrillDocument> {
+  const { state, definitions, clock, events, damage } = options;
+  const startedMs = clock.monotonicMs();
+  const snapshot = drillSnapshot(state, options.filter, definitions);
+  const keyUser = keyUserOf(snapshot.desired.records, options.ownUser);
+  const ground = await options.openGround(keyUser.uuid);
+  const start =
+    damage === null
+      ? startEmpty(ground, snapshot, keyUser, definitions)
+      : startDamaged(ground, snapshot, keyUser, definitions, {
+          ...damage,
+          random: options.random(damage.seed),
+        });
+  const restored = await restoreOn(options, ground, snapshot, start.organizations, keyUser.uuid);
+  events.phase('comparing', null);
+  const judged = judge(snapshot, restored);
+  const kinds = drillKinds(judged.records, snapshot.never, definitions);
+  const totals = drillTotals(kinds);
+  const isEqual = totals.needs_secret === 0 && totals.unknown === 0 && snapshot.skipped.length === 0;
+  return {
+    schema: 'tidemark.drill/1',
+    ...(state.source === null ? {} : { source: state.source }),
+    from: state.reference,
+    outcome: isEqual ? 'equal' : 'short',
+    score: drillScore(totals.comes_back, totals.records),
+    kinds,
+    remaining: judged.remaining,
+    seconds: Math.round(clock.monotonicMs() - startedMs) / 1000,
+    start: damage === null ? 'empty' : 'damaged',
+    damage: start.damage,
+    assumptions: [...start.assumptions, ...STANDING],
+    skipped: snapshot.skipped,
+    tasks: judged.tasks,
+    passes: restored.reports.length,
+    applied: restored.reports.reduce((sum, { summary }) => sum + summary.applied, 0),
+  };
+}
+
+const STANDING = [
+  'the sandbox behaves as the interface is documented: what a deployment refuses, renames or ignores beyond that shows only there',
+  'a record comes back when all of its managed fields are equal; ids, times and other values that the service gives by itself are new',
+];
+
+async function restoreOn(
+  options: DrillOptions,
+  ground: DrillGround,
+  snapshot: DrillSnapshot,
+  organizations: ReadonlyMap<string, string>,
+  keyUser: string,
+): Promise<Restored> {
+  const { definitions, secrets, reader, clock, log, signal, events, state } = options;
+  const source = groundSource(state.source ?? 'drill', ground, snapshot.kinds, definitions, KINDS);
+  const temporary = openTemporaryMirror(reader);
+  const client = createWriteClient({
+    baseUrl: source.baseUrl,
+    apiKey: source.apiKey,
+    rate: source.rate,
+    retry: source.retry,
+    userAgent: 'tidemark',
+    clock,
+    // Only spreads waits between attempts.
+    random: () => 0.5,
+    log,
+  });
+  try {
+    return await restoreInPasses({
+      desired: snapshot.desired,
+      kinds: snapshot.kinds,
+      source,
+      client,
+      mirror: temporary.mirror,
+      reader,
+      clock,
+      log,
+      signal,
+      events,
+      definitions,
+      secrets,
+      keyUser,
+      organizations,
+    });
+  } catch (error) {
+    if (signal.aborted) throw interruption(error);
+    throw error;
+  } finally {
+    await client.close();
+    temporary.discard();
+  }
+}
+
+interface Judged {
+  readonly records: readonly RecordVerdict[];
+  readonly remaining: DrillDocument['remaining'];
+  readonly tasks: readonly DrillTask[];
+}
+
+function judge(snapshot: DrillSnapshot, restored: Restored): Judged {
+  const remaining = remainingChanges(snapshot, restored);
+  const verdicts = drillVerdicts(restored, remaining.byRecord);
+  const own = snapshot.desired.records.filter(snapshot.isAsked).map((record) => verdicts.of(record));
+  return {
+    records: [...own, ...foreignVerdicts(snapshot, verdicts)],
+    remaining: remaining.changes,
+    tasks: tasksOf(snapshot, verdicts),
+  };
+}
+
+/** A record that is shown by another organization comes back as its owner's does. */
+function foreignVerdicts(snapshot: DrillSnapshot, verdicts: Verdicts): RecordVerdict[] {
+  return snapshot.foreign.map((record) => {
+    const owned = snapshot.desired.records.find(({ kind, id }) => kind === record.kind && id === record.id);
+    if (owned !== undefined) return { ...verdicts.of(owned), record };
+    const reason = 'it belongs to another organization, which the drill does not restore';
+    return { record, verdict: 'cannot', reason, fields: new Map() };
+  });
+}
+
+function tasksOf({ isAsked }: DrillSnapshot, verdicts: Verdicts): DrillTask[] {
+  return verdicts.steps.flatMap((step): DrillTask[] => {
+    const { desired, name, fields, needs } = step;
+    if (desired === null || !isAsked(desired)) return [];
+    const { kind, scope, id } = desired;
+    const verdict = verdicts.ofStep(step);
+    const reason = isExecutable(step) ? verdicts.reasonOf(step) : (step.reason ?? '');
+    return [
+      {
+        verdict,
+        kind,
+        scope,
+        id,
+        name,
+        reason,
+        fields,
+        needs: needs.map(({ anyOf }) => anyOf),
+        waits: step.obstacle === 'depends_on_blocked',
+      },
+    ];
+  });
+}
+
+function interruption(cause: unknown): TidemarkError {
+  return new TidemarkError(
+    'interrupted',
+    'the drill was interrupted; nothing but its own sandbox was written',
+    {
+      hint: 'run `tidemark drill` again',
+      cause,
+    },
+  );
+}

@@ -1,0 +1,62 @@
+/** What became of a write whose answer was lost: looked up, never guessed (design.md, Never broken 6). */
+import type { JsonValue } from '../core/json.ts';
+import { resolvePointer } from '../diff/pointer.ts';
+import { managedDigest } from './digest.ts';
+import { movedFields, plannedDigest } from './precondition.ts';
+import { differencesFrom } from './read-back.ts';
+import type { ReadyStep, StepContext } from './step-context.ts';
+import { claim, isTaken, keyOfStep } from './step-context.ts';
+
+export type LookUp =
+  /** `id` of the created record; null for the other actions. */
+  | { readonly found: 'done'; readonly id: string | null }
+  | { readonly found: 'not_done' }
+  /** Neither as before nor as sent. */
+  | { readonly found: 'moved' };
+
+/**
+ * Looks, without sending anything.
+ * @throws TidemarkError when it cannot be told
+ */
+export async function lookUp(context: StepContext, ready: ReadyStep): Promise<LookUp> {
+  const { step, definition, scope, id } = ready;
+  if (ready.request.role === 'create' || id === null) return await lookUpCreated(context, ready);
+  const body = await context.live.read(definition, scope, id, true);
+  if (ready.request.role === 'remove') {
+    if (body === undefined) return { found: 'done', id: null };
+  } else if (body === undefined) {
+    return { found: 'moved' };
+  } else if (differencesFrom(definition, step, ready.sent ?? {}, body).length === 0) {
+    return { found: 'done', id: null };
+  }
+  const before = plannedDigest(context, step);
+  if (before !== null && managedDigest(definition, body) === before) return { found: 'not_done' };
+  // Some of the fields as sent, or as the service made them out of what was sent: it was done. None: somebody else.
+  const isOurs = ready.request.role !== 'remove' && movedFields(step, body).length > 0;
+  return isOurs ? { found: 'done', id: null } : { found: 'moved' };
+}
+
+async function lookUpCreated(context: StepContext, ready: ReadyStep): Promise<LookUp> {
+  const { step, definition, scope, sent } = ready;
+  const key = keyOfStep(ready);
+  const ids = await context.live.idsOf(definition, scope, key, true);
+  let namesake: string | null = null;
+  for (const id of ids) {
+    if (isTaken(context, ready, id)) continue;
+    const body = await context.live.read(definition, scope, id, true);
+    // Another step may have taken it meanwhile.
+    if (body === undefined || isTaken(context, ready, id) || !isOpen(ready, body)) continue;
+    const isEqual = differencesFrom(definition, step, sent ?? {}, body).length === 0;
+    if (isEqual && claim(context, ready, id)) return { found: 'done', id };
+    namesake ??= id;
+  }
+  // Without a natural key only equal content tells.
+  const isTold = key !== null && ready.request.kind === step.kind;
+  if (isTold && namesake !== null && claim(context, ready, namesake)) return { found: 'done', id: namesake };
+  return { found: 'not_done' };
+}
+
+/** What had ended before (an invite that ran out) is not what was just made. */
+function isOpen({ definition }: ReadyStep, body: JsonValue): boolean {
+  return definition.restore.endedWhen.every(({ pointer, value }) => resolvePointer(body, pointer) !== value);
+}

@@ -1,0 +1,85 @@
+/** Whether live is still what a saved plan was made against (design.md, Never broken 5). Pure. */
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import { scopeKey } from '../catalog/catalog.ts';
+import type { ParsedRecord } from '../diff/change.ts';
+import type { FieldChange } from '../diff/compare.ts';
+import { equalValues } from '../diff/compare.ts';
+import { resolvePointer } from '../diff/pointer.ts';
+import { managedDigest, naturalKeyDigest } from './digest.ts';
+import { isExecutable } from './plan.ts';
+import type { Plan, PlanStep } from './plan.ts';
+import type { PlanState } from './plan-input.ts';
+import { placeOf } from './record-place.ts';
+import { HIDDEN, hiddenFields } from './secret-values.ts';
+
+export interface Moved {
+  readonly step: PlanStep;
+  /** `unread`: it could not be looked at. */
+  readonly how: 'gone' | 'changed' | 'taken' | 'unread';
+  /** For `changed`: from the value that was planned against to the one that is live, as far as the step is about it. */
+  readonly fields: readonly FieldChange[];
+  /** For `taken`: the record that has the name by now. */
+  readonly by: string | null;
+}
+
+/** The steps under which live moved since the plan was made, in the plan's order; empty: it may be applied. */
+export function movedSince(
+  plan: Pick<Plan, 'steps'>,
+  live: PlanState,
+  definitions: (kind: Kind) => ResourceDefinition,
+): Moved[] {
+  const byPlace = new Map(
+    live.records.map((record) => [placeOf(record.kind, record.scope, record.id), record]),
+  );
+  const names = new Map<string, string>();
+  for (const { kind, scope, id, body } of live.records) {
+    const digest = naturalKeyDigest(definitions(kind), body);
+    if (digest !== null) names.set(`${kind} ${scopeKey(scope)} ${digest}`, id);
+  }
+  const whole = new Set(
+    live.collections.flatMap(({ kind, scope, isComplete }) =>
+      isComplete ? [`${kind} ${scopeKey(scope)}`] : [],
+    ),
+  );
+  return plan.steps.flatMap((step): Moved[] => {
+    const { precondition, kind, scope } = step;
+    if (!isExecutable(step) || precondition === null || precondition.state === 'after') return [];
+    if (precondition.state === 'absent') {
+      // Below a parent that this plan creates there is nothing yet.
+      if (precondition.digest === null) return [];
+      const by = names.get(`${kind} ${scopeKey(scope)} ${precondition.digest}`) ?? null;
+      return by === null || goesFirst(plan, kind, by) ? [] : [{ step, how: 'taken', fields: [], by }];
+    }
+    const record = byPlace.get(placeOf(kind, scope, precondition.id));
+    if (record === undefined) {
+      return [
+        { step, how: whole.has(`${kind} ${scopeKey(scope)}`) ? 'gone' : 'unread', fields: [], by: null },
+      ];
+    }
+    const definition = definitions(kind);
+    if (managedDigest(definition, record.body) === precondition.digest) return [];
+    return [{ step, how: 'changed', fields: movedFields(definition, step, record), by: null }];
+  });
+}
+
+/** True for a record that the plan itself removes or renames before. */
+function goesFirst({ steps }: Pick<Plan, 'steps'>, kind: Kind, id: string): boolean {
+  return steps.some(
+    (step) => step.kind === kind && step.id === id && ['remove', 'update'].includes(step.action),
+  );
+}
+
+function movedFields(
+  definition: ResourceDefinition,
+  step: PlanStep,
+  { body }: ParsedRecord,
+): readonly FieldChange[] {
+  const changed = step.fields.flatMap(({ path, from }): FieldChange[] => {
+    const now = resolvePointer(body, path);
+    if (from === HIDDEN) return [];
+    const isSame = from === undefined || now === undefined ? from === now : equalValues(from, now);
+    if (isSame) return [];
+    return [{ path, ...(from === undefined ? {} : { from }), ...(now === undefined ? {} : { to: now }) }];
+  });
+  return hiddenFields(definition, changed);
+}

@@ -1,0 +1,81 @@
+/** The look before a write: is live still what the step was planned against? (design.md, Never broken 5). */
+import type { ResourceDefinition } from '../catalog/definition.ts';
+import type { JsonValue } from '../core/json.ts';
+import { equalValues } from '../diff/compare.ts';
+import { resolvePointer } from '../diff/pointer.ts';
+import { managedDigest } from './digest.ts';
+import type { PlanStep } from './plan.ts';
+import type { StepError } from './restore-report.ts';
+import { HIDDEN } from './secret-values.ts';
+import type { ReadyStep, StepContext } from './step-context.ts';
+import { isTaken, keyOfStep } from './step-context.ts';
+import { topMember } from './writable.ts';
+
+const MOVED_HINT = 'look at what changed with `tidemark diff latest live`, then make a new plan';
+
+/**
+ * Why the step must not be sent; null where it may.
+ * @throws TidemarkError when that cannot be told
+ */
+export async function obstacleTo(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
+  const { step, definition } = ready;
+  const { precondition } = step;
+  if (precondition === null) return null;
+  if (precondition.state === 'absent') return await twinOf(context, ready);
+  const id = ready.id ?? step.id;
+  const body = await context.live.read(definition, ready.scope, id, false, context.signal);
+  if (body === undefined) return moved(`the ${definition.title.one} is gone`);
+  const digest = plannedDigest(context, step);
+  if (digest === null || managedDigest(definition, body) === digest) return null;
+  const names = movedFields(step, body);
+  return moved(
+    `the ${definition.title.one} is no longer as planned${names.length === 0 ? '' : `: ${names.join(', ')} changed`}`,
+  );
+}
+
+/** What the record must look like before the step; null where that is not known. */
+export function plannedDigest(context: StepContext, { precondition }: PlanStep): string | null {
+  if (precondition?.state === 'present') return precondition.digest;
+  return precondition?.state === 'after' ? context.journal.row(precondition.step).digest : null;
+}
+
+/** The fields that the step would change and that are not as they were planned against. */
+export function movedFields({ fields }: PlanStep, body: JsonValue): string[] {
+  const names = fields
+    .filter(({ path, from_path, from }) => {
+      const now = resolvePointer(body, from_path ?? path);
+      if (from === HIDDEN) return false;
+      return from === undefined || now === undefined ? from !== now : !equalValues(from, now);
+    })
+    .map(({ path }) => topMember(path));
+  return [...new Set(names)];
+}
+
+/** A record of the same name that came meanwhile: made by hand, it is adopted by the next plan, not doubled by this one. */
+async function twinOf(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
+  const { step, scope } = ready;
+  const definition = context.definitions(step.kind);
+  const key = step.kind === ready.request.kind ? keyOfStep(ready) : absentKey(step);
+  if (key === null) return null;
+  const ids = await context.live.idsOf(definition, scope, key, false, context.signal);
+  const twin = ids.find((id) => !isTaken(context, ready, id));
+  return twin === undefined
+    ? null
+    : moved(`there is a ${definition.title.one} of that name by now${shown(definition, twin)}`);
+}
+
+function absentKey({ precondition }: PlanStep): string | null {
+  return precondition?.state === 'absent' ? precondition.digest : null;
+}
+
+/** An invite's id is its sign-up link. */
+function shown(definition: ResourceDefinition, id: string): string {
+  const isSecret = definition.fields.some(
+    (field) => field.isSecret && field.name === definition.idPath.at(-1),
+  );
+  return isSecret ? '' : `: ${id}`;
+}
+
+export function moved(message: string): StepError {
+  return { code: 'moved', message, hint: MOVED_HINT };
+}

@@ -1,0 +1,152 @@
+/** What every step of a restore works with, and what it is about once the ids of earlier steps are known. */
+import type { WriteClient } from '../api/write-client.ts';
+import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Clock } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { JsonValue } from '../core/json.ts';
+import { parseLossless } from '../core/json.ts';
+import type { Logger } from '../core/logger.ts';
+import { valueDigest } from '../diff/canonical.ts';
+import type { ParsedRecord } from '../diff/change.ts';
+import type { ApplyEvents } from './apply.ts';
+import type { SecretLookup } from './configured-secrets.ts';
+import { naturalKeyDigest } from './digest.ts';
+import { filledBody, filledPath } from './filled-request.ts';
+import type { RestoreJournal } from './journal.ts';
+import type { LiveRecords } from './live-records.ts';
+import type { PlannedRequest, PlanStep } from './plan.ts';
+
+export type DesiredLookup = (key: {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+}) => JsonValue | undefined;
+
+export interface StepContext {
+  readonly source: string;
+  readonly client: WriteClient;
+  readonly live: LiveRecords;
+  readonly journal: RestoreJournal;
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  readonly secrets: SecretLookup;
+  readonly desired: DesiredLookup;
+  /** Live ids that the plan found to be desired records under another id, as `kind id`. */
+  readonly adopted: ReadonlySet<string>;
+  /** Records that steps found to be theirs, as `kind id`, by step: two steps of one name never take the same one. */
+  readonly claims: Map<string, number>;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly events: ApplyEvents;
+  /** Aborted: nothing more is begun. */
+  readonly signal: AbortSignal;
+  /** Aborted some time later: what is in flight is given up. */
+  readonly patience: AbortSignal;
+}
+
+/** A step's request with everything filled in. */
+export interface ReadyStep {
+  readonly step: PlanStep;
+  readonly request: PlannedRequest;
+  /** Of the request's kind. */
+  readonly definition: ResourceDefinition;
+  readonly scope: Scope;
+  /** Null for creations. */
+  readonly id: string | null;
+  /** JSON text; it may hold secrets. */
+  readonly body: string | null;
+  readonly sent: JsonValue | null;
+  readonly alternativePath: string | null;
+}
+
+/**
+ * @throws TidemarkError when a value that the plan does not hold cannot be found: nothing was sent
+ */
+export function readyStep(context: StepContext, step: PlanStep, request: PlannedRequest): ReadyStep {
+  const { journal } = context;
+  const definition = context.definitions(request.kind);
+  const idOf = (n: number): string | undefined => journal.row(n).newId ?? undefined;
+  const values = new Map(
+    request.parameters.map((each) => [each.name, 'value' in each ? each.value : idOf(each.step)]),
+  );
+  const scope: Partial<Record<ScopeKey, string>> = {};
+  for (const key of definition.scope) scope[key] = known(values.get(key), `the id for ${key}`);
+  const desired = desiredRecord(context, step, request);
+  for (const fill of request.fills) {
+    const isThere =
+      fill.from === 'step'
+        ? idOf(fill.step) !== undefined
+        : fill.from === 'desired' || context.secrets.find(desired, fill.pointer) !== undefined;
+    if (!isThere) known(undefined, `the value for ${fill.pointer}`);
+  }
+  const body = filledBody(request, {
+    idOf,
+    secret: (pointer) => context.secrets.find(desired, pointer),
+    desired: desired.body,
+  });
+  return {
+    step,
+    request,
+    definition,
+    scope,
+    id:
+      request.role === 'create'
+        ? null
+        : known(values.get(definition.idParameter), `the id of the ${definition.title.one}`),
+    body,
+    sent: body === null ? null : parseLossless(body),
+    alternativePath: request.alternative === null ? null : filledPath(request.alternative, { idOf }),
+  };
+}
+
+/** The natural key that the step's record has, or will have; null where the kind has none. */
+export function keyOfStep({ step, definition, sent, request }: ReadyStep): string | null {
+  // As it is sent: in the plan's own digest an id that an earlier step gives is not known yet.
+  const ofSent = sent === null ? null : naturalKeyDigest(definition, sent);
+  if (ofSent !== null || request.kind !== step.kind) return ofSent;
+  return step.precondition?.state === 'absent' ? step.precondition.digest : null;
+}
+
+/**
+ * True for a live record that is somebody else's: another step's, or another desired record's that has the same name.
+ * What is left is either the record that this step made, or one made by hand meanwhile.
+ */
+export function isTaken(context: StepContext, { step, definition }: ReadyStep, id: string): boolean {
+  const claimedBy = context.claims.get(`${definition.kind} ${id}`);
+  if (claimedBy !== undefined) return claimedBy !== step.n;
+  if (context.adopted.has(`${definition.kind} ${id}`)) return true;
+  if (step.desired === null || step.desired.id === id) return false;
+  const { kind, scope } = step.desired;
+  return context.desired({ kind, scope, id }) !== undefined;
+}
+
+/** The record is this step's; false where another one had it first. */
+export function claim(context: StepContext, { step, definition }: ReadyStep, id: string): boolean {
+  const key = `${definition.kind} ${id}`;
+  const by = context.claims.get(key) ?? step.n;
+  context.claims.set(key, by);
+  return by === step.n;
+}
+
+function desiredRecord(context: StepContext, step: PlanStep, request: PlannedRequest): ParsedRecord {
+  const { desired } = step;
+  if (desired === null) {
+    return { kind: step.kind, scope: step.scope, id: step.id, body: request.body ?? {} };
+  }
+  const body = context.desired(desired);
+  const isTheSame = body !== undefined && valueDigest(body) === desired.digest;
+  // A secret must come from the very record that the plan was made from (an export may have been edited since).
+  if (!isTheSame && request.fills.some(({ from }) => from === 'desired')) {
+    known(
+      undefined,
+      `the secret of ${step.kind} ${step.name}: the desired state is another one than planned`,
+    );
+  }
+  return { kind: step.kind, scope: desired.scope, id: desired.id, body: body ?? request.body ?? {} };
+}
+
+function known(value: string | undefined, what: string): string {
+  if (value !== undefined) return value;
+  throw new TidemarkError('reference_unknown', `nothing gives ${what}`, {
+    hint: 'make a new plan with `tidemark restore`',
+  });
+}

@@ -1,0 +1,138 @@
+/**
+ * A sandbox to practise in: on loopback, in memory, with a store that takes the fields of a profile too, since what a
+ * deployment accepts beyond the documentation would otherwise look lost.
+ */
+import { definitionOf } from '../catalog/catalog.ts';
+import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { Clock } from '../core/clock.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
+import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import type { Logger } from '../core/logger.ts';
+import { Secret } from '../core/secret.ts';
+import { createAuthenticator } from './authorization.ts';
+import { createInterface } from './interface.ts';
+import { createListener } from './listener.ts';
+import { secureRandom, tokenFrom } from './memory/identity.ts';
+import { MemoryStore } from './memory/memory-store.ts';
+import { idOf, objectOf } from './memory/tables.ts';
+import { DEFAULT_PAGE_SIZE } from './page.ts';
+import { RULES } from './rules/rules.ts';
+import type { AnsweredRecord } from './seed/from-records.ts';
+import { seedRecords } from './seed/from-records.ts';
+import type { SeedUser } from './seed/seed.ts';
+import type { Viewer } from './store.ts';
+
+export interface DrillSandboxOptions {
+  /** The user whose key is the only one. */
+  readonly userUuid: string;
+  /** Definitions in force: what of them the documentation does not know is accepted as well. */
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export interface DrillSandbox {
+  readonly baseUrl: URL;
+  readonly apiKey: Secret;
+  /** Puts users and records in as they are, past every rule. */
+  plant(users: readonly SeedUser[], records: readonly AnsweredRecord[]): void;
+  /** Founds an organization of that name with the key's user as owner, as a sign-up does; returns its id. */
+  found(name: string): string;
+  close(): Promise<void>;
+}
+
+/** Starts to listen on a free port of 127.0.0.1. The key is new each time. */
+export async function openDrillSandbox(options: DrillSandboxOptions): Promise<DrillSandbox> {
+  const { userUuid, definitions, clock, log } = options;
+  const store = new ProfiledStore({ clock, random: secureRandom, file: null }, definitions);
+  const key = tokenFrom(secureRandom, 'drill_');
+  const serve = createInterface({
+    mount: '',
+    authenticate: createAuthenticator([{ key, permissions: 'all', userUuid }]),
+    view: () => ({ store, headers: {} }),
+    writer: store,
+    pageSize: DEFAULT_PAGE_SIZE,
+    throttle: null,
+    log,
+  });
+  const listener = createListener(serve, log);
+  const { url } = await listener.listen({ host: '127.0.0.1', port: 0 });
+  const viewer: Viewer = { userUuid, organizations: null };
+  return {
+    baseUrl: new URL(url),
+    apiKey: new Secret(key),
+    plant: (users, records) => store.plant({ users, records: seedRecords(records) }),
+    found: (name) => {
+      const id = idOf('organizations', objectOf(store.create('organizations', {}, { name }, viewer)));
+      if (id === undefined) throw new Error('a founded organization has no id');
+      return id;
+    },
+    close: () => listener.close(),
+  };
+}
+
+/** Keeps also what only the definitions in force know, and drops what they know under another name. */
+class ProfiledStore extends MemoryStore {
+  readonly #definitions: DrillSandboxOptions['definitions'];
+
+  constructor(
+    effects: ConstructorParameters<typeof MemoryStore>[0],
+    definitions: DrillSandboxOptions['definitions'],
+  ) {
+    super(effects);
+    this.#definitions = definitions;
+  }
+
+  override create(kind: Kind, scope: Scope, body: JsonValue, viewer: Viewer): string {
+    const text = super.create(kind, scope, body, viewer);
+    const id = idOf(kind, objectOf(text));
+    if (id === undefined) return text;
+    return (
+      this.#completed(kind, scope, id, this.#further(kind, body, true), this.#renamed(kind), viewer) ?? text
+    );
+  }
+
+  override update(kind: Kind, scope: Scope, id: string, body: JsonValue, viewer: Viewer): string {
+    const text = super.update(kind, scope, id, body, viewer);
+    return this.#completed(kind, scope, id, this.#further(kind, body, false), [], viewer) ?? text;
+  }
+
+  /** The record with these members set and those dropped, as answered; undefined where there is nothing to do. */
+  #completed(
+    kind: Kind,
+    scope: Scope,
+    id: string,
+    set: JsonObject,
+    dropped: readonly string[],
+    viewer: Viewer,
+  ): string | undefined {
+    if (Object.keys(set).length === 0 && dropped.length === 0) return undefined;
+    this.transaction(viewer, (writing) => {
+      const body = writing.body(kind, scope, id);
+      if (body === undefined) return;
+      const kept = Object.entries(body).filter(([name]) => !dropped.includes(name));
+      writing.put(kind, scope, id, { ...Object.fromEntries(kept), ...set });
+    });
+    return this.retrieve(kind, scope, id, viewer);
+  }
+
+  /** Members of a request that the definitions take and the sandbox's own rules do not. */
+  #further(kind: Kind, body: JsonValue, isCreation: boolean): JsonObject {
+    const further: JsonObject = {};
+    if (!isJsonObject(body)) return further;
+    const known = new Set(RULES[kind].request?.fields.map(({ name }) => name));
+    for (const { name, isWritable, isCreateOnly } of this.#definitions(kind).fields) {
+      const value = getOwn(body, name);
+      const isTaken = isCreation ? isWritable || isCreateOnly : isWritable && !isCreateOnly;
+      if (value !== undefined && isTaken && !known.has(name)) setOwn(further, name, value);
+    }
+    return further;
+  }
+
+  #renamed(kind: Kind): string[] {
+    const names = new Set(this.#definitions(kind).fields.map(({ name }) => name));
+    return definitionOf(kind)
+      .fields.map(({ name }) => name)
+      .filter((name) => !names.has(name));
+  }
+}

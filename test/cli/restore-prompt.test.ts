@@ -1,0 +1,128 @@
+import { PassThrough, Writable } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import type { CommandContext } from '../../src/cli/context.ts';
+import { consents, requireConsent } from '../../src/cli/plan-consent.ts';
+import { askYesNo } from '../../src/cli/prompt.ts';
+import { restoreProgressLines } from '../../src/cli/restore-progress.ts';
+import { inputOf, organization, withBody } from '../restore/states.ts';
+import { planRestore } from '../../src/restore/planner.ts';
+
+/** Keys as a terminal sends them. */
+class Keyboard extends PassThrough {
+  readonly isTTY = true;
+  isRaw = false;
+  setRawMode(isRaw: boolean): this {
+    this.isRaw = isRaw;
+    return this;
+  }
+}
+
+class Screen extends Writable {
+  readonly isTTY = true;
+  readonly columns = 80;
+  text = '';
+  override _write(chunk: unknown, _encoding: string, done: () => void): void {
+    this.text += String(chunk);
+    done();
+  }
+}
+
+async function ask(keys: string, signal = new AbortController().signal): Promise<boolean | null> {
+  const [keyboard, screen] = [new Keyboard(), new Screen()];
+  const answer = askYesNo({ stderr: screen, signal }, 'send?', { yes: 'Yes', no: 'No' }, keyboard);
+  if (keys !== '') keyboard.write(keys);
+  const result = await answer;
+  expect(screen.text).toContain('send?');
+  expect(keyboard.isRaw).toBe(false);
+  return result;
+}
+
+describe('the question', () => {
+  it.each([
+    ['Enter alone is no', '\r', false],
+    ['y is yes', 'y', true],
+    ['n is no', 'n', false],
+    ['the other answer, then Enter, is yes', '\u001b[D\r', true],
+    ['Ctrl-C leaves', '\u0003', null],
+    ['Escape leaves', '\u001b', null],
+  ])('%s', async (_name, keys, expected) => {
+    expect(await ask(keys)).toBe(expected);
+  });
+
+  it('is left when the command is told to end', async () => {
+    const stop = new AbortController();
+    const answer = ask('', stop.signal);
+    stop.abort();
+    expect(await answer).toBe(null);
+  });
+});
+
+function context(more: Partial<CommandContext>): CommandContext {
+  return {
+    env: {},
+    cwd: '/',
+    stdin: { isTTY: true },
+    stdout: new Screen(),
+    stderr: new Screen(),
+    signal: new AbortController().signal,
+    pid: 1,
+    execPath: '',
+    entry: '',
+    options: {},
+    ...more,
+  };
+}
+
+describe('consent', () => {
+  it.each([
+    ['a terminal can be asked', {}, {}, null],
+    ['--yes needs no terminal', { stdin: { isTTY: false } }, { yes: true }, null],
+    ['input from elsewhere cannot', { stdin: { isTTY: false } }, {}, 'no terminal'],
+    ['a document for machines shows no plan', { options: { json: true } }, {}, 'nobody sees the plan'],
+  ])('%s', (_name, surroundings, options, words) => {
+    const act = (): void => requireConsent(context(surroundings), options, 'tidemark restore');
+    if (words === null) expect(act).not.toThrow();
+    else
+      expect(act).toThrow(
+        expect.objectContaining({ code: 'usage', message: expect.stringContaining(words) as string }),
+      );
+  });
+
+  it('with --yes asks nothing', async () => {
+    const screen = new Screen();
+    const plan = planRestore(inputOf([organization], [withBody(organization, { enforce_2fa: false })]));
+    expect(await consents(context({ stderr: screen }), { yes: true }, plan, 'production')).toBe(true);
+    expect(screen.text).toBe('');
+  });
+});
+
+describe('the progress of a restore', () => {
+  const view = {
+    steps: 40,
+    done: 12,
+    failed: 1,
+    underWay: ['Events → S3'],
+    elapsedMs: 6000,
+    waitingMs: 5000,
+    requests: 37,
+  };
+  it('tells how far it is, what failed, what is waited for and what is left', () => {
+    const text = restoreProgressLines(view, 100).join('\n');
+    for (const part of [
+      '12/40 steps',
+      '1 failed',
+      'waiting 5.0 s',
+      'about 14 s left',
+      '37 requests',
+      'Events → S3',
+    ])
+      expect(text).toContain(part);
+  });
+  it.each([10, 20, 40, 60, 79, 80, 200])('fits into %i columns', (columns) => {
+    for (const line of restoreProgressLines(view, columns)) expect(line.length).toBeLessThan(columns);
+  });
+  it('of nothing is done', () => {
+    const [first] = restoreProgressLines({ ...view, steps: 0, done: 0, failed: 0, waitingMs: null }, 80);
+    expect(first).toContain('0/0 steps');
+  });
+});

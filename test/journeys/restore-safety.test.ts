@@ -1,0 +1,228 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import type { FaultRule } from '../faults/fault-rules.ts';
+import { start } from './harness.ts';
+import { ORGANIZATION, Story } from './restore-story.ts';
+import type { RestoreJson } from './restore-story.ts';
+
+/** Two settings changed by somebody. */
+async function damaged(): Promise<Story> {
+  const story = await Story.start();
+  const owen = await story.member('Owen');
+  await story.call('PATCH', ORGANIZATION, { enforce_2fa: false });
+  await story.call('PATCH', `${ORGANIZATION}members/${owen.id}/`, { level: 8 });
+  return story;
+}
+
+/** Holds the first write back until `open` is called; `reached` tells that it came. */
+function gate(story: Story): { open: () => void; reached: Promise<void> } {
+  let open = (): void => undefined;
+  const until = new Promise<void>((resolve) => (open = resolve));
+  const rules: FaultRule[] = [{ method: 'PATCH', nth: 1, fault: { kind: 'gate', until } }];
+  story.proxy.setRules(rules);
+  const reached = new Promise<void>((resolve) => {
+    const look = (): void => (story.writes().length > 0 ? resolve() : void setTimeout(look, 5));
+    look();
+  });
+  return { open, reached };
+}
+
+describe('consent', () => {
+  it('is needed: without a terminal and without --yes nothing is sent, not even read', async () => {
+    const story = await damaged();
+    await story.expectRun(2, 'restore', '--out', 'plan.json');
+    await story.expectRun(0, 'restore', '--apply', '--yes', '--field', '/enforce_2fa');
+    const from = story.proxy.requests.length;
+    for (const args of [
+      ['restore', '--apply'],
+      ['restore', '--apply', '--json'],
+      ['apply', 'plan.json'],
+      ['undo', '1', '--apply'],
+    ]) {
+      const { stderr, stdout } = await story.expectRun(4, ...args);
+      expect(stderr + stdout).toContain('--yes');
+    }
+    expect(story.proxy.requests.slice(from)).toEqual([]);
+  });
+
+  it('and what makes no sense are refused in words', async () => {
+    const story = await Story.start();
+    const cases: [string[], string][] = [
+      [['restore', 'live'], 'live is what is restored'],
+      [['restore', '--yes'], '--yes agrees to what --apply sends'],
+      [['restore', '--max-removals', '3'], '--max-removals limits what --prune removes'],
+      [['restore', '--max-share', '2'], 'from 0 to 1'],
+      [['restore', '--kind', 'session_recordings'], 'never written'],
+      [['restore', '--resume', '--kind', 'roles'], '--resume goes on with what was approved'],
+      [['restore', '--resume', 'x'], 'a restore is a number'],
+      [['restore', '--field', 'name'], 'not a JSON pointer'],
+      [['restore', '--json', '--format', 'html'], 'exclude each other'],
+      [['restore', 'run:99'], 'there is no run 99'],
+      [['undo', '7'], 'there is no restore 7'],
+      [['restores', 'show', '7'], 'there is no restore 7'],
+    ];
+    for (const [args, words] of cases) {
+      const { stderr, stdout } = await story.expectRun(4, ...args);
+      expect(stderr + stdout, args.join(' ')).toContain(words);
+    }
+  });
+});
+
+describe('a saved plan', () => {
+  it('is applied as it was shown, once', async () => {
+    const story = await damaged();
+    const plan = await story.plan(2, '--out', 'plan.json');
+    const report = await story.applied(0, 'apply', 'plan.json');
+    expect(report).toMatchObject({ outcome: 'complete', summary: { applied: 2 } });
+    expect((JSON.parse(readFileSync(story.file('plan.json'), 'utf8')) as { plan: string }).plan).toBe(
+      plan.plan,
+    );
+    const sent = story.writes().map(({ method, path }) => `${method} ${path}`);
+    expect(sent.sort()).toEqual(
+      plan.steps.map(({ request }) => `${request?.method} ${request?.path}`).sort(),
+    );
+    await story.expectRun(6, 'apply', 'plan.json', '--yes');
+    expect(story.writes()).toHaveLength(2);
+  });
+
+  it('is refused with what moved since, where it was edited, and where it is none', async () => {
+    const story = await damaged();
+    await story.plan(2, '--out', 'plan.json');
+    await story.call('PATCH', ORGANIZATION, { enforce_2fa: true });
+    const { stderr } = await story.expectRun(6, 'apply', 'plan.json', '--yes');
+    expect(stderr).toContain('organization Kittiwake Analytics changed: /enforce_2fa: false → true');
+    const path = story.file('plan.json');
+    const text = readFileSync(path, 'utf8');
+    writeFileSync(path, text.replace('"level": 1', '"level": 15'));
+    const edited = await story.expectRun(6, 'apply', 'plan.json', '--yes');
+    expect(edited.stderr).toContain('was changed since it was made');
+    writeFileSync(path, '{"schema":"tidemark.diff/1"}');
+    await story.expectRun(4, 'apply', 'plan.json', '--yes');
+    await story.expectRun(1, 'apply', 'nowhere.json', '--yes');
+    expect(story.writes()).toEqual([]);
+  });
+
+  it('is refused when a secret that it counts on is gone from the configuration', async () => {
+    const story = await Story.start();
+    const { id } = await story.named('batch_exports', 'Checkout funnel → S3');
+    await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(id)}/`);
+    story.supplySecrets('s3cr3t');
+    await story.plan(2, '--out', 'plan.json');
+    delete story.env['TIDEMARK_SECRETS'];
+    const { stderr } = await story.expectRun(4, 'apply', 'plan.json', '--yes');
+    expect(stderr).toContain('Checkout funnel → S3: /destination/config/aws_secret_access_key');
+    expect(story.writes()).toEqual([]);
+    story.supplySecrets('s3cr3t');
+    await story.applied(0, 'apply', 'plan.json');
+  });
+});
+
+describe('one writer', () => {
+  it('a second restore, an undo and a sync leave with a clear line while one is under way, and send nothing', async () => {
+    const story = await damaged();
+    const held = gate(story);
+    const first = story.run('restore', '--apply', '--yes', '--json');
+    await held.reached;
+    const from = story.writes().length;
+    for (const args of [['restore', '--apply', '--yes'], ['restore', '--resume'], ['sync']]) {
+      const { stderr } = await story.expectRun(1, ...args);
+      expect(stderr).toMatch(/restore/);
+    }
+    // Looking is free.
+    await story.expectRun(2, 'restore');
+    expect(story.writes().length).toBe(from);
+    held.open();
+    expect((await first).code).toBe(0);
+    await story.expectRun(0, 'diff', 'latest', 'live');
+  });
+
+  it('a restore leaves with a clear line while a sync is under way', async () => {
+    const story = await damaged();
+    let open = (): void => undefined;
+    const until = new Promise<void>((resolve) => (open = resolve));
+    story.proxy.setRules([{ method: 'GET', nth: 1, fault: { kind: 'gate', until } }]);
+    const from = story.proxy.requests.length;
+    const syncing = story.run('sync', '--quiet');
+    while (story.proxy.requests.length === from) await new Promise((resolve) => setTimeout(resolve, 5));
+    const { stderr } = await story.expectRun(1, 'restore', '--apply', '--yes');
+    expect(stderr).toContain('sync');
+    open();
+    await syncing;
+    expect(story.writes()).toEqual([]);
+  });
+});
+
+describe('Ctrl-C', () => {
+  it('finishes the step in flight, says how to go on, and --resume does only the rest', async () => {
+    const story = await damaged();
+    story.env['TIDEMARK_RATE_CONCURRENCY'] = '1';
+    const held = gate(story);
+    const { child, ended } = start(['restore', '--apply', '--yes'], { env: story.env, cwd: story.directory });
+    await held.reached;
+    child.kill('SIGINT');
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    held.open();
+    const { code, stdout } = await ended;
+    expect(code, stdout).toBe(130);
+    expect(stdout).toContain('`tidemark restore --resume 1`');
+    expect(story.writes()).toHaveLength(1);
+    story.proxy.setRules([]);
+    const listed = await story.expectRun(0, 'restores');
+    expect(listed.stdout).toContain('interrupted');
+
+    const resumed = await story.expectRun(0, 'restore', '--resume', '--json');
+    const report = JSON.parse(resumed.stdout) as RestoreJson;
+    expect(report).toMatchObject({ restore: 1, outcome: 'complete', summary: { applied: 2 } });
+    expect(story.writes()).toHaveLength(2);
+    await story.expectRun(0, 'diff', 'latest', 'live');
+    const { stderr } = await story.expectRun(1, 'restore', '--resume');
+    expect(stderr).toContain('no restore of default is unfinished');
+  });
+});
+
+describe('undo', () => {
+  it('shows, then puts back what the restore overwrote, but not what was changed since', async () => {
+    const story = await damaged();
+    await story.applied(0, 'restore', '--apply');
+    const shown = await story.expectRun(2, 'undo', '1');
+    expect(shown.stdout).toContain('/enforce_2fa true → false');
+    expect(story.writes()).toHaveLength(2);
+    const owen = await story.member('Owen');
+    await story.call('PATCH', `${ORGANIZATION}members/${owen.id}/`, { level: 15 });
+    const blocked = await story.expectRun(3, 'undo', '1', '--apply', '--yes');
+    expect(blocked.stdout).toContain('owen.prysjones@kittiwake.example');
+    expect(await story.call('GET', ORGANIZATION)).toMatchObject({ enforce_2fa: false });
+    expect((await story.member('Owen'))['level']).toBe(15);
+    const unknown = await story.expectRun(3, 'undo', '1', '--force-changed');
+    expect(unknown.stdout).toContain('restore.ownUser');
+    const owner = (await story.list('members')).find(({ level, id }) => level === 15 && id !== owen['id']);
+    story.env['TIDEMARK_RESTORE_OWN_USER'] = String((owner?.['user'] as { email: string }).email);
+    await story.applied(0, 'undo', '1', '--force-changed', '--apply');
+    expect((await story.member('Owen'))['level']).toBe(8);
+
+    const { stdout } = await story.expectRun(0, 'restores', '--json');
+    const { restores } = JSON.parse(stdout) as { restores: { restore: number; undoes: number | null }[] };
+    expect(restores.map(({ restore, undoes }) => [restore, undoes])).toEqual([
+      [3, 1],
+      [2, 1],
+      [1, null],
+    ]);
+    const steps = await story.expectRun(0, 'restores', 'show', '1', '--json');
+    expect(JSON.parse(steps.stdout)).toMatchObject({
+      schema: 'tidemark.restore/1',
+      restore: 1,
+      outcome: 'complete',
+    });
+  });
+
+  it('of a creation removes what was created, and nothing else', async () => {
+    const story = await Story.start();
+    const { id } = await story.named('batch_exports', 'Load test sink');
+    await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(id)}/`);
+    await story.applied(0, 'restore', '--apply');
+    const count = (await story.list('batch_exports')).length;
+    await story.applied(0, 'undo', '1', '--apply');
+    expect((await story.list('batch_exports')).length).toBe(count - 1);
+    await expect(story.named('batch_exports', 'Load test sink')).rejects.toThrow();
+  });
+});

@@ -1,0 +1,231 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { ORGANIZATION, Story } from './restore-story.ts';
+import type { Body, PlanJson } from './restore-story.ts';
+
+const SECRET = 'pw-of-the-exports';
+const deed = ({ steps }: PlanJson): string[] =>
+  steps.map(({ action, kind, name }) => `${action} ${kind} ${name}`).sort();
+
+/** What restore manages of an export, under its name. */
+function managed({ name, paused, interval, model, destination, start_at, end_at }: Body): Body {
+  const { config, type } = destination as { config: Body; type: string };
+  return { name, paused, interval, model, start_at, end_at, type, config };
+}
+
+const byName = (records: readonly Body[]): Body[] =>
+  records.map(managed).sort((a, b) => String(a['name']).localeCompare(String(b['name'])));
+
+describe('twelve deleted batch exports', () => {
+  it('come back, exactly these, after a plan that sent nothing, and with secrets that are never shown', async () => {
+    const story = await Story.start();
+    const before = await story.list('batch_exports');
+    const others = ['members', 'roles', 'domains', 'invites', 'pipeline_destinations'];
+    const untouched = await Promise.all(others.map((kind) => story.list(kind)));
+    const needsSecrets = ({ destination }: Body): boolean => (destination as Body)['type'] !== 'NoOp';
+    const lost = before.filter(needsSecrets).slice(0, 12);
+    for (const { id } of lost) await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(id)}/`);
+
+    const bare = await story.plan(3);
+    expect(bare.summary).toMatchObject({ create: 0, act: 0 });
+    expect(bare.steps.every(({ action }) => action === 'blocked')).toBe(true);
+    const words = await story.expectRun(3, 'restore');
+    expect(words.stdout).toContain('aws_secret_access_key: ${VARIABLE}');
+
+    story.supplySecrets(SECRET);
+    const plan = await story.plan(2, '--out', 'plan.json');
+    const created = plan.steps.filter(({ action }) => action === 'create');
+    expect(created.map(({ name }) => name).sort()).toEqual(lost.map(({ name }) => String(name)).sort());
+    // Created paused, and those that ran are started afterwards.
+    expect(created.every(({ request }) => request?.body?.['paused'] === true)).toBe(true);
+    const running = lost.filter(({ paused }) => paused === false).length;
+    expect(plan.summary).toMatchObject({ create: 12, act: running, update: 0, remove: 0, blocked: 0 });
+    expect(story.writes()).toEqual([]);
+
+    const report = await story.applied(0, 'restore', '--apply');
+    expect(report).toMatchObject({ schema: 'tidemark.restore/1', outcome: 'complete' });
+    expect(report.summary['applied']).toBe(12 + running);
+    expect(report.steps.every(({ verified }) => verified === true)).toBe(true);
+    expect(story.writes().filter(({ path }) => path.endsWith('/batch_exports/'))).toHaveLength(12);
+    expect(story.writes().some(({ body }) => body.includes(SECRET))).toBe(true);
+
+    expect(byName(await story.list('batch_exports'))).toEqual(byName(before));
+    expect(await Promise.all(others.map((kind) => story.list(kind)))).toEqual(untouched);
+    const again = await story.plan(0);
+    expect(again).toMatchObject({ steps: [], summary: { create: 0, update: 0, blocked: 0 } });
+
+    for (const file of ['plan.json', 'mirror.db', 'mirror.db-wal']) {
+      expect(readFileSync(story.file(file)).includes(SECRET), file).toBe(false);
+    }
+    const shown = await story.run('restores', 'show', '1');
+    expect(JSON.stringify([plan, report, shown])).not.toContain(SECRET);
+  });
+});
+
+describe('what differs', () => {
+  it('is put back field by field: a pause, a level, a setting; the diff is empty afterwards', async () => {
+    const story = await Story.start();
+    const events = await story.named('batch_exports', 'Events → BigQuery');
+    const owen = await story.member('Owen');
+    await story.call('POST', `${ORGANIZATION}batch_exports/${String(events['id'])}/pause/`, {});
+    await story.call('PATCH', `${ORGANIZATION}members/${owen.id}/`, { level: 8 });
+    await story.call('PATCH', ORGANIZATION, { enforce_2fa: false });
+
+    const { stdout, stderr } = await story.expectRun(2, 'restore');
+    expect(stdout).toContain('/enforce_2fa false → true');
+    expect(stdout).toContain(`PATCH ${ORGANIZATION}members/${owen.id}/ {"level":1}`);
+    expect(stdout).toContain(`POST ${ORGANIZATION}batch_exports/${String(events['id'])}/unpause/`);
+    expect(stderr).toContain('nothing was sent');
+    expect(story.writes()).toEqual([]);
+
+    const report = await story.expectRun(0, 'restore', '--apply', '--yes');
+    expect(report.stdout).toContain('applied and read back as sent');
+    expect(report.stdout).toContain('`tidemark undo 1`');
+    await story.expectRun(0, 'diff', 'latest', 'live');
+    expect(story.writes().every(({ method }) => method !== 'DELETE')).toBe(true);
+  });
+
+  it('is narrowed by kind, id and field, and nothing else is touched', async () => {
+    const story = await Story.start();
+    const verified = (await story.list('domains')).filter(({ is_verified }) => is_verified === true);
+    const [one, two] = verified;
+    for (const { id, jit_provisioning_enabled: isOn } of [one, two] as Body[]) {
+      await story.call('PATCH', `${ORGANIZATION}domains/${String(id)}/`, {
+        jit_provisioning_enabled: isOn !== true,
+      });
+    }
+    await story.call('PATCH', ORGANIZATION, { enforce_2fa: false, name: 'Oops' });
+    expect(deed(await story.plan(2, '--kind', 'domains', '--id', String(two?.['id'])))).toEqual([
+      `update domains ${String(two?.['domain'])}`,
+    ]);
+    const field = await story.plan(2, '--field', '/enforce_2fa');
+    expect(field.steps.map(({ request }) => request?.body)).toEqual([{ enforce_2fa: true }]);
+    await story.applied(0, 'restore', '--kind', 'organizations', '--field', '/name', '--apply');
+    expect((await story.call('GET', ORGANIZATION))['name']).not.toBe('Oops');
+    expect((await story.call('GET', ORGANIZATION))['enforce_2fa']).toBe(false);
+    expect(story.writes()).toHaveLength(1);
+  });
+
+  it('may come from an export that somebody edited', async () => {
+    const story = await Story.start();
+    await story.expectRun(
+      0,
+      'export',
+      '--format',
+      'json',
+      '--output',
+      story.file('tree'),
+      '--kind',
+      'organizations',
+      '--kind',
+      'domains',
+    );
+    const path = story.file('tree/domains.json');
+    writeFileSync(
+      path,
+      readFileSync(path, 'utf8').replace(
+        '"jit_provisioning_enabled":false',
+        '"jit_provisioning_enabled":true',
+      ),
+    );
+    const plan = await story.plan(2, `file:${story.file('tree')}`);
+    expect(plan.steps.map(({ request }) => request?.body)).toEqual([{ jit_provisioning_enabled: true }]);
+  });
+
+  it('is left alone where live only has more, unless --prune names a limit', async () => {
+    const story = await Story.start();
+    await story.call('POST', `${ORGANIZATION}domains/`, { domain: 'raffle.example' });
+    const left = await story.plan(0);
+    expect(left).toMatchObject({ steps: [], left: [{ kind: 'domains', count: 1 }] });
+    const refused = await story.expectRun(6, 'restore', '--prune', '--apply', '--yes');
+    expect(refused.stdout).toContain('--max-removals 1 allows them');
+    expect(story.writes()).toEqual([]);
+    await story.applied(0, 'restore', '--prune', '--max-removals', '1', '--apply');
+    expect(story.writes().map(({ method }) => method)).toEqual(['DELETE']);
+    await story.expectRun(0, 'diff', 'latest', 'live');
+  });
+});
+
+describe('what cannot simply be sent', () => {
+  it('names the line of configuration that allows a kind, and takes it', async () => {
+    const story = await Story.start();
+    const role = await story.named('roles', 'Compliance & Datenschutz');
+    const path = `${ORGANIZATION}roles/${String(role['id'])}/role_memberships/`;
+    const [membership] = (await story.call('GET', path))['results'] as Body[];
+    await story.call('DELETE', `${path}${String(membership?.['id'])}/`);
+    const { stdout } = await story.expectRun(3, 'restore', '--kind', 'role_memberships');
+    const line = /to allow it: definitions: (.*)$/m.exec(stdout)?.[1] ?? '';
+    expect(line).toContain('role_memberships');
+    const asJson = line.replaceAll(/([a-z_]+):/g, '"$1":').replaceAll(': any', ': "any"');
+    story.env['TIDEMARK_DEFINITIONS'] = asJson;
+    await story.applied(0, 'restore', '--kind', 'role_memberships', '--apply');
+    expect(((await story.call('GET', path))['results'] as Body[]).length).toBeGreaterThan(0);
+    expect(deed(await story.plan(0, '--kind', 'role_memberships'))).toEqual([]);
+  });
+
+  it('never touches the key’s own user, and whoever could be it', async () => {
+    const story = await Story.start();
+    const owen = await story.member('Owen');
+    await story.call('PATCH', `${ORGANIZATION}members/${owen.id}/`, { level: 8 });
+    story.env['TIDEMARK_RESTORE_OWN_USER'] = String((owen['user'] as Body)['email']);
+    const { stdout } = await story.expectRun(3, 'restore', '--apply', '--yes');
+    expect(stdout).toContain("the key's own user");
+    expect(story.writes()).toEqual([]);
+  });
+
+  it('refuses more than the allowed share, until it is raised', async () => {
+    const story = await Story.start();
+    const exports = await story.list('batch_exports');
+    for (const { id } of exports.slice(0, 13)) {
+      await story.call('PATCH', `${ORGANIZATION}batch_exports/${String(id)}/`, { interval: 'week' });
+    }
+    const refused = await story.plan(6);
+    expect(refused.refused).toMatchObject([{ guard: 'share_of_updates' }]);
+    await story.expectRun(6, 'restore', '--apply', '--yes');
+    expect(story.writes()).toEqual([]);
+    await story.applied(0, 'restore', '--max-share', '0.6', '--apply');
+    await story.expectRun(0, 'diff', 'latest', 'live', '--kind', 'batch_exports', '--managed-only');
+  });
+
+  it('tells where the loss is when the latest run has seen it already', async () => {
+    const story = await Story.start();
+    const { id } = await story.named('batch_exports', 'Events → BigQuery');
+    await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(id)}/`);
+    await story.expectRun(0, 'sync', '--quiet');
+    const { stdout, stderr } = await story.expectRun(0, 'restore');
+    expect(stdout).toContain('nothing to do');
+    expect(stderr).toContain('1 record removed');
+    expect(stderr).toContain('`tidemark restore run:1`');
+    story.supplySecrets(SECRET);
+    await story.applied(0, 'restore', 'run:1', '--apply');
+    expect(await story.named('batch_exports', 'Events → BigQuery')).toMatchObject({ paused: false });
+    const after = await story.expectRun(0, 'restore', 'run:1');
+    expect(after.stdout).toContain('created again by a restore');
+  });
+
+  it('refuses a state that is too old, unless it is named', async () => {
+    const story = await Story.start({ TIDEMARK_RESTORE_MAX_AGE: '1ms' });
+    await story.call('PATCH', ORGANIZATION, { enforce_2fa: false });
+    expect((await story.plan(6)).refused).toMatchObject([{ guard: 'stale_desired' }]);
+    expect((await story.plan(2, 'run:1')).refused).toEqual([]);
+  });
+
+  it('exits 5 when the key is refused everything, and 3 for what could not be read', async () => {
+    const story = await Story.start();
+    const deny = (path: RegExp) => ({
+      method: 'GET',
+      path,
+      fault: {
+        kind: 'answer',
+        status: 403,
+        body: { type: 'authentication_error', code: 'permission_denied', detail: 'no', attr: null },
+      },
+    });
+    story.proxy.setRules([deny(/domains/)] as Parameters<typeof story.proxy.setRules>[0]);
+    await story.expectRun(5, 'restore', '--kind', 'domains');
+    const partial = await story.expectRun(3, 'restore');
+    expect(partial.stdout).toContain('not compared');
+    story.proxy.setRules([deny(/./)] as Parameters<typeof story.proxy.setRules>[0]);
+    await story.expectRun(5, 'restore');
+  });
+});

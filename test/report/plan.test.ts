@@ -1,0 +1,207 @@
+import { createColors } from 'picocolors';
+import { describe, expect, it } from 'vitest';
+import { renderPlanHtml } from '../../src/report/plan-html.ts';
+import { renderPlanMarkdown } from '../../src/report/plan-markdown.ts';
+import { maskedRestore, renderRestoreText, restoreSummary } from '../../src/report/plan-restore.ts';
+import type { ShownRestore } from '../../src/report/plan-restore.ts';
+import { renderPlanText } from '../../src/report/plan-text.ts';
+import { maskedPlan, planSummary, secretLines } from '../../src/report/plan-view.ts';
+import type { Plan } from '../../src/restore/plan.ts';
+import { planOf, organization, record, stateOf, svc, withBody } from '../restore/states.ts';
+
+const HOSTILE = '<script>alert(1)</script>\u001b[31m\u202eevil `@everyone` |';
+const INVITE_ID = 'b7c0ffee-1111-4222-8333-444455556666';
+const TOKEN = 'tok_3f9a8c1e77';
+const options = { definitions: svc };
+const text = { ...options, colors: createColors(false), width: 100 };
+
+const exported = (id: string, name: string, more: object = {}) =>
+  record('batch_exports', id, {
+    id,
+    team_id: 1,
+    name,
+    model: 'events',
+    interval: 'hour',
+    paused: false,
+    destination: { type: 'NoOp', config: {} },
+    ...more,
+  });
+const project = record('projects', '1', '{"id":1,"name":"Web"}');
+const s3 = { destination: { type: 'S3', config: { bucket_name: 'b' } } };
+const invite = record('invites', INVITE_ID, { id: INVITE_ID, target_email: 'a@b.example', level: 1 });
+const role = record('roles', 'r1', { id: 'r1', name: 'Readers' });
+
+/** Something of everything: created, changed, paused, removed, blocked, left. */
+const plan: Plan = planOf(
+  stateOf([
+    organization,
+    project,
+    exported('e1', HOSTILE),
+    exported('e2', 'Nightly', s3),
+    exported('e3', 'Changed', { interval: 'day' }),
+    role,
+  ]),
+  stateOf([
+    withBody(organization, { enforce_2fa: false }),
+    project,
+    exported('e3', 'Changed', { interval: 'hour', paused: true }),
+    invite,
+    withBody(role, { name: 'Writers' }),
+  ]),
+  { definitions: svc, options: { prune: { maxRemovals: 1 } } },
+);
+
+describe('a plan for people', () => {
+  const renderings = {
+    text: renderPlanText(plan, text),
+    markdown: renderPlanMarkdown(plan, { ...options, notes: ['a note'] }),
+    html: renderPlanHtml(plan, { ...options, notes: ['a note'] }),
+  };
+
+  it.each(Object.entries(renderings))(
+    'as %s has every step, every reason and what is sent',
+    (_name, shown) => {
+      expect(plan.steps.length).toBeGreaterThan(5);
+      for (const { request } of plan.steps) {
+        if (request !== null && request.kind !== 'invites')
+          expect(shown).toContain(`${request.method} ${request.path}`);
+      }
+      expect(shown).toContain(planSummary(plan));
+      expect(shown).toContain('/enforce_2fa');
+      expect(shown.replaceAll('\\', '')).toContain('definitions: { roles:');
+      expect(shown).toContain('${VARIABLE}');
+    },
+  );
+
+  it.each(Object.entries(renderings))('as %s neither acts nor tells a sign-up link', (_name, shown) => {
+    expect(shown).not.toContain('\u001b');
+    expect(shown).not.toContain('\u202e');
+    expect(shown).not.toContain(INVITE_ID);
+    expect(shown).toContain('a@b.example');
+  });
+
+  it('as HTML takes markup literally', () => {
+    expect(renderings.html).not.toContain('<script>alert');
+    expect(renderings.markdown).not.toMatch(/(?<!`)<script>/);
+  });
+
+  it('says what refuses it, what could not be read, and that there is nothing to do', () => {
+    const refused: Plan = {
+      ...plan,
+      refused: [{ guard: 'max_removals', kind: null, reason: 'too much', hint: 'less' }],
+      skipped: [{ kind: 'domains', scope: {}, reason: 'forbidden' }],
+    };
+    for (const shown of [
+      renderPlanText(refused, text),
+      renderPlanMarkdown(refused, options),
+      renderPlanHtml(refused, options),
+    ]) {
+      expect(shown).toContain('too much');
+      expect(shown).toContain('forbidden');
+    }
+    const nothing = planOf(stateOf([organization]), stateOf([organization]), { definitions: svc });
+    expect(renderPlanText(nothing, text)).toContain('nothing to do; 1 unchanged');
+  });
+
+  it('shows the lines that supply missing secrets', () => {
+    expect(secretLines(plan, options)).toEqual([
+      'secrets:',
+      '  batch_exports:',
+      '    - match: {"name":"Nightly"}',
+      '      values:',
+      '        /destination/config/aws_access_key_id: ${VARIABLE}',
+      '        /destination/config/aws_secret_access_key: ${VARIABLE}',
+    ]);
+  });
+});
+
+describe('a plan for machines', () => {
+  it('holds no id that is a sign-up link, and is the same otherwise', () => {
+    const masked = maskedPlan(plan, svc);
+    expect(JSON.stringify(plan)).toContain(INVITE_ID);
+    expect(JSON.stringify(masked)).not.toContain(INVITE_ID);
+    const others = (steps: Plan['steps']) => steps.filter(({ kind }) => kind !== 'invites');
+    expect(others(masked.steps)).toEqual(others(plan.steps));
+    expect(masked.hash).toBe(plan.hash);
+  });
+});
+
+const step = {
+  action: 'update',
+  kind: 'organizations',
+  id: 'org-1',
+  name: HOSTILE,
+  outcome: 'applied',
+  status: 200,
+  new_id: null,
+  verified: true,
+  differences: [],
+  error: null,
+} as const;
+const report: ShownRestore = {
+  restore: 7,
+  source: 'production',
+  undoes: null,
+  outcome: 'partial',
+  steps: [
+    { ...step, n: 1 },
+    { ...step, n: 2, verified: false, differences: [{ path: '/name', from: 'kept', to: 'sent' }] },
+    { ...step, n: 3, verified: null },
+    {
+      ...step,
+      n: 4,
+      outcome: 'failed',
+      status: 400,
+      error: { message: 'no such value', hint: 'choose another' },
+    },
+    { ...step, n: 5, outcome: 'skipped', status: null, error: { message: 'its parent failed' } },
+    { ...step, n: 6, outcome: 'sent', status: null },
+    { ...step, n: 7, outcome: 'planned', status: null },
+    { ...step, n: 8, action: 'create', kind: 'roles', id: 'old', new_id: 'new' },
+    { ...step, n: 9, action: 'create', kind: 'invites', id: INVITE_ID, new_id: TOKEN, name: 'a@b.example' },
+    { ...step, n: 10, action: 'act' },
+  ],
+  summary: { applied: 6, unverified: 2, failed: 1, skipped: 1, blocked: 0, manual: 0, open: 2 },
+};
+
+describe('what became of a restore', () => {
+  it('names what failed and why, what differs, new ids, and how it goes on', () => {
+    const shown = renderRestoreText(report, {
+      ...text,
+      isWhole: true,
+      actOf: (n) => (n === 10 ? 'unpause' : null),
+    });
+    for (const part of [
+      'restore 7',
+      '4 applied and read back as sent',
+      '2 applied, but not as sent',
+      'no such value',
+      '→ choose another',
+      '(HTTP 400)',
+      '"kept" → "sent"',
+      'could not be read back',
+      'its parent failed',
+      'old → new',
+      'unpause organization',
+      'tidemark restore --resume 7',
+      'tidemark undo 7',
+    ])
+      expect(shown).toContain(part);
+    expect(shown).not.toContain(INVITE_ID);
+    expect(shown).not.toContain(TOKEN);
+    expect(shown).not.toContain('\u001b');
+  });
+
+  it('tells machines no sign-up link either', () => {
+    const masked = JSON.stringify(maskedRestore(report, svc));
+    expect(masked).not.toContain(INVITE_ID);
+    expect(masked).not.toContain(TOKEN);
+  });
+
+  it('of nothing sent says so', () => {
+    const summary = { applied: 0, unverified: 0, failed: 0, skipped: 0, blocked: 0, manual: 0, open: 0 };
+    expect(restoreSummary({ ...report, outcome: 'complete', steps: [], summary })).toBe(
+      'nothing was to be sent',
+    );
+  });
+});

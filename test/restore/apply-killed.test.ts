@@ -1,0 +1,169 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { describe, expect, it } from 'vitest';
+import type { WriteClient } from '../../src/api/write-client.ts';
+import type { ParsedRecord } from '../../src/diff/change.ts';
+import type { Mirror } from '../../src/mirror/mirror.ts';
+import type { Plan } from '../../src/restore/plan.ts';
+import { isExecutable } from '../../src/restore/plan.ts';
+import { readResumable } from '../../src/restore/resume.ts';
+import { FakeClock } from '../faults/fake-clock.ts';
+import { seededRandom } from '../faults/seeded-random.ts';
+import { KEY } from '../server/running-sandbox.ts';
+import { SOURCE } from './apply-source.ts';
+import { altered, counts, nativeWorld, startRig, without } from './apply-rig.ts';
+import type { Rig } from './apply-rig.ts';
+
+/** Dies at the k-th event: from then on, nothing of this process does anything any more. */
+class Killer {
+  #left: number;
+  isDead = false;
+
+  constructor(after: number) {
+    this.#left = after;
+  }
+
+  event(): void {
+    if (this.isDead) throw new Error('killed');
+    this.#left -= 1;
+    if (this.#left > 0) return;
+    this.isDead = true;
+    throw new Error('killed');
+  }
+}
+
+/** Counts before and after each write to the journal. */
+function mortalMirror(mirror: Mirror, killer: Killer): Mirror {
+  const names = new Set(['beginRestore', 'journalSteps', 'finishRestore', 'resumeRestore']);
+  return new Proxy(mirror, {
+    get: (target, name) => {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== 'function') return value;
+      return (...given: unknown[]): unknown => {
+        if (names.has(String(name))) killer.event();
+        const result: unknown = Reflect.apply(value, target, given);
+        if (names.has(String(name))) killer.event();
+        return result;
+      };
+    },
+  });
+}
+
+/** Counts before each request leaves and after its answer came. */
+function mortalClient(client: WriteClient, killer: Killer): WriteClient {
+  const names = new Set(['create', 'update', 'act', 'remove']);
+  return new Proxy(client, {
+    get: (target, name) => {
+      const value: unknown = Reflect.get(target, name, target);
+      if (!names.has(String(name)) || typeof value !== 'function') return value;
+      return async (...given: unknown[]): Promise<unknown> => {
+        killer.event();
+        const result: unknown = await Reflect.apply(value, target, given);
+        killer.event();
+        return result;
+      };
+    },
+  });
+}
+
+async function scene(): Promise<{ rig: Rig; native: ParsedRecord[]; live: ParsedRecord[] }> {
+  const rig = await startRig();
+  const native = await nativeWorld(rig);
+  const [role] = native.filter(({ kind }) => kind === 'role_memberships').map(({ scope }) => scope.role_id);
+  const [one] = native.filter(({ kind }) => kind === 'batch_exports');
+  const lost = new Set([role, one?.id]);
+  const live = altered(
+    without(native, ({ id }) => lost.has(id)),
+    ({ kind }) => kind === 'projects',
+    { timezone: 'X' },
+  );
+  return { rig, native, live };
+}
+
+function expectOnce(rig: Rig, native: readonly ParsedRecord[]): void {
+  expect(counts(rig.live())).toEqual(counts(native));
+  expect(rig.plan(native).steps.filter(isExecutable)).toEqual([]);
+}
+
+describe('killed', () => {
+  it('at any event of a restore and of its resumes: the same end, nothing twice', async () => {
+    const { rig, native, live } = await scene();
+    const random = seededRandom(5);
+    let kills = 0;
+    const attempt = async (
+      plan: Plan,
+      last: number,
+      after: number,
+      concurrency: number,
+    ): Promise<boolean> => {
+      const killer = new Killer(after);
+      const mirror = rig.mirror();
+      const [latest] = mirror.restores({ source: SOURCE.name, limit: 1 });
+      const isOpen = latest !== undefined && latest.restore > last;
+      // It died right after its last word.
+      if (isOpen && latest.outcome === 'complete') return true;
+      try {
+        const report = await rig.apply(isOpen ? readResumable(mirror, SOURCE.name).plan : plan, {
+          mirror: mortalMirror(mirror, killer),
+          client: mortalClient(rig.client(new FakeClock(), rig.running.url), killer),
+          concurrency,
+          ...(isOpen ? { restore: latest.restore } : {}),
+        });
+        expect(report.steps.filter(({ verified }) => verified !== true)).toEqual([]);
+        expect(report.outcome).toBe('complete');
+        return true;
+      } catch (error) {
+        if (!killer.isDead) throw error;
+        kills += 1;
+        rig.reopen();
+        return false;
+      }
+    };
+    for (let round = 0; round < 24; round += 1) {
+      rig.put(live);
+      const plan = rig.plan(native);
+      expect(plan.steps.length).toBeGreaterThan(4);
+      const last = rig.mirror().restores({ limit: 1 })[0]?.restore ?? 0;
+      const concurrency = round % 2 === 0 ? 1 : 3;
+      // Each life is about as long as it takes to get a few steps further, or to die before the first.
+      while (!(await attempt(plan, last, 1 + Math.floor(random() * 22), concurrency)));
+      expectOnce(rig, native);
+    }
+    expect(kills).toBeGreaterThan(60);
+  });
+
+  it('by the operating system: a child that applies is killed, the journal is readable, the rest follows', async () => {
+    const { rig, native, live } = await scene();
+    let kills = 0;
+    for (let round = 0; round < 4; round += 1) {
+      rig.put(live);
+      const plan = rig.plan(native);
+      rig.mirror().close();
+      const child = fork(
+        new URL('./apply-child.ts', import.meta.url),
+        [rig.mirrorPath, rig.running.url, KEY],
+        {
+          execArgv: ['--disable-warning=ExperimentalWarning'],
+          stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+        },
+      );
+      child.send(JSON.parse(JSON.stringify(plan)) as object);
+      let seen = 0;
+      child.on('message', () => {
+        seen += 1;
+        if (seen === 1 + round * 3) child.kill('SIGKILL');
+      });
+      const [, signal] = (await once(child, 'exit')) as [number | null, string | null];
+      if (signal === 'SIGKILL') kills += 1;
+      const mirror = rig.reopen();
+      const [row] = mirror.restores();
+      if (row !== undefined && row.outcome !== 'complete') {
+        expect(row.outcome).toBe('interrupted');
+        expect(mirror.restoreSteps(row.restore)).toHaveLength(plan.steps.length);
+        await rig.apply(readResumable(mirror, SOURCE.name).plan, { restore: row.restore });
+      }
+      expectOnce(rig, native);
+    }
+    expect(kills).toBeGreaterThan(2);
+  });
+});
