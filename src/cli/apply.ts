@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-trouble.ts';
-import { isSecretId, MASK } from '../report/mask.ts';
+import { isSecretId, withMaskedId } from '../report/mask.ts';
 import { fieldLine } from '../report/field-line.ts';
 import { planSide } from '../restore/gather.ts';
 import { kindsToRead } from '../restore/kinds-to-read.ts';
@@ -88,7 +88,7 @@ function organizationsOf({ steps }: Plan): string[] | null {
 
 function movedLines({ definitions }: RestoreSession, { step, how, fields, by }: Moved): string[] {
   const definition = definitions(step.kind);
-  const name = isSecretId(definition) && step.name === step.id ? MASK : step.name;
+  const { name } = withMaskedId(step, definition);
   const head = `step ${step.n}: ${definition.title.one} ${name}`;
   if (how === 'taken') {
     const who = by === null || isSecretId(definition) ? '' : ` (${by})`;

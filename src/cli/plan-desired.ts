@@ -1,5 +1,6 @@
 /** The desired records of a plan that was made earlier: where its secrets stand, or where the configuration's belong. */
-import { TidemarkError } from '../core/errors.ts';
+import type { Kind } from '../catalog/definition.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import { parseLossless } from '../core/json.ts';
 import { valueDigest } from '../diff/canonical.ts';
@@ -8,27 +9,47 @@ import type { Plan, PlanStep } from '../restore/plan.ts';
 import { placeOf } from '../restore/record-place.ts';
 import type { Reference } from '../state/reference.ts';
 import { parseReference } from '../state/reference.ts';
+import { remark } from './context.ts';
 import type { DesiredLookup } from './restore-send.ts';
 import type { RestoreSession } from './restore-session.ts';
 
 /**
- * Reads the state that the plan was made from again, where a step fills something in from it. The state is looked up by
- * its run: `latest` of then may be another one by now.
+ * Reads the state that the plan was made from again, where a step fills something in from it, or creates a record that
+ * must be told from another desired one of its name. The state is looked up by its run: `latest` of then may be another
+ * one by now.
  * @throws TidemarkError `unsafe_plan` when a record of it is no longer what the plan was made from; `config_invalid` when
  * the configuration no longer has a secret that the plan counts on; what opening the state throws
  */
 export async function desiredOf(session: RestoreSession, plan: Plan): Promise<DesiredLookup> {
   const filling = plan.steps.filter((step) => step.desired !== null && needsDesired(step));
-  if (filling.length === 0) return () => undefined;
-  const kinds = [...new Set(filling.flatMap(({ desired }) => (desired === null ? [] : [desired.kind])))];
-  const state = await session.open(referenceOf(plan), { kinds });
-  const bodies = new Map<string, JsonValue>();
-  const wanted = new Set(filling.map(({ desired }) => desired?.id));
-  for (const { kind, scope, id, body } of state.records({ kinds })) {
-    if (wanted.has(id)) bodies.set(placeOf(kind, scope, id), parseLossless(body));
-  }
+  const creating = plan.steps.filter(({ request }) => request?.role === 'create');
+  const kinds = new Set([...filling, ...creating].flatMap(({ desired }) => desired?.kind ?? []));
+  if (kinds.size === 0) return () => undefined;
+  const bodies = await bodiesOf(session, plan, [...kinds], filling.length > 0);
   checkDesired(session, filling, bodies);
   return ({ kind, scope, id }) => bodies.get(placeOf(kind, scope, id));
+}
+
+async function bodiesOf(
+  session: RestoreSession,
+  plan: Plan,
+  kinds: readonly Kind[],
+  isNeeded: boolean,
+): Promise<ReadonlyMap<string, JsonValue>> {
+  const bodies = new Map<string, JsonValue>();
+  try {
+    const state = await session.open(referenceOf(plan), { kinds });
+    for (const { kind, scope, id, body } of state.records({ kinds })) {
+      bodies.set(placeOf(kind, scope, id), parseLossless(body));
+    }
+  } catch (error) {
+    if (isNeeded) throw error;
+    // Without it a namesake of a desired record counts as made by hand: its step is refused, nothing is doubled.
+    const why = `${plan.from.ref} cannot be read any more (${asTidemarkError(error).message})`;
+    remark(session.context, [`${why}: a record whose name is taken is left alone`]);
+    return new Map();
+  }
+  return bodies;
 }
 
 function needsDesired({ request }: PlanStep): boolean {

@@ -38,8 +38,9 @@ export async function showAndSend(
   const sends = plan.refused.length === 0 && plan.steps.some(isExecutable);
   const isApplied = options.apply === true && sends;
   remark(context, notes);
-  // One JSON document: of the plan, or of what became of it.
-  if (!isApplied || format !== 'json') await printPlan(session, plan, format, notes);
+  // One JSON document: of the plan, or of what became of it. Whoever agreed beforehand and wants quiet has seen it.
+  const isSeen = options.yes === true && context.options.quiet === true;
+  if (!isApplied || (format !== 'json' && !isSeen)) await printPlan(session, plan, format, notes);
   if (!isApplied) {
     if (options.apply === true) remark(context, ['nothing was sent']);
     else if (sends && format === 'text' && options.out === undefined) {

@@ -1,6 +1,6 @@
 /** The commands that plan, apply and prove a restore. A command's file is named after it. */
 import type { CommandRow, OptionRow } from './command-row.ts';
-import { filterOptions, wholeNumber } from './command-row.ts';
+import { filterOptions, wholeFileOption, wholeNumber } from './command-row.ts';
 import { percentage } from './drill-options.ts';
 import { secretsOption } from './record-options.ts';
 
@@ -34,6 +34,11 @@ function shareOf(text: string): number {
   return share;
 }
 
+/** A plan that is only shown may end with its reader; what is being sent may not. */
+function sends({ apply, resume }: Readonly<Record<string, unknown>>): boolean {
+  return apply === true || resume !== undefined;
+}
+
 export const RESTORE_COMMANDS: readonly CommandRow[] = [
   {
     name: 'restore',
@@ -57,6 +62,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
         flags: '--prune',
         description: 'also remove what the state does not have; never organizations or projects',
       },
+      wholeFileOption,
       {
         flags: '--max-removals <n>',
         description: 'remove at most so many; more, and the plan is refused (default: 0)',
@@ -87,6 +93,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
       'tidemark restore snapshot:before-cleanup --prune --max-removals 3 --apply',
       'tidemark restore --resume',
     ],
+    outlivesOutput: sends,
     load: async () => (await import('./restore.ts')).restore,
   },
   {
@@ -95,6 +102,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
     arguments: [{ name: '<plan>', key: 'plan', description: 'file of `tidemark restore --out`' }],
     options: [yesOption],
     examples: ['tidemark apply plan.json', 'tidemark apply plan.json --yes --json'],
+    outlivesOutput: () => true,
     load: async () => (await import('./apply.ts')).apply,
   },
   {
@@ -106,6 +114,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
       { flags: '--force-changed', description: 'take back also what was changed since the restore' },
     ],
     examples: ['tidemark undo 3', 'tidemark undo 3 --apply'],
+    outlivesOutput: sends,
     load: async () => (await import('./undo.ts')).undo,
   },
   {

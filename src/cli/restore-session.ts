@@ -23,7 +23,8 @@ export interface RestoreSession {
   readonly parentName: ((kind: Kind, id: string) => string | undefined) | undefined;
   /** A state of the source; closed with the session. */
   open(reference: Reference, filter: StateFilter): Promise<LoadedState>;
-  readLive(filter: StateFilter): Promise<LoadedState>;
+  /** `against`: the state that live is held against; left out, the mirror's latest. */
+  readLive(filter: StateFilter, against?: LoadedState): Promise<LoadedState>;
   close(): void;
 }
 
@@ -35,6 +36,8 @@ export interface SessionOptions {
   readonly needsNoMirror: boolean;
   /** The source that a plan names. */
   readonly source?: string;
+  /** True where the user says that an export holds all there is of what it speaks of. */
+  readonly isFileWhole?: boolean;
 }
 
 /**
@@ -54,8 +57,13 @@ export function openSession(context: CommandContext, options: SessionOptions): R
     definitions,
     mirror,
     parentName: mirror === null ? undefined : parentNames(mirror, source.name, definitions),
-    open: (reference, filter) => opener.open(reference, source.name, { filter }),
-    readLive: (filter) => opener.open({ form: 'live', text: 'live' }, source.name, { filter }),
+    open: (reference, filter) =>
+      opener.open(reference, source.name, { filter, isFileWhole: options.isFileWhole === true }),
+    readLive: (filter, against) =>
+      opener.open({ form: 'live', text: 'live' }, source.name, {
+        filter,
+        ...(against === undefined ? {} : { against }),
+      }),
     close: () => opener.close(),
   };
 }

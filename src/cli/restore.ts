@@ -28,6 +28,7 @@ export interface RestoreOptions {
   readonly field?: readonly string[];
   readonly prune?: boolean;
   readonly maxRemovals?: number;
+  readonly wholeFile?: boolean;
   readonly maxShare?: number;
   readonly createOrganizations?: boolean;
   readonly inviteMissing?: boolean;
@@ -51,6 +52,7 @@ export async function restore(context: CommandContext, options: RestoreOptions):
     command: 'restore',
     writes: options.apply === true,
     needsNoMirror: reference.form === 'file',
+    isFileWhole: options.wholeFile === true,
   });
   try {
     const gathered = await gatherFor(session, reference, requestOf(options, reference));
@@ -117,7 +119,7 @@ export async function gatherFor(
   return gather({
     request,
     desired,
-    readLive: (filter) => session.readLive(filter),
+    readLive: (filter) => session.readLive(filter, desired),
     source,
     definitions,
     idMap: mirror?.idMap(source.name) ?? [],

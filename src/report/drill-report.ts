@@ -9,7 +9,7 @@ import type {
   DrillVerdict,
 } from '../diff/drill-document.ts';
 import { DRILL_VERDICTS, drillTotals } from '../diff/drill-document.ts';
-import { shownId } from './mask.ts';
+import { maskedId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
 import { nameText } from './sections.ts';
 
@@ -81,7 +81,9 @@ export function taskId(
   task: DrillTask,
   options: Pick<ReportOptions, 'definitions' | 'showsSecrets'>,
 ): string {
-  return nameText(options.showsSecrets === true ? task.id : shownId(task, options.definitions(task.kind)));
+  return nameText(
+    options.showsSecrets === true ? task.id : maskedId(task.id, options.definitions(task.kind)),
+  );
 }
 
 /** Those of one verdict, by kind in the order in which they come. */

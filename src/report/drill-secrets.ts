@@ -1,7 +1,7 @@
 /** The lines of configuration that would supply the secrets that a drill missed: names of variables, never values. */
 import type { DrillTask } from '../diff/drill-document.ts';
 import { pointerTo, splitPointer } from '../diff/pointer.ts';
-import { shownId } from './mask.ts';
+import { isSecretId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
 import { nameText } from './sections.ts';
 
@@ -22,9 +22,8 @@ export function secretsSnippet(tasks: readonly DrillTask[], options: ReportOptio
 function ruleLines(task: DrillTask, { definitions }: ReportOptions, taken: Set<string>): string[] {
   const definition = definitions(task.kind);
   // The id names one record only; a secret one must not stand in a file that is passed on.
-  const isSecretId = shownId(task, definition) !== task.id;
   const [pointer = ''] = definition.nameFrom;
-  const match = isSecretId
+  const match = isSecretId(definition)
     ? `${JSON.stringify(pointer)}: ${JSON.stringify(task.name)}`
     : `${JSON.stringify(pointerTo(definition.idPath))}: ${JSON.stringify(task.id)}`;
   return [

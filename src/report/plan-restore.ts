@@ -4,7 +4,7 @@ import type { Kind } from '../catalog/definition.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
-import { isSecretId, MASK } from './mask.ts';
+import { isSecretId, maskedId, withMaskedId } from './mask.ts';
 import { nameText } from './sections.ts';
 import type { LineOptions } from './text.ts';
 import { fieldLines } from './text.ts';
@@ -118,7 +118,7 @@ function deedOf(
   { definitions, actOf }: RestoreTextOptions,
 ): string {
   const definition = definitions(kind);
-  const shown = name === id && isSecretId(definition) ? MASK : nameText(name);
+  const shown = nameText(withMaskedId({ id, name }, definition).name);
   const verb =
     action === 'blocked' || action === 'manual'
       ? ''
@@ -162,15 +162,10 @@ export function maskedRestore<T extends ShownRestore>(
 ): T {
   return {
     ...report,
-    steps: report.steps.map((step) =>
-      isSecretId(definitions(step.kind))
-        ? {
-            ...step,
-            id: MASK,
-            new_id: step.new_id === null ? null : MASK,
-            name: step.name === step.id ? MASK : step.name,
-          }
-        : step,
-    ),
+    steps: report.steps.map((step) => {
+      const definition = definitions(step.kind);
+      const newId = step.new_id === null ? null : maskedId(step.new_id, definition);
+      return { ...withMaskedId(step, definition), new_id: newId };
+    }),
   };
 }

@@ -5,7 +5,7 @@ import { getOwn } from '../core/json.ts';
 import type { Skipped, StateReference } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { escapeSegment } from '../diff/pointer.ts';
-import { isSecretId, MASK, shownId } from './mask.ts';
+import { isSecretId, MASK, maskedId, withMaskedId } from './mask.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
 import { nameText, placeText } from './sections.ts';
@@ -83,13 +83,13 @@ export interface StepText {
 export function stepText(step: ShownStep, options: ReportOptions): StepText {
   const definition = options.definitions(step.kind);
   const { request } = step;
-  const id = shownId(step, definition);
+  const { id, name } = withMaskedId(step, definition);
   const verb = request === null ? '' : `${verbOf(step)} `;
   const created = step.action === 'create' && request?.body !== null && request?.body !== undefined;
   return {
     step,
     deed: `${verb}${definition.title.one}`,
-    name: id === MASK && step.name === step.id ? MASK : nameText(step.name),
+    name: nameText(name),
     id: nameText(id),
     place: placeText(step.scope, options),
     request: request === null ? null : `${request.method} ${neutralise(shownPath(step, definition))}`,
@@ -217,7 +217,8 @@ export function maskedPlan<
       const ids = new Set([step.id, step.precondition?.id ?? '', step.desired?.id ?? '']);
       ids.delete('');
       let text = JSON.stringify(step);
-      for (const id of ids) text = text.replaceAll(JSON.stringify(id).slice(1, -1), MASK);
+      const definition = definitions(step.kind);
+      for (const id of ids) text = text.replaceAll(JSON.stringify(id).slice(1, -1), maskedId(id, definition));
       return JSON.parse(text) as typeof step;
     }),
   };

@@ -9,6 +9,7 @@ import type { JsonValue } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { SecretLookup } from './configured-secrets.ts';
+import { idLookup } from './id-map.ts';
 import { RestoreJournal } from './journal.ts';
 import { LiveRecords } from './live-records.ts';
 import type { Plan, PlanStep } from './plan.ts';
@@ -144,6 +145,7 @@ function contextOf(options: ApplyOptions, journal: RestoreJournal, patience: Abo
     definitions: (kind) => byKind.get(kind) ?? definitionOf(kind),
     secrets,
     desired,
+    idMap: idLookup(options.mirror.idMap(source.name)),
     adopted: new Set(plan.adopted.map(({ kind, live_id }) => `${kind} ${live_id}`)),
     claims,
     clock,

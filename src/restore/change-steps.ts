@@ -55,7 +55,10 @@ export function planChange(
   const isOpen = writableFields(definition).length > 0;
   const { isFieldAbout = () => true } = planning.input;
   const changes = compareBodies(definition, live.body, remap.body, isOpen ? 'managed' : 'default').filter(
-    (change) => !isHiddenLive(change, planning) && isFieldAbout(change.path),
+    (change) =>
+      !isHiddenLive(change, planning) &&
+      isFieldAbout(change.path) &&
+      (isOpen || !definition.restore.follows.some(({ field }) => field === topMember(change.path))),
   );
   const persons = definition.restore.byPerson.filter(
     ({ pointer, value }) =>

@@ -6,8 +6,11 @@ import { idText } from '../diff/natural-key.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 
 export interface SecretLookup {
-  /** The value for that place of the record; undefined where the configuration has none. */
-  find(record: ParsedRecord, pointer: string): Secret | undefined;
+  /**
+   * The value for that place of the record; undefined where the configuration has none.
+   * @param isNamed only from a rule that says which records of the kind it is for; false when left out
+   */
+  find(record: ParsedRecord, pointer: string, isNamed?: boolean): Secret | undefined;
 }
 
 export const NO_SECRETS: SecretLookup = { find: () => undefined };
@@ -16,10 +19,15 @@ export const NO_SECRETS: SecretLookup = { find: () => undefined };
 export function configuredSecrets(rules: readonly SecretRule[]): SecretLookup {
   const byKind = Map.groupBy(rules, (rule) => rule.kind);
   return {
-    find: (record, pointer) =>
+    find: (record, pointer, isNamed = false) =>
       byKind
         .get(record.kind)
-        ?.find((rule) => Object.hasOwn(rule.values, pointer) && matches(rule.match, record))?.values[pointer],
+        ?.find(
+          (rule) =>
+            Object.hasOwn(rule.values, pointer) &&
+            (!isNamed || Object.keys(rule.match).length > 0) &&
+            matches(rule.match, record),
+        )?.values[pointer],
   };
 }
 

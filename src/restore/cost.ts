@@ -1,7 +1,7 @@
 /** What applying a plan costs, counted before anything is sent. */
 import type { Plan, PlanStep, StepAction } from './plan.ts';
 
-/** Requests of a step: re-read, send, read back. A creation looks first whether it is still missing. */
+/** Requests of a step: re-read, send, read back. A creation asks for its old id; the list of names is shared. */
 const REQUESTS: Readonly<Record<StepAction, number>> = {
   create: 3,
   update: 3,

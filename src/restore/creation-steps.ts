@@ -11,6 +11,7 @@ import { resolvePointer } from '../diff/pointer.ts';
 import { naturalKeyDigest } from './digest.ts';
 import type { Draft, DraftFill, Slot } from './draft.ts';
 import { draftKey } from './draft.ts';
+import { ownerObstacle } from './protected-records.ts';
 import { asId, remapped } from './references.ts';
 import { buildBody } from './request-body.ts';
 import { hiddenFields } from './secret-values.ts';
@@ -66,6 +67,11 @@ export function planCreation(
   if (liveScope !== null && !planning.references.isRead(kind, liveScope)) {
     const reason = `the live ${definition.title.many} could not be read whole, so it is not known to be missing`;
     put(stopped(draft, 'blocked', 'collection_not_read', reason));
+    return;
+  }
+  const other = ownerObstacle(definition, desired);
+  if (other !== null) {
+    put(stopped(draft, 'blocked', other.obstacle, other.reason));
     return;
   }
   if (restore.creation.by === 'invitation') {

@@ -19,6 +19,8 @@ export interface DrillGround {
   readonly apiKey: Secret;
   /** Puts users and records in as they are, past every rule. */
   plant(users: readonly (JsonObject & { readonly uuid: string })[], records: readonly ParsedRecord[]): void;
+  /** Sees to it that none of these records' ids is ever given to another one, as on the service that gave them. */
+  reserve(records: readonly ParsedRecord[]): void;
   /** Founds an organization as a sign-up does: of that name, with the key's user as owner. Returns its id. */
   found(name: string): string;
 }
@@ -43,6 +45,7 @@ export function startEmpty(
   keyUser: KeyUser,
   definitions: PlanInput['definitions'],
 ): DrillStart {
+  ground.reserve(snapshot.desired.records);
   ground.plant([userOf(keyUser)], []);
   const organizations = new Map<string, string>();
   for (const record of organizationsOf(snapshot)) {
@@ -83,6 +86,7 @@ export function startDamaged(
       const user = isJsonObject(body) ? body['user'] : undefined;
       return isJsonObject(user) ? [{ ...user, uuid: id }] : [];
     });
+  ground.reserve(snapshot.desired.records);
   ground.plant([userOf(keyUser), ...users], damaged.records);
   return {
     damage: { percent, seed, removed: damaged.removed, altered: damaged.altered },

@@ -18,6 +18,8 @@ export interface DrillSnapshot {
   readonly desired: PlanState;
   /** The same as received. */
   readonly states: readonly RecordState[];
+  /** Organizations and members, whatever is asked about: the key's own user is one of them. */
+  readonly people: readonly ParsedRecord[];
   /** The kinds of `desired`, in catalog order. */
   readonly kinds: readonly Kind[];
   /** True for a record that the drill reports on. */
@@ -74,6 +76,7 @@ export function drillSnapshot(
         })),
     },
     states: states.filter((_state, index) => records[index] !== undefined && isOwn(records[index])),
+    people: all.filter(({ kind }) => isOfPeople(definitions(kind))).map(parseState),
     kinds,
     isAsked,
     foreign: records.filter((record) => !isOwn(record) && isAsked(record)),
@@ -88,6 +91,10 @@ export function drillSnapshot(
         : [],
     ),
   };
+}
+
+function isOfPeople({ discovery, restore }: ResourceDefinition): boolean {
+  return discovery.from === 'root' || restore.protectsOwnUser;
 }
 
 /** True for a record that another organization's list shows too (wire-notes.md, Lists): it comes back with its owner. */

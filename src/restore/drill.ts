@@ -55,7 +55,7 @@ export async function runDrill(options: DrillOptions): Promise<DrillDocument> {
   const { state, definitions, clock, events, damage } = options;
   const startedMs = clock.monotonicMs();
   const snapshot = drillSnapshot(state, options.filter, definitions);
-  const keyUser = keyUserOf(snapshot.desired.records, options.ownUser);
+  const keyUser = keyUserOf(snapshot.people, options.ownUser);
   const ground = await options.openGround(keyUser.uuid);
   const start =
     damage === null

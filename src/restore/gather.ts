@@ -78,8 +78,11 @@ export async function gather(options: GatherOptions): Promise<Gathered> {
     ...desired.projectsOf(organizations),
     ...live.projectsOf(organizations),
   ]);
-  const skipped = skippedCollections(options, live, asked, parts);
   const [wanted, there] = parsedRecords(desired.records(within), live.records(within));
+  const skipped = [
+    ...skippedCollections(options, live, asked, parts),
+    ...doubtfulCollections(options, live, asked, parts, extraIn(wanted, there)),
+  ];
   const notes: string[] = [];
   const ownUserId = ownUserIn(source, definitions, [...there, ...wanted], notes);
   return {
@@ -140,8 +143,10 @@ export function planSide(state: LoadedState, filter: StateFilter): PlanState {
 function stateSide(state: LoadedState, filter: StateFilter, records: readonly ParsedRecord[]): PlanState {
   const collections = state.collections().flatMap(({ kind, scope }): PlanCollection[] => {
     if (!selectsCollection(filter, kind, scope)) return [];
-    const { how } = state.coverage(kind, scope);
-    return how === 'read' || how === 'unread' ? [{ kind, scope, isComplete: how === 'read' }] : [];
+    const coverage = state.coverage(kind, scope);
+    if (coverage.how !== 'read' && coverage.how !== 'unread') return [];
+    const isComplete = coverage.how === 'read' && coverage.isPartial !== true;
+    return [{ kind, scope, isComplete }];
   });
   return { reference: state.reference, records, collections };
 }
@@ -219,6 +224,39 @@ function skippedCollections(
   }
   if (compared > 0) return skipped;
   throw nothingCompared({ skipped, left_out: leftOut }, request.filter, unread);
+}
+
+/** Collections that live has something in which the desired state has not, as `kind scope`. */
+function extraIn(wanted: readonly ParsedRecord[], there: readonly ParsedRecord[]): ReadonlySet<string> {
+  const known = new Set(wanted.map(({ kind, scope, id }) => placeOf(kind, scope, id)));
+  const extra = there.filter(({ kind, scope, id }) => !known.has(placeOf(kind, scope, id)));
+  return new Set(extra.map(({ kind, scope }) => `${kind} ${scopeKey(scope)}`));
+}
+
+/** Collections that were compared, of which one side does not know for sure what it does not hold. */
+function doubtfulCollections(
+  { desired, definitions, request }: GatherOptions,
+  live: LoadedState,
+  asked: ReadonlySet<Kind>,
+  parts: readonly StateFilter[],
+  extra: ReadonlySet<string>,
+): Skipped[] {
+  const doubtful: Skipped[] = [];
+  for (const { kind, scope } of collectionsOf(desired, live)) {
+    if (!asked.has(kind) || !parts.some((part) => selectsCollection(part, kind, scope))) continue;
+    const [then, now] = [desired.coverage(kind, scope), live.coverage(kind, scope)];
+    if (then.how !== 'read' || now.how !== 'read') continue;
+    const name = definitions(kind).title.many;
+    const unknown = live.blindSpot(kind, scope);
+    if (now.stale !== undefined) doubtful.push({ kind, scope, name, reason: now.stale });
+    if (unknown?.isUnproven === true) doubtful.push({ kind, scope, name, reason: unknown.reason });
+    // What the desired state may have held as well is not removed.
+    if (request.prune === null || then.isPartial !== true || !extra.has(`${kind} ${scopeKey(scope)}`))
+      continue;
+    const reason = desired.blindSpot(kind, scope)?.reason ?? then.stale ?? 'the desired state may lack some';
+    doubtful.push({ kind, scope, name, reason: `what only live has is not removed: ${reason}` });
+  }
+  return doubtful;
 }
 
 function collectionsOf(...states: readonly LoadedState[]): Iterable<CollectionKey> {

@@ -1,7 +1,7 @@
 /** Which live record is which desired one: by id, then by id map, then by natural key (design.md, Restore). */
 import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
-import { CATALOG } from '../catalog/catalog.ts';
+import { CATALOG, scopeKey } from '../catalog/catalog.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { recordName } from '../diff/name.ts';
@@ -44,14 +44,15 @@ export function matchStates(input: PlanInput): Matching {
   const desiredByKind = Map.groupBy(records.desired, ({ kind }) => kind);
   const liveByKind = Map.groupBy(records.live, ({ kind }) => kind);
   const twins = new TwinIds();
-  keepKnownIds(input, records.live, twins);
+  const known = knownIds(input, records.live);
   const kinds = new Map<Kind, KindMatch>();
   const adopted: Adoption[] = [];
   for (const { kind } of CATALOG) {
     const definition = input.definitions(kind);
     const desired = desiredByKind.get(kind) ?? [];
     const live = liveByKind.get(kind) ?? [];
-    const byIdMap = matchById(input, kind, desired, live, twins);
+    const sides = { live, known: known.get(kind) ?? new Set<string>() };
+    const byIdMap = matchById(input, definition, desired, sides, twins);
     const byName = matchByName(input, definition, desired, live, twins);
     for (const pair of byName.pairs) {
       twins.pair(kind, pair.desired.id, pair.live.id);
@@ -76,34 +77,50 @@ export function matchStates(input: PlanInput): Matching {
   };
 }
 
-/** An id that live knows means the same record on both sides, unless a match says otherwise. */
-function keepKnownIds(input: PlanInput, live: readonly ParsedRecord[], twins: TwinIds): void {
-  for (const { kind, id } of live) twins.pair(kind, id, id);
+/** Ids of live parents, also of those that only their collections name: desired scopes may name them too. */
+function knownIds(input: PlanInput, live: readonly ParsedRecord[]): ReadonlyMap<Kind, ReadonlySet<string>> {
+  const known = new Map<Kind, Set<string>>();
+  const add = (kind: Kind, id: string): void => {
+    const ids = known.get(kind) ?? new Set<string>();
+    known.set(kind, ids.add(id));
+  };
+  for (const { kind, id } of live) add(kind, id);
   for (const { scope } of input.live.collections) {
-    for (const [key, id] of Object.entries(scope) as [ScopeKey, string][]) {
-      twins.pair(SCOPE_KIND[key], id, id);
-    }
+    for (const [key, id] of Object.entries(scope) as [ScopeKey, string][]) add(SCOPE_KIND[key], id);
   }
+  return known;
 }
 
-/** Pairs by id, then by id map; returns the ids that the id map paired. A live record is taken once. */
+/**
+ * Pairs by id, then by id map; returns the ids that the id map paired. A live record is taken once. Below a parent that
+ * has another id by now (made again, another instance) the id map goes first, and an equal id tells nothing.
+ */
 function matchById(
   input: PlanInput,
-  kind: Kind,
+  definition: ResourceDefinition,
   desired: readonly ParsedRecord[],
-  live: readonly ParsedRecord[],
+  sides: { readonly live: readonly ParsedRecord[]; readonly known: ReadonlySet<string> },
   twins: TwinIds,
 ): ReadonlySet<string> {
-  const keys = new Set(live.map(({ scope, id }) => placeOf(kind, scope, id)));
+  const { kind } = definition;
+  const keys = new Set(sides.live.map(({ scope, id }) => placeOf(kind, scope, id)));
   const taken = new Set<string>();
+  const strangers = new Set<string>();
   const lost: { id: string; liveScope: Scope }[] = [];
   for (const { scope, id } of desired) {
     const liveScope = twins.scope(scope);
-    if (liveScope === null) continue;
+    if (liveScope === null) {
+      if (!isIdLasting(definition, scope, null)) strangers.add(id);
+      continue;
+    }
     const key = placeOf(kind, liveScope, id);
-    if (keys.has(key)) taken.add(key);
+    const isLasting = isIdLasting(definition, scope, liveScope);
+    if (isLasting && keys.has(key)) taken.add(key);
     else lost.push({ id, liveScope });
+    if (!isLasting) strangers.add(id);
   }
+  // An id that live knows means the same record on both sides, unless a match says otherwise.
+  for (const id of sides.known) if (!strangers.has(id)) twins.pair(kind, id, id);
   const byIdMap = new Set<string>();
   for (const { id, liveScope } of lost) {
     const now = input.idMap(kind, id);
@@ -115,6 +132,18 @@ function matchById(
     byIdMap.add(id);
   }
   return byIdMap;
+}
+
+/**
+ * True where an equal id in live is the same record: its parent kept its id too, or ids of the kind are never given
+ * twice. Numbers are counted anew by every instance.
+ */
+export function isIdLasting(
+  { idType }: Pick<ResourceDefinition, 'idType'>,
+  desiredScope: Scope,
+  liveScope: Scope | null,
+): boolean {
+  return idType === 'uuid' || (liveScope !== null && scopeKey(desiredScope) === scopeKey(liveScope));
 }
 
 /** What is left matches by natural key. The root kind only with consent: its namesake may be somebody else's. */

@@ -1,5 +1,7 @@
 /** The look before a write: is live still what the step was planned against? (design.md, Never broken 5). */
+import { scopeKey } from '../catalog/catalog.ts';
 import type { ResourceDefinition } from '../catalog/definition.ts';
+import { operationOf } from '../catalog/definition.ts';
 import type { JsonValue } from '../core/json.ts';
 import { equalValues } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
@@ -21,7 +23,9 @@ export async function obstacleTo(context: StepContext, ready: ReadyStep): Promis
   const { step, definition } = ready;
   const { precondition } = step;
   if (precondition === null) return null;
-  if (precondition.state === 'absent') return await twinOf(context, ready);
+  if (precondition.state === 'absent') {
+    return (await returned(context, ready)) ?? (await twinOf(context, ready));
+  }
   const id = ready.id ?? step.id;
   const body = await context.live.read(definition, ready.scope, id, false, context.signal);
   if (body === undefined) return moved(`the ${definition.title.one} is gone`);
@@ -49,6 +53,24 @@ export function movedFields({ fields }: PlanStep, body: JsonValue): string[] {
     })
     .map(({ path }) => topMember(path));
   return [...new Set(names)];
+}
+
+/**
+ * The record itself, where its kind can be asked for by id: a list that leaked its row must not lead to a second one. Below
+ * a parent that has another id by now, the old id is nobody's, or somebody else's.
+ */
+async function returned(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
+  const { step, definition, scope } = ready;
+  const { desired, kind } = step;
+  if (desired === null || kind !== ready.request.kind) return null;
+  if (operationOf(definition, 'retrieve') === undefined) return null;
+  const now = context.idMap(kind, desired.id);
+  const ids = scopeKey(desired.scope) === scopeKey(scope) ? [desired.id] : [];
+  for (const id of now === undefined || now === desired.id ? ids : [...ids, now]) {
+    const body = await context.live.read(definition, scope, id, true, context.signal);
+    if (body !== undefined) return moved(`the ${definition.title.one} is there after all${shown(definition, id)}`);
+  }
+  return null;
 }
 
 /** A record of the same name that came meanwhile: made by hand, it is adopted by the next plan, not doubled by this one. */

@@ -15,11 +15,14 @@ export interface Protection {
   readonly reason: string;
 }
 
-/** A global component of another organization is shown in lists, and is not ours to write (wire-notes.md, Lists). */
-export function ownerObstacle(definition: ResourceDefinition, live: ParsedRecord): Protection | null {
+/**
+ * A global component of another organization is shown in lists, and is not ours to write (wire-notes.md, Lists). The
+ * record may be of either side: its owner and its scope are in the ids of that one.
+ */
+export function ownerObstacle(definition: ResourceDefinition, record: ParsedRecord): Protection | null {
   const { owner } = definition.restore;
-  const holder = owner === null ? undefined : resolvePointer(live.body, owner);
-  if (typeof holder !== 'string' || holder === live.scope.organization_id) return null;
+  const holder = owner === null ? undefined : resolvePointer(record.body, owner);
+  if (typeof holder !== 'string' || holder === record.scope.organization_id) return null;
   return { obstacle: 'other_owner', reason: 'it belongs to another organization' };
 }
 
@@ -48,7 +51,8 @@ export function ownUserObstacle(
   if (typeof own === 'number' && typeof level === 'number' && own !== level) return null;
   return {
     obstacle: 'own_user',
-    reason: "it may be the key's own user, who is never changed; name that one as restore.ownUser in the configuration",
+    reason:
+      "it may be the key's own user, who is never changed; name that one as restore.ownUser in the configuration",
   };
 }
 

@@ -10,7 +10,7 @@ import { pointerTo, resolvePointer, splitPointer } from '../diff/pointer.ts';
 import type { DraftFill, Slot } from './draft.ts';
 import { draftKey } from './draft.ts';
 import type { Matching } from './matching.ts';
-import { parentOf } from './matching.ts';
+import { isIdLasting, parentOf } from './matching.ts';
 import { placesOf, withMember } from './places.ts';
 import { placeOf } from './record-place.ts';
 import type { PlanInput } from './plan-input.ts';
@@ -70,7 +70,8 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
       if (missing.has(key)) return { step: draftKey({ kind, scope, id }, 'create') };
       const liveScope = matching.liveScope(scope);
       if (liveScope !== null) {
-        if (liveKeys.has(placeOf(kind, liveScope, id))) return { value: id };
+        const isLasting = isIdLasting(input.definitions(kind), scope, liveScope);
+        if (isLasting && liveKeys.has(placeOf(kind, liveScope, id))) return { value: id };
         const now = input.idMap(kind, id);
         if (now !== undefined && liveKeys.has(placeOf(kind, liveScope, now))) return { value: now };
       }

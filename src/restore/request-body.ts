@@ -10,7 +10,7 @@ import type { SecretNeed } from './plan.ts';
 import type { PlanInput } from './plan-input.ts';
 import { withMember } from './places.ts';
 import type { Remapped } from './references.ts';
-import { HIDDEN, missingSecrets, secretsIn } from './secret-values.ts';
+import { HIDDEN, missingSecrets, neededGroups, secretsIn } from './secret-values.ts';
 import { memberPointer, topMember } from './writable.ts';
 
 export interface BuiltBody {
@@ -57,7 +57,9 @@ function withSecrets(
   live: JsonValue | null,
 ): { value: JsonValue; fills: DraftFill[]; needs: SecretNeed[] } {
   const top = memberPointer(field.name);
-  const has = (pointer: string): boolean => input.secrets.find(record, top + pointer) !== undefined;
+  const given = (pointer: string, isNamed: boolean): boolean =>
+    input.secrets.find(record, top + pointer, isNamed) !== undefined;
+  const has = (pointer: string): boolean => given(pointer, false);
   const keepsStored = live !== null && staysStored(field, value, live);
   const places = secretsIn(field, value, input.masks);
   const fills: DraftFill[] = [];
@@ -80,7 +82,15 @@ function withSecrets(
     }
     return { value: shown, fills, needs };
   }
-  needs.push(...missingSecrets(field, value, input.masks, has));
+  const isMeant = (pointer: string): boolean => {
+    const taking = takes(field, value, pointer);
+    return taking !== 'no' && given(pointer, taking === 'unknown');
+  };
+  needs.push(
+    ...missingSecrets(field, value, input.masks, (pointer) =>
+      places.masked.includes(pointer) ? has(pointer) : isMeant(pointer),
+    ),
+  );
   for (const pointer of places.masked) {
     if (has(pointer)) set(pointer, 'configuration');
     else if (!isJudged(field, value, pointer)) needs.push({ anyOf: [top + pointer] });
@@ -88,10 +98,26 @@ function withSecrets(
     else drop(pointer);
   }
   for (const pointer of field.secretPointers) {
-    if (pointer.includes('*') || !has(pointer) || resolvePointer(value, pointer) !== undefined) continue;
-    set(pointer, 'configuration');
+    if (pointer.includes('*') || resolvePointer(value, pointer) !== undefined) continue;
+    if (isMeant(pointer)) set(pointer, 'configuration');
   }
   return { value: shown, fills, needs };
+}
+
+/**
+ * Whether the value takes the secret, which it does not show: a rule for a whole kind holds secrets of every type of it,
+ * and one type's must never reach another's far end. `unknown`: only a rule that names the record tells.
+ */
+function takes(field: FieldDefinition, value: JsonValue, pointer: string): 'yes' | 'no' | 'unknown' {
+  const { secretsNeeded } = field;
+  if (secretsNeeded === null) return 'yes';
+  const groups = neededGroups(field, value);
+  if (groups === undefined) return 'unknown';
+  const isIn = (each: readonly (readonly string[])[]): boolean =>
+    each.some((anyOf) => anyOf.includes(pointer));
+  if (isIn(groups)) return 'yes';
+  // One that no type must have may be an extra of any, such as the passphrase of a key.
+  return groups.length === 0 || Object.values(secretsNeeded.byText).some(isIn) ? 'no' : 'unknown';
 }
 
 /** True where a PATCH of the field leaves stored what it is not given: it merges, and the kind of secrets is the same. */
@@ -114,9 +140,7 @@ function isOmittable(value: JsonValue, pointer: string): boolean {
 function isJudged(field: FieldDefinition, value: JsonValue, pointer: string): boolean {
   const { secretsNeeded } = field;
   if (secretsNeeded === null) return field.secretPointers.includes(pointer);
-  const by = resolvePointer(value, secretsNeeded.by);
-  const table = secretsNeeded.byText;
-  const groups = typeof by === 'string' && Object.hasOwn(table, by) ? table[by] : undefined;
+  const groups = neededGroups(field, value);
   return groups === undefined
     ? field.secretPointers.includes(pointer)
     : groups.some((anyOf) => anyOf.includes(pointer));

@@ -52,14 +52,23 @@ export function missingSecrets(
       held !== undefined && held !== null && held !== '' && !(typeof held === 'string' && isMask(held, masks))
     );
   };
-  const by = field.secretsNeeded === null ? undefined : resolvePointer(value, field.secretsNeeded.by);
-  const table = field.secretsNeeded?.byText ?? {};
-  const groups = typeof by === 'string' && Object.hasOwn(table, by) ? table[by] : undefined;
+  const groups = neededGroups(field, value);
   // Which secrets it takes is not known: one that is supplied shows that somebody thought of them.
   const needed = groups ?? [field.secretPointers.filter((pointer) => !pointer.includes('*'))];
   return needed
     .filter((anyOf) => anyOf.length > 0 && !anyOf.some(isThere))
     .map((anyOf) => ({ anyOf: anyOf.map((pointer) => memberPointer(field.name) + pointer) }));
+}
+
+/** The secrets that a value of its type needs, each any one of its pointers; undefined where that is not known. */
+export function neededGroups(
+  { secretsNeeded }: FieldDefinition,
+  value: JsonValue,
+): readonly (readonly string[])[] | undefined {
+  if (secretsNeeded === null) return undefined;
+  const by = resolvePointer(value, secretsNeeded.by);
+  const { byText } = secretsNeeded;
+  return typeof by === 'string' && Object.hasOwn(byText, by) ? byText[by] : undefined;
 }
 
 /** A body with every secret in clear replaced, and where they stood. */

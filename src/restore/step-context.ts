@@ -30,6 +30,8 @@ export interface StepContext {
   readonly definitions: (kind: Kind) => ResourceDefinition;
   readonly secrets: SecretLookup;
   readonly desired: DesiredLookup;
+  /** The id that a record has since an earlier restore made it again; undefined where none did. */
+  readonly idMap: (kind: Kind, id: string) => string | undefined;
   /** Live ids that the plan found to be desired records under another id, as `kind id`. */
   readonly adopted: ReadonlySet<string>;
   /** Records that steps found to be theirs, as `kind id`, by step: two steps of one name never take the same one. */

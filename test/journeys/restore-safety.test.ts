@@ -118,8 +118,9 @@ describe('a saved plan', () => {
 });
 
 describe('one writer', () => {
-  it('a second restore, an undo and a sync leave with a clear line while one is under way, and send nothing', async () => {
+  it('a second restore, a resumed one and a sync leave with a clear line while one is under way, and send nothing', async () => {
     const story = await damaged();
+    story.env['TIDEMARK_RATE_CONCURRENCY'] = '1';
     const held = gate(story);
     const first = story.run('restore', '--apply', '--yes', '--json');
     await held.reached;
@@ -158,7 +159,8 @@ describe('Ctrl-C', () => {
     story.env['TIDEMARK_RATE_CONCURRENCY'] = '1';
     const held = gate(story);
     const { child, ended } = start(['restore', '--apply', '--yes'], { env: story.env, cwd: story.directory });
-    await held.reached;
+    // A process that ended before it wrote fails here, and not by waiting.
+    await Promise.race([held.reached, ended.then(({ stderr }) => expect(stderr).toBe('still running'))]);
     child.kill('SIGINT');
     await new Promise((resolve) => setTimeout(resolve, 100));
     held.open();
@@ -195,8 +197,10 @@ describe('undo', () => {
     expect((await story.member('Owen'))['level']).toBe(15);
     const unknown = await story.expectRun(3, 'undo', '1', '--force-changed');
     expect(unknown.stdout).toContain('restore.ownUser');
-    const owner = (await story.list('members')).find(({ level, id }) => level === 15 && id !== owen['id']);
-    story.env['TIDEMARK_RESTORE_OWN_USER'] = String((owner?.['user'] as { email: string }).email);
+    const owner = (await story.list('members')).find(
+      ({ level, user }) => level === 15 && (user as { uuid: string }).uuid !== owen.id,
+    );
+    story.env['TIDEMARK_RESTORE_OWN_USER'] = (owner?.['user'] as { email: string }).email;
     await story.applied(0, 'undo', '1', '--force-changed', '--apply');
     expect((await story.member('Owen'))['level']).toBe(8);
 

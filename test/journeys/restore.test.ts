@@ -51,7 +51,13 @@ describe('twelve deleted batch exports', () => {
 
     expect(byName(await story.list('batch_exports'))).toEqual(byName(before));
     expect(await Promise.all(others.map((kind) => story.list(kind)))).toEqual(untouched);
-    const again = await story.plan(0);
+    await story.expectRun(0, 'diff', 'latest', 'live', '--managed-only');
+    await story.expectRun(0, 'sync', '--quiet', '--accept-removals', '12');
+    await story.expectRun(0, 'diff', 'run:1', 'latest', '--managed-only');
+    const told = await story.expectRun(2, 'diff', 'run:1', 'latest', '--kind', 'batch_exports', '--json');
+    const { summary } = JSON.parse(told.stdout) as { summary: object };
+    expect(summary).toMatchObject({ added: 0, removed: 0, changed: 12 });
+    const again = await story.plan(0, 'run:1');
     expect(again).toMatchObject({ steps: [], summary: { create: 0, update: 0, blocked: 0 } });
 
     for (const file of ['plan.json', 'mirror.db', 'mirror.db-wal']) {

@@ -9,7 +9,6 @@ import { createWriteClient } from '../../src/api/write-client.ts';
 import type { WriteClient } from '../../src/api/write-client.ts';
 import { CATALOG, scopeKey } from '../../src/catalog/catalog.ts';
 import type { Kind, Scope } from '../../src/catalog/definition.ts';
-import { SCOPE_KEYS } from '../../src/catalog/definition.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import type { JsonObject } from '../../src/core/json.ts';
@@ -17,6 +16,7 @@ import { parseLossless } from '../../src/core/json.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { Secret } from '../../src/core/secret.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
+import { idText } from '../../src/diff/natural-key.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/mirror.ts';
 import { applyPlan, NO_EVENTS } from '../../src/restore/apply.ts';
@@ -187,16 +187,6 @@ export function planState(records: readonly ParsedRecord[]): PlanState {
   return { reference: { ref: 'test' }, records, collections: [...collections.values()] };
 }
 
-/** Records as text, sorted: equal for equal sandboxes. Times and tokens that the sandbox makes by itself left out. */
-export function shape(records: readonly ParsedRecord[]): string[] {
-  return records
-    .map(({ kind, scope, id, body }) => {
-      const places = SCOPE_KEYS.map((key) => scope[key] ?? '').join('/');
-      return `${kind} ${places} ${id} ${JSON.stringify(body)}`;
-    })
-    .sort();
-}
-
 /** The same records with UUIDs where random-states.ts has short ids: the sandbox takes nothing else. */
 export function withUuids(records: readonly ParsedRecord[]): ParsedRecord[] {
   const text = JSON.stringify(records).replaceAll(
@@ -250,7 +240,7 @@ export function without(
     ({ scope, id, body }) =>
       !gone.has(id) &&
       !Object.values(scope).some((parent) => gone.has(parent)) &&
-      !gone.has(String((body as JsonObject)['team_id'] ?? '')),
+      !gone.has(idText((body as JsonObject)['team_id'] ?? '')),
   );
 }
 

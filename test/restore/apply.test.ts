@@ -1,8 +1,12 @@
+import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
 import type { JsonObject } from '../../src/core/json.ts';
+import { Secret } from '../../src/core/secret.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import { restoreExitCode } from '../../src/restore/apply.ts';
 import type { ApplyEvents, RestoreReport } from '../../src/restore/apply.ts';
+import { configuredSecrets } from '../../src/restore/configured-secrets.ts';
 import { readResumable } from '../../src/restore/resume.ts';
 import type { FaultRule } from '../faults/fault-rules.ts';
 import { altered, counts, nativeWorld, startRig, without } from './apply-rig.ts';
@@ -216,6 +220,36 @@ describe('what the far side can do to a write', () => {
   });
 });
 
+describe('secrets', () => {
+  it('are resolved when they are sent, and stand neither in the journal nor in the report', async () => {
+    const password = 'correct-horse-battery';
+    const destination = { type: 'Postgres', config: { host: 'db', database: 'd', schema: 's' } };
+    if (native.length === 0) native = await nativeWorld(await startRig());
+    const desired = altered(native, isKind('batch_exports'), { destination });
+    const rig = await startRig(without(desired, isKind('batch_exports')));
+    const secrets = configuredSecrets([
+      {
+        kind: 'batch_exports',
+        match: { '/destination/type': 'Postgres' },
+        values: {
+          '/destination/config/password': new Secret(password),
+          '/destination/config/user': new Secret('exporter'),
+        },
+      },
+    ]);
+    const report = await rig.apply(rig.plan(desired, { secrets }), { secrets });
+    expect(report.steps.filter(({ outcome }) => outcome !== 'applied')).toEqual([]);
+    expect(rig.proxy.requests.some(({ body: sent }) => sent.includes(password))).toBe(true);
+    const path = rig.mirrorPath;
+    rig.mirror().close();
+    const kept = [path, `${path}-wal`]
+      .filter((each) => existsSync(each))
+      .map((each) => readFileSync(each, 'latin1'));
+    expect(kept.join('').includes(password)).toBe(false);
+    expect(JSON.stringify(report)).not.toContain(password);
+  });
+});
+
 describe('live moved since the plan', () => {
   it('a record that was changed, one that is gone, one that was made by hand: nothing is sent to them', async () => {
     const { rig, plan } = await damaged((all) =>
@@ -257,7 +291,6 @@ describe('interrupted', () => {
         fault: { kind: 'gate', until: new Promise<void>((resolve) => (open = resolve)) },
       },
     ]);
-    const { systemClock } = await import('../../src/core/clock.ts');
     const applying = rig.apply(plan, { signal: stop.signal, concurrency: 1, clock: systemClock });
     await expect.poll(() => rig.proxy.requests.some(({ method }) => method === 'POST')).toBe(true);
     stop.abort();

@@ -1,0 +1,129 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/core/json.ts';
+import type { ParsedRecord } from '../../src/diff/change.ts';
+import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';
+import { isExecutable } from '../../src/restore/plan.ts';
+import type { Plan } from '../../src/restore/plan.ts';
+import { planUndo } from '../../src/restore/undo.ts';
+import { seededRandom } from '../faults/seeded-random.ts';
+import { altered, counts, nativeWorld, planState, startRig, without } from './apply-rig.ts';
+import type { Rig } from './apply-rig.ts';
+import { posthog } from './states.ts';
+
+function undoPlan(rig: Rig, restore: number, forceChanged = false): Plan {
+  return planUndo(rig.mirror(), restore, {
+    live: planState(rig.live()),
+    definitions: posthog,
+    secrets: NO_SECRETS,
+    forceChanged,
+    rate: { perMinute: 0, perHour: 0 },
+    ownUserId: 'nobody',
+    now: 0,
+  });
+}
+
+const managed = (records: readonly ParsedRecord[]): string[] =>
+  records
+    .map(({ kind, body }) => {
+      const { name, timezone, paused, enforce_2fa: twofa } = body as JsonObject;
+      return `${kind} ${JSON.stringify([name, timezone, paused, twofa])}`;
+    })
+    .sort();
+
+describe('undo', () => {
+  it('takes back what a restore created, changed and did, and nothing else; twice is nothing', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const live = altered(
+      without(native, ({ kind }) => kind === 'roles' || kind === 'proxy_records'),
+      ({ kind }) => kind === 'projects',
+      { timezone: 'X' },
+    );
+    const paused = altered(live, ({ kind }) => kind === 'batch_exports', { paused: true });
+    rig.put(paused);
+    const before = managed(rig.live());
+    const report = await rig.apply(rig.plan(native));
+    expect(report.outcome).toBe('complete');
+    const plan = undoPlan(rig, report.restore);
+    expect(plan.summary).toMatchObject({ create: 0, blocked: 0 });
+    expect(plan.summary.remove).toBeGreaterThan(3);
+    expect(plan.summary.update).toBeGreaterThan(0);
+    const undone = await rig.apply(plan, { undoes: report.restore });
+    expect(undone).toMatchObject({ outcome: 'complete', undoes: report.restore });
+    expect(managed(rig.live())).toEqual(before);
+    expect(undoPlan(rig, report.restore).steps).toEqual([]);
+  });
+
+  it('refuses what was changed since, unless forced', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    rig.put(altered(native, ({ kind }) => kind === 'projects', { timezone: 'X' }));
+    const report = await rig.apply(rig.plan(native));
+    const [one, ...others] = native.filter(({ kind }) => kind === 'projects');
+    await rig.running.call('PATCH', `/api/organizations/${native[0]?.id}/projects/${one?.id}/`, {
+      timezone: 'Y',
+    });
+    const plan = undoPlan(rig, report.restore);
+    expect(plan.steps.filter((step) => !isExecutable(step))).toMatchObject([
+      { id: one?.id, obstacle: 'changed_since' },
+    ]);
+    expect(plan.summary.update).toBe(others.length);
+    expect(undoPlan(rig, report.restore, true).summary).toMatchObject({
+      blocked: 0,
+      update: others.length + 1,
+    });
+  });
+
+  it('makes again what a restore had removed', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const lesser = without(native, ({ kind }) => kind === 'roles');
+    const prune = { prune: { maxRemovals: 100 } };
+    const report = await rig.apply(rig.plan(lesser, { options: prune }));
+    expect(counts(rig.live())['roles']).toBeUndefined();
+    await rig.apply(undoPlan(rig, report.restore), { undoes: report.restore });
+    expect(counts(rig.live())).toEqual(counts(native));
+    expect(rig.plan(native).steps.filter(isExecutable)).toEqual([]);
+  });
+});
+
+describe('for any damage', () => {
+  it('apply(plan) makes live equal to desired on managed fields, a second plan is empty, the rest is untouched', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const damage = fc.record({ seed: fc.nat(), share: fc.integer({ min: 1, max: 5 }) });
+    await fc.assert(
+      fc.asyncProperty(damage, async ({ seed, share }) => {
+        const random = seededRandom(seed + 1);
+        const hit = (): boolean => random() < share / 10;
+        const safe = new Set(['organizations', 'members', 'domains']);
+        const live = altered(
+          altered(
+            without(native, ({ kind }) => !safe.has(kind) && hit()),
+            ({ kind }) => kind === 'projects' && hit(),
+            {
+              timezone: 'X',
+            },
+          ),
+          ({ kind }) => kind === 'batch_exports' && hit(),
+          { interval: 'week', paused: true },
+        );
+        rig.put(live);
+        const plan = rig.plan(native);
+        const before = rig.live();
+        const report = await rig.apply(plan);
+        expect(report.summary.failed + report.summary.skipped + report.summary.unverified).toBe(0);
+        const after = rig.live();
+        expect(counts(after)).toEqual(counts(native));
+        expect(rig.plan(native).steps.filter(isExecutable)).toEqual([]);
+        const planned = new Set(plan.steps.map(({ id }) => id));
+        for (const record of before) {
+          if (planned.has(record.id) || record.kind === 'organizations' || record.kind === 'roles') continue;
+          expect(after).toContainEqual(record);
+        }
+      }),
+      { numRuns: 12 },
+    );
+  });
+});
