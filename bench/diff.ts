@@ -1,147 +1,78 @@
-/**
- * A diff of two runs beside GNU `diff` of their two exports, and its cost beside the number of records.
- * BENCH_RECORDS (100,000), BENCH_ROUNDS (5).
- */
-import { spawnSync } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+/** A diff of two runs beside GNU `diff` of their two exports, and its cost beside the number of records. */
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import type { Line } from './line.ts';
-import { measure, median } from './measure.ts';
-import { openBenchMirror, recordings, syncRecordings } from './recordings.ts';
+import { measure, measureCommand, median, medianRatio } from './measure.ts';
+import { environment, startPageSource } from './page-source.ts';
+import { offline } from './recordings.ts';
+import { atMostTimes, milliseconds, program } from './section.ts';
+import type { BenchContext, Line } from './section.ts';
 
-const program = fileURLToPath(new URL('../dist/main.js', import.meta.url));
-const standIn = fileURLToPath(new URL('diff-points.ts', import.meta.url));
+/** The share of the records that changed between the two runs. */
+const SHARE = 0.01;
+/** As many changes among so many times the records. */
+const LARGER = 4;
+/** What a cost that follows the changes may take longer where there are four times the records. */
+const FLAT = 1.25;
 
-/** A mirror of two runs, the second with `changes` records changed. */
-async function twoRuns(path: string, records: number, changes: number): Promise<void> {
-  const mirror = openBenchMirror(path);
-  const every = Math.round(records / changes);
-  await syncRecordings(
-    mirror,
-    recordings(records, () => 0),
-  );
-  await syncRecordings(
-    mirror,
-    recordings(records, (index) => (index % every === 0 ? 1 : 0)),
-  );
-  mirror.close();
-}
-
-function writeExport(path: string, lines: Iterable<string>): void {
-  const file = openSync(path, 'w');
-  let buffer = '';
-  for (const line of lines) {
-    buffer += `${line}\n`;
-    if (buffer.length < 1 << 20) continue;
-    writeSync(file, buffer);
-    buffer = '';
+export async function run(context: BenchContext): Promise<Line[]> {
+  const { records, rounds, scratch, note } = context;
+  const changes = Math.round(records * SHARE);
+  const small = join(scratch, 'small.db');
+  const large = join(scratch, 'large.db');
+  note(`two runs of ${records.toLocaleString('en')} and of ${(records * LARGER).toLocaleString('en')}`);
+  await twoRuns(small, records, SHARE);
+  await twoRuns(large, records * LARGER, SHARE / LARGER);
+  const exports = [join(scratch, 'one.ndjson'), join(scratch, 'two.ndjson')] as const;
+  for (const [index, file] of exports.entries()) {
+    const args = [program, 'export', '--quiet', '--at', `run:${index + 1}`];
+    writeFileSync(file, (await measure(args, { env: offline(small) })).stdout);
   }
-  writeSync(file, buffer);
-  closeSync(file);
+  for (const mirror of [small, large]) {
+    const { changed } = (JSON.parse(await diff(mirror, '--json')) as { summary: { changed: number } })
+      .summary;
+    if (changed !== changes) throw new Error(`${changed} changes were found where ${changes} were made`);
+  }
+  const [own, larger, gnu]: [number[], number[], number[]] = [[], [], []];
+  for (let round = 1; round <= rounds; round += 1) {
+    note(`${changes.toLocaleString('en')} changes, round ${round} of ${rounds}`);
+    own.push(await timed(() => diff(small)));
+    gnu.push(await timed(() => measureCommand('diff', exports, { exitCodes: [1] })));
+    larger.push(await timed(() => diff(large)));
+  }
+  return [
+    atMostTimes(
+      `diff of two runs, ${changes} of ${records} changed`,
+      milliseconds(median(own)),
+      medianRatio(own, gnu),
+      1,
+      `GNU diff of the exports, ${milliseconds(median(gnu))}`,
+    ),
+    atMostTimes(
+      `the same changes among ${records * LARGER}`,
+      milliseconds(median(larger)),
+      medianRatio(larger, own),
+      FLAT,
+      `of those among ${records}`,
+    ),
+  ];
 }
 
-/** Wall clock of GNU diff, which says 1 when the files differ. */
-function gnuDiff(one: string, other: string): number | null {
+/** A mirror of two runs, between which that share of the recordings changed. */
+async function twoRuns(mirror: string, records: number, share: number): Promise<void> {
+  await using source = await startPageSource(records);
+  const env = environment(source, mirror);
+  await measure([program, 'sync', '--quiet'], { env });
+  await source.change(share);
+  await measure([program, 'sync', '--quiet', '--full'], { env });
+}
+
+async function diff(mirror: string, ...options: string[]): Promise<string> {
+  const args = [program, 'diff', 'run:1', 'run:2', ...options];
+  return (await measure(args, { env: offline(mirror), exitCodes: [2] })).stdout;
+}
+
+async function timed(work: () => Promise<unknown>): Promise<number> {
   const startedAt = performance.now();
-  const { status, error } = spawnSync('diff', [one, other], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    maxBuffer: 2 ** 30,
-  });
-  if (error !== undefined) return null;
-  if (status !== 1) throw new Error(`diff ended with ${status}`);
+  await work();
   return performance.now() - startedAt;
-}
-
-interface Command {
-  readonly name: string;
-  run(mirror: string): Promise<{ wallMs: number; stdout: string }>;
-}
-
-/** The built command where there is one; else a stand-in without a bundle, which starts more slowly. */
-async function diffCommand(): Promise<Command> {
-  const help = await measure([program, 'diff', '--help'], { exitCodes: [0, 1, 4] });
-  if (/run:|FROM/.test(help.stdout)) {
-    return {
-      name: 'tidemark diff run:1 run:2 --json',
-      run: (mirror) =>
-        measure([program, 'diff', 'run:1', 'run:2', '--json'], {
-          env: {
-            TIDEMARK_MIRROR: mirror,
-            TIDEMARK_BASE_URL: 'http://127.0.0.1:1',
-            TIDEMARK_API_KEY: 'bench',
-          },
-          exitCodes: [2],
-        }),
-    };
-  }
-  return {
-    name: 'diffPoints of runs 1 and 2, from source',
-    run: (mirror) => measure(['--disable-warning=ExperimentalWarning', standIn, mirror, '1', '2']),
-  };
-}
-
-export async function runDiffSection(): Promise<Line[]> {
-  const records = Number(process.env['BENCH_RECORDS'] ?? 100_000);
-  const rounds = Number(process.env['BENCH_ROUNDS'] ?? 5);
-  const changes = Math.round(records / 100);
-  const scratch = mkdtempSync(join(tmpdir(), 'tidemark-bench-diff-'));
-  try {
-    const small = join(scratch, 'small.db');
-    const large = join(scratch, 'large.db');
-    await twoRuns(small, records, changes);
-    await twoRuns(large, records * 4, changes);
-    const files = [join(scratch, 'one.ndjson'), join(scratch, 'two.ndjson')] as const;
-    const mirror = openBenchMirror(small);
-    for (const [index, file] of files.entries()) {
-      const bodies = mirror.readRecordsAt(index + 1);
-      writeExport(
-        file,
-        (function* () {
-          for (const { kind, scope, id, body } of bodies)
-            yield `{"kind":"${kind}","scope":${JSON.stringify(scope)},"id":${JSON.stringify(id)},"body":${body}}`;
-        })(),
-      );
-    }
-    mirror.close();
-    const command = await diffCommand();
-    const [ours, larger, gnu]: [number[], number[], number[]] = [[], [], []];
-    for (let round = 0; round < rounds; round += 1) {
-      const cost = await command.run(small);
-      const found = (JSON.parse(cost.stdout) as { summary: { changed: number } }).summary.changed;
-      if (found !== changes) throw new Error(`${found} changes were found where ${changes} were made`);
-      ours.push(cost.wallMs);
-      larger.push((await command.run(large)).wallMs);
-      const theirs = gnuDiff(...files);
-      if (theirs !== null) gnu.push(theirs);
-    }
-    const [own, base, four] = [median(ours), median(gnu), median(larger)].map((value) => Math.round(value));
-    const lines: Line[] = [
-      {
-        name: `${command.name}, ${changes} changes in 4 times the records`,
-        figure: `${four} ms for ${records * 4}, ${own} ms for ${records}`,
-        bound: '1.25 times',
-        isMet: median(larger) <= 1.25 * median(ours),
-      },
-    ];
-    lines.unshift(
-      gnu.length === 0
-        ? {
-            name: command.name,
-            figure: `${own} ms; no GNU diff on this machine: not compared`,
-            bound: '-',
-            isMet: true,
-          }
-        : {
-            name: `${command.name}, ${changes} of ${records} changed`,
-            figure: `${own} ms; GNU diff of the two exports ${base} ms`,
-            bound: 'faster than GNU diff',
-            isMet: median(ours) < median(gnu),
-          },
-    );
-    return lines;
-  } finally {
-    rmSync(scratch, { recursive: true, force: true });
-  }
 }

@@ -1,198 +1,123 @@
 /**
  * What history costs on disk, beside restic and git over daily exports of the same states; and how fast one record of
- * long ago is read. BENCH_RECORDS (100,000), BENCH_DAYS (30), BENCH_LARGE (1,000,000; 0: BENCH_RECORDS).
+ * long ago is shown.
  */
 import { spawnSync } from 'node:child_process';
-import {
-  closeSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  readdirSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { systemClock } from '../src/core/clock.ts';
-import { openMirror } from '../src/mirror/mirror.ts';
-import type { Line } from './line.ts';
-import { median } from './measure.ts';
-import { openBenchMirror, recording, recordings, syncRecordings } from './recordings.ts';
+import { isInstalled, KEEPERS } from './keepers.ts';
+import { measure, measureLook, median } from './measure.ts';
+import { environment, startPageSource } from './page-source.ts';
+import { recording, recordingId } from './recording.ts';
+import { offline, openBenchMirror, syncRecordings } from './recordings.ts';
+import { atMost, byteCount, program } from './section.ts';
+import type { BenchContext, Line } from './section.ts';
 
-/** Bytes of everything below a path. */
-function sizeOf(path: string): number {
-  const stats = statSync(path);
-  if (!stats.isDirectory()) return stats.size;
-  return readdirSync(path).reduce((sum, name) => sum + sizeOf(join(path, name)), 0);
+/** The share of the records that changes each day: another one every day. */
+const SHARE = 0.01;
+const DAYS = 30;
+const MOST_BYTES = 300;
+
+/** Revisions of the record that is shown as of its past: more than lie between two bodies that are kept whole. */
+const DEPTH = 150;
+/** Which recording it is. */
+const SHOWN = 7;
+const LOOKS = 15;
+const MOST_MS = 5;
+
+export async function run(context: BenchContext): Promise<Line[]> {
+  return [...(await space(context)), ...(await pointInTime(context))];
 }
 
-/** On day d the records of the classes 0 to d-1 have changed: a hundredth more each day, spread over the whole list. */
-function texts(records: number, day: number): Generator<string> {
-  return recordings(records, (index) => (index % 100 < day ? 1 + (index % 100) : 0));
-}
-
-async function mirrorGrowth(path: string, records: number, days: number): Promise<number> {
-  const mirror = openBenchMirror(path);
-  await syncRecordings(mirror, texts(records, 0));
-  const before = sizeOf(path);
-  for (let day = 1; day <= days; day += 1) await syncRecordings(mirror, texts(records, day));
-  mirror.close();
-  return sizeOf(path) - before;
-}
-
-function writeDay(path: string, records: number, day: number): void {
-  const file = openSync(path, 'w');
-  let buffer = '';
-  for (const text of texts(records, day)) {
-    buffer += `${text}\n`;
-    if (buffer.length < 1 << 20) continue;
-    writeSync(file, buffer);
-    buffer = '';
-  }
-  writeSync(file, buffer);
-  closeSync(file);
-}
-
-function isInstalled(command: string): boolean {
-  return spawnSync(command, ['version'], { stdio: 'ignore' }).error === undefined;
-}
-
-function run(
-  command: string,
-  args: readonly string[],
-  options: { cwd: string; env?: Record<string, string> },
-): void {
-  const { status, stderr, error } = spawnSync(command, args, {
-    cwd: options.cwd,
-    env: { PATH: process.env['PATH'], HOME: options.cwd, ...options.env },
-    stdio: ['ignore', 'ignore', 'pipe'],
-  });
-  if (error !== undefined) throw error;
-  if (status !== 0)
-    throw new Error(`${command} ${args.join(' ')} ended with ${status}: ${stderr.toString()}`);
-}
-
-/** A tool that keeps the daily exports; `size` is what its repository takes when it has tidied up. */
-interface Keeper {
-  readonly name: string;
-  readonly command: string;
-  begin(scratch: string): void;
-  keep(scratch: string): void;
-  size(scratch: string): number;
-}
-
-const KEEPERS: readonly Keeper[] = [
-  {
-    name: 'restic',
-    command: 'restic',
-    begin: (scratch) => run('restic', ['init', '--repo', 'repository'], { cwd: scratch, env: RESTIC }),
-    keep: (scratch) =>
-      run('restic', ['backup', '--quiet', '--repo', 'repository', 'days'], { cwd: scratch, env: RESTIC }),
-    size: (scratch) => sizeOf(join(scratch, 'repository')),
-  },
-  {
-    name: 'git after gc',
-    command: 'git',
-    begin: (scratch) => run('git', ['init', '--quiet', 'days'], { cwd: scratch }),
-    keep: (scratch) => {
-      run('git', ['-C', 'days', 'add', '.'], { cwd: scratch });
-      run('git', ['-C', 'days', ...AUTHOR, 'commit', '--quiet', '--message', 'a day'], { cwd: scratch });
-    },
-    size: (scratch) => {
-      run('git', ['-C', 'days', 'gc', '--quiet'], { cwd: scratch });
-      return sizeOf(join(scratch, 'days', '.git'));
-    },
-  },
-];
-
-const RESTIC = { RESTIC_PASSWORD: 'bench', RESTIC_CACHE_DIR: 'cache' };
-const AUTHOR = ['-c', 'user.name=bench', '-c', 'user.email=bench@localhost', '-c', 'gc.auto=0'];
-
-function keeperGrowth(keeper: Keeper, scratch: string, records: number, days: number): number {
-  const folder = join(scratch, 'days');
-  mkdirSync(folder, { recursive: true });
-  keeper.begin(scratch);
-  const keepDay = (day: number): void => {
-    writeDay(join(folder, 'export.ndjson'), records, day);
-    keeper.keep(scratch);
-  };
-  keepDay(0);
-  const before = keeper.size(scratch);
-  for (let day = 1; day <= days; day += 1) keepDay(day);
-  return keeper.size(scratch) - before;
-}
-
-async function compareSpace(scratch: string): Promise<Line[]> {
-  const records = Number(process.env['BENCH_RECORDS'] ?? 100_000);
-  const days = Number(process.env['BENCH_DAYS'] ?? 30);
-  const revisions = Math.round(records / 100) * days;
-  const own = (await mirrorGrowth(join(scratch, 'space.db'), records, days)) / revisions;
-  const others: string[] = [];
-  for (const keeper of KEEPERS) {
-    if (!isInstalled(keeper.command)) {
-      others.push(`${keeper.name}: not installed here, not measured`);
-      continue;
+async function space({ records, scratch, note }: BenchContext): Promise<Line[]> {
+  await using source = await startPageSource(records);
+  const mirror = join(scratch, 'space.db');
+  const env = environment(source, mirror);
+  const keepers = KEEPERS.filter(isInstalled).map((keeper) => ({
+    keeper,
+    place: join(scratch, keeper.command),
+  }));
+  for (const { keeper, place } of keepers) keeper.begin(place);
+  const day = async (): Promise<void> => {
+    await measure([program, 'sync', '--quiet', '--full'], { env });
+    const args = [program, 'export', '--quiet', '--kind', 'session_recordings'];
+    const { stdout } = await measure(args, { env });
+    for (const { keeper, place } of keepers) {
+      writeFileSync(join(place, 'days', 'export.ndjson'), stdout);
+      keeper.keep(place);
     }
-    const place = join(scratch, keeper.command);
-    mkdirSync(place);
-    const growth = keeperGrowth(keeper, place, records, days);
-    rmSync(place, { recursive: true, force: true });
-    others.push(`${keeper.name} ${(growth / revisions).toFixed(0)}`);
-  }
-  return [
-    {
-      name: `history, ${days} runs of 1 % of ${records} changed`,
-      figure: `${own.toFixed(0)} bytes a revision (${others.join('; ')})`,
-      bound: '300 bytes',
-      isMet: own <= 300,
-    },
+  };
+  const sizes = (): number[] => [
+    statSync(mirror).size,
+    ...keepers.map(({ keeper, place }) => keeper.size(place)),
   ];
-}
-
-/** Revisions of the record that is read at random points of its past. */
-const DEPTH = 1000;
-
-async function readPast(scratch: string): Promise<Line[]> {
-  const records = Number(process.env['BENCH_LARGE'] ?? 0) || Number(process.env['BENCH_RECORDS'] ?? 100_000);
-  const path = join(scratch, 'past.db');
-  const writer = openBenchMirror(path);
-  await syncRecordings(
-    writer,
-    recordings(records, () => 0),
+  await day();
+  const before = sizes();
+  for (let number = 1; number <= DAYS; number += 1) {
+    note(`${records.toLocaleString('en')} recordings, day ${number} of ${DAYS}`);
+    await source.change(SHARE, number);
+    await day();
+  }
+  const revisions = Math.round(records * SHARE) * DAYS;
+  const [own = Number.NaN, ...others] = sizes().map(
+    (bytes, index) => (bytes - (before[index] ?? Number.NaN)) / revisions,
   );
-  for (let generation = 1; generation < DEPTH; generation += 1)
-    await syncRecordings(writer, [recording(7, generation)]);
-  writer.close();
-  const mirror = openMirror(path, { mode: 'read', command: 'bench', clock: systemClock });
-  const id = (JSON.parse(recording(7, 0)) as { id: string }).id;
-  const times: number[] = [];
-  for (let n = 0; n < 200; n += 1) {
-    const run = 1 + ((n * 7919) % DEPTH);
-    const startedAt = performance.now();
-    const row = mirror.record('default', 'session_recordings', id);
-    const body = row === undefined ? undefined : mirror.recordAt(row, run);
-    times.push(performance.now() - startedAt);
-    if (body !== recording(7, run - 1)) throw new Error(`the record as of run ${run} is not what it was`);
-  }
-  mirror.close();
-  const [first = Number.NaN] = times;
+  const shown = (value: number): string => byteCount(Math.round(value));
   return [
-    {
-      name: `one record of ${records} as of any of its ${DEPTH} revisions`,
-      figure: `${median(times).toFixed(2)} ms; the first look ${first.toFixed(2)} ms, the slowest ${Math.max(...times).toFixed(2)} ms`,
-      bound: '5 ms',
-      isMet: median(times) < 5,
-    },
+    atMost(
+      `a revision, ${DAYS} runs of 1 % of ${records} changed`,
+      own,
+      MOST_BYTES,
+      shown,
+      KEEPERS.map((keeper) => {
+        const index = keepers.findIndex((each) => each.keeper === keeper);
+        return `${keeper.name} ${index === -1 ? 'is not installed here' : shown(others[index] ?? Number.NaN)}`;
+      }).join(', '),
+    ),
   ];
 }
 
-export async function runHistorySection(): Promise<Line[]> {
-  const scratch = mkdtempSync(join(tmpdir(), 'tidemark-bench-history-'));
-  try {
-    return [...(await readPast(scratch)), ...(await compareSpace(scratch))];
-  } finally {
-    rmSync(scratch, { recursive: true, force: true });
+async function pointInTime({ large, scratch, note }: BenchContext): Promise<Line[]> {
+  const path = join(scratch, 'past.db');
+  note(`${large.toLocaleString('en')} recordings, one of them with ${DEPTH} revisions`);
+  {
+    await using source = await startPageSource(large);
+    await measure([program, 'sync', '--quiet'], { env: environment(source, path) });
   }
+  const writer = openBenchMirror(path);
+  for (let generation = 1; generation < DEPTH; generation += 1)
+    await syncRecordings(writer, [recording(SHOWN, generation, large - SHOWN)]);
+  writer.close();
+  const look = async (at: number): Promise<number> => {
+    const args = [program, 'show', 'session_recordings', recordingId(SHOWN), '--at', `run:${at}`, '--json'];
+    const { stdout, lookMs } = await measureLook(args, { env: offline(path) });
+    const { body } = JSON.parse(stdout) as { body: unknown };
+    const expected: unknown = JSON.parse(recording(SHOWN, at - 1, large - SHOWN));
+    if (JSON.stringify(body) !== JSON.stringify(expected))
+      throw new Error(`the record as of run ${at} is not what it was`);
+    return lookMs;
+  };
+  const isCold = dropFromPageCache(path);
+  const first = await look(1);
+  const looks: number[] = [];
+  for (let n = 0; n < LOOKS; n += 1) {
+    note(`show as of long ago, ${n + 1} of ${LOOKS}`);
+    looks.push(await look(1 + ((n * 7919) % DEPTH)));
+  }
+  const shown = (value: number): string => `${value.toFixed(1)} ms`;
+  return [
+    atMost(
+      `show of one of ${large} as of long ago, from the opened mirror on, median of ${LOOKS}`,
+      median(looks),
+      MOST_MS,
+      shown,
+      `slowest ${shown(Math.max(...looks))}; the first${isCold ? ', from the disk,' : ''} ${shown(first)}`,
+    ),
+  ];
+}
+
+/** Makes the next look read the file from the disk, where the system can be told so. */
+function dropFromPageCache(path: string): boolean {
+  const drop = spawnSync('dd', [`if=${path}`, 'iflag=nocache', 'count=0'], { stdio: 'ignore' });
+  return drop.status === 0;
 }

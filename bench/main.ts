@@ -13,6 +13,8 @@ const SECTIONS: Readonly<Record<string, () => Promise<{ run: Section }>>> = {
   start: () => import('./start.ts'),
   sync: () => import('./sync.ts'),
   memory: () => import('./memory.ts'),
+  diff: () => import('./diff.ts'),
+  history: () => import('./history.ts'),
 };
 
 function size(name: string, usual: number): number {

@@ -60,30 +60,41 @@ export async function measureCommand(
 }
 
 // As JavaScript: Node's own compiler for types would take 10 MB in the process that is measured.
-const probe = `data:text/javascript,${encodeURIComponent(
-  stripTypeScriptTypes(readFileSync(new URL('probe.ts', import.meta.url), 'utf8')),
-)}`;
+function moduleOf(probe: string): string {
+  const source = readFileSync(new URL(probe, import.meta.url), 'utf8');
+  return `data:text/javascript,${encodeURIComponent(stripTypeScriptTypes(source))}`;
+}
 
-/** One run of `node ARGS` that also tells its peak memory and its longest event-loop block. */
-export async function measureProbed(
+/** One run of `node ARGS` with a probe loaded before it, and what the probe told. */
+async function measureWith<Told>(
+  probe: string,
   args: readonly string[],
-  options: MeasureOptions = {},
-): Promise<ProbedCost> {
+  options: MeasureOptions,
+): Promise<Cost & Told> {
   const scratch = mkdtempSync(join(tmpdir(), 'tidemark-bench-probe-'));
   const told = join(scratch, 'probe.json');
   try {
-    const cost = await measure(['--import', probe, ...args], {
+    const cost = await measure(['--import', moduleOf(probe), ...args], {
       ...options,
-      env: { ...options.env, BENCH_PROBE: told },
+      env: { ...options.env, BENCH_PROBE: told, BENCH_PROGRAM: args[0] ?? '' },
     });
-    const { peakBytes, longestBlockMs } = JSON.parse(readFileSync(told, 'utf8')) as Omit<
-      ProbedCost,
-      keyof Cost
-    >;
-    return { ...cost, peakBytes, longestBlockMs };
+    return { ...cost, ...(JSON.parse(readFileSync(told, 'utf8')) as Told) };
   } finally {
     rmSync(scratch, { recursive: true, force: true });
   }
+}
+
+/** One run of `node ARGS` that also tells its peak memory and its longest event-loop block. */
+export function measureProbed(args: readonly string[], options: MeasureOptions = {}): Promise<ProbedCost> {
+  return measureWith<Omit<ProbedCost, keyof Cost>>('probe.ts', args, options);
+}
+
+/** One run of `node ARGS`, a command that reads a mirror: also from the opened mirror to the answer. */
+export function measureLook(
+  args: readonly string[],
+  options: MeasureOptions = {},
+): Promise<Cost & { readonly lookMs: number }> {
+  return measureWith<{ readonly lookMs: number }>('look-probe.ts', args, options);
 }
 
 /** The middle value; of an even number of values the mean of the middle two. */

@@ -1,60 +1,16 @@
 /**
  * Serves one organization, one project and N session recordings of about 800 bytes, newest first, from memory: as fast
  * as a server can be, so that what is measured is the client. `node bench/page-server.ts COUNT` prints its URL.
- * GET /requests tells the requests by path since it was last asked; POST /change?share=S alters that share of the
- * recordings.
+ * GET /requests tells the requests by path since it was last asked; POST /change?share=S&times=N puts it N changes after
+ * its beginning, each of which altered another such share of the recordings, spread over the whole list.
  */
 import { createServer } from 'node:http';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { recording } from './recording.ts';
 
 const total = Number(process.argv[2] ?? 100_000);
 const organization = '0190f000-0000-7000-8000-000000000001';
-
-function uuid(index: number): string {
-  // Spread like random UUIDs, yet the same in every run.
-  const mixed = (Math.imul(index + 1, 2_654_435_761) >>> 0).toString(16).padStart(8, '0');
-  return `${mixed}-7a3c-4d1e-9b2f-${String(index).padStart(12, '0')}`;
-}
-
-function recording(index: number, generation: number): string {
-  const start = new Date(Date.UTC(2026, 0, 1) + (total - index) * 1000).toISOString();
-  return JSON.stringify({
-    id: uuid(index),
-    distinct_id: `user-${index % 5000}`,
-    viewed: index % 3 === 0,
-    recording_duration: 61.5 + (index % 900),
-    active_seconds: 30.25 + (index % 300),
-    inactive_seconds: 31.25 + generation,
-    start_time: start,
-    end_time: start.replace('2026', '2027'),
-    click_count: index % 50,
-    keypress_count: index % 70,
-    mouse_activity_count: index % 900,
-    console_log_count: index % 11,
-    console_warn_count: index % 5,
-    console_error_count: index % 3,
-    start_url: `https://app.harbor.example/dashboards/${index % 400}?tab=overview`,
-    person: {
-      id: index % 5000,
-      name: `Person ${index % 5000}`,
-      distinct_ids: [`user-${index % 5000}`],
-      properties: {
-        email: `person${index % 5000}@harbor.example`,
-        browser: 'Firefox',
-        os: 'Linux',
-        city: 'Rotterdam',
-        plan: 'enterprise',
-        referrer: 'https://www.harbor.example/pricing',
-      },
-      created_at: '2025-03-01T09:30:00Z',
-      uuid: uuid(index % 5000),
-    },
-    storage: 'object_storage',
-    snapshot_source: 'web',
-    ongoing: false,
-  });
-}
 
 let bytes = Buffer.alloc(0);
 let offsets = new Float64Array(0);
@@ -66,7 +22,7 @@ function fill(generation: (index: number) => number): void {
   for (let from = 0; from < total; from += 5000) {
     let text = '';
     for (let index = from; index < Math.min(total, from + 5000); index += 1) {
-      const record = `${recording(index, generation(index))},`;
+      const record = `${recording(index, generation(index), total - index)},`;
       at += record.length; // ASCII only: characters are bytes
       offsets[index + 1] = at;
       text += record;
@@ -98,7 +54,8 @@ const server = createServer((request, response) => {
   const url = new URL(request.url ?? '/', `http://${request.headers.host ?? 'localhost'}`);
   if (request.method === 'POST') {
     const every = Math.round(1 / Number(url.searchParams.get('share')));
-    fill((index) => (index % every === 0 ? 1 : 0));
+    const times = Number(url.searchParams.get('times'));
+    fill((index) => (index % every < times ? 1 : 0));
     response.writeHead(204).end();
     return;
   }

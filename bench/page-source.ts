@@ -9,8 +9,8 @@ export interface PageSource extends AsyncDisposable {
   readonly bytes: number;
   /** Requests by path since it was last asked. */
   requests(): Promise<ReadonlyMap<string, number>>;
-  /** Alters that share of the recordings. */
-  change(share: number): Promise<void>;
+  /** What it serves from now on is `times` changes from its beginning, each of another such share of the recordings. */
+  change(share: number, times?: number): Promise<void>;
 }
 
 export const RECORDINGS_PATH = '/api/projects/1/session_recordings/';
@@ -27,8 +27,8 @@ export async function startPageSource(count: number): Promise<PageSource> {
       bytes,
       requests: async () =>
         new Map(Object.entries((await (await fetch(`${url}/requests`)).json()) as Record<string, number>)),
-      change: async (share) => {
-        await fetch(`${url}/change?share=${share}`, { method: 'POST' });
+      change: async (share, times = 1) => {
+        await fetch(`${url}/change?share=${share}&times=${times}`, { method: 'POST' });
       },
       [Symbol.asyncDispose]: async () => {
         child.kill();
@@ -40,7 +40,7 @@ export async function startPageSource(count: number): Promise<PageSource> {
 }
 
 /** Pages as large as the server gives; no rate limit, since the far side is ours; no sharing, which is a request each. */
-export function environment(source: PageSource, mirror: string): Record<string, string> {
+export function environment(source: Pick<PageSource, 'url'>, mirror: string): Record<string, string> {
   return {
     TIDEMARK_BASE_URL: source.url,
     TIDEMARK_API_KEY: 'bench',

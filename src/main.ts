@@ -43,7 +43,7 @@ async function main(): Promise<number> {
   }
   await boundHeap();
   const { runCommandLine } = await import('./cli/program.ts');
-  const { systemTrouble } = await import('./core/system-trouble.ts');
+  const { isReaderGone, lossText } = await import('./cli/output-watch.ts');
   const stop = new AbortController();
   const onSignal = (): void => {
     if (stop.signal.aborted) process.exit(130);
@@ -51,19 +51,20 @@ async function main(): Promise<number> {
   };
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
-  // A reader that went away (`tidemark export | head`) is no failure of ours.
-  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') process.exit(0);
-    const why = systemTrouble(error.code ?? '')?.why ?? error.message;
-    process.stderr.write(`tidemark: the output could not be written: ${why}\n`);
-    process.exit(1);
-  });
+  // Remarks that nobody can read any more: no reason to stop, and no place to say so.
+  process.stderr.on('error', () => undefined);
   return runCommandLine(process.argv.slice(2), {
     env: process.env,
     cwd: process.cwd(),
     stdin: process.stdin,
     stdout: process.stdout,
     stderr: process.stderr,
+    onOutputLost: (error) => {
+      // A reader that went away (`tidemark export | head`) is no failure of ours.
+      if (isReaderGone(error)) process.exit(0);
+      process.stderr.write(`${lossText(error)}\n`);
+      process.exit(1);
+    },
     signal: stop.signal,
     pid: process.pid,
     execPath: process.execPath,

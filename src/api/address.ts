@@ -40,6 +40,8 @@ export interface Link {
    * cursor names a row and does not.
    */
   readonly isPositional: boolean;
+  /** Scheme, host and port as sent; null where it names none. */
+  readonly origin: string | null;
 }
 
 /**
@@ -70,6 +72,7 @@ export function readLink(
     offset: isOffset ? Number(offset) : null,
     path: path + url.search,
     isPositional: moved.every(([, value]) => /^\d+$/.test(value)),
+    origin: url.origin === here.origin ? null : url.origin,
   };
 }
 

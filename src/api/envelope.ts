@@ -45,7 +45,7 @@ export function readPage(
     return { records, keys, withoutId: records.length - keys.length, ...readEnvelope(envelope) };
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    throw malformed(answer, `no list of ${definition.title.many}: ${neutral(error.message)}`, error);
+    throw malformed(answer, `no list of ${definition.title.many}: ${neutral(error.message)}`, { cause: error });
   }
 }
 
@@ -62,13 +62,22 @@ export function isWholeList(page: ListPage): boolean {
 /** @throws TidemarkError `malformed` when a web page was sent where JSON was promised */
 export function refuseHtml(answer: Answer): void {
   if (!/^\s*</.test(answer.text) && !/^\s*(text\/html|application\/xhtml)/i.test(answer.contentType)) return;
-  throw malformed(answer, 'an HTML page instead of JSON');
+  throw malformed(answer, 'an HTML page instead of JSON', {
+    hint: 'check that baseUrl of the source points at the API and not at a web page or a login',
+  });
 }
 
+const CUT_HINT =
+  'the answer may have been cut or changed on its way: run again later; if it stays, check the service and what stands before it';
+
 /** A success that is not what the interface promises: worth another try, it may be a proxy's passing trouble. */
-export function malformed(answer: Answer, what: string, cause?: unknown): TidemarkError {
+export function malformed(
+  answer: Answer,
+  what: string,
+  { cause, hint = CUT_HINT }: { readonly cause?: unknown; readonly hint?: string } = {},
+): TidemarkError {
   return new TidemarkError('malformed', `the service answered ${answer.status} with ${what}`, {
-    hint: 'check that baseUrl of the source points at the API and not at a web page or a login',
+    hint,
     isRetryable: true,
     status: answer.status,
     ...(cause === undefined ? {} : { cause }),

@@ -29,6 +29,6 @@ export function readRecord(
     return record.text;
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    throw malformed(answer, `no ${one}: ${neutral(error.message)}`, error);
+    throw malformed(answer, `no ${one}: ${neutral(error.message)}`, { cause: error });
   }
 }

@@ -2,8 +2,7 @@
  * The one door to undici: sends one request to the configured origin and nowhere else, within limits of time and size.
  * Redirects are not followed, and paths go out byte for byte as given: a URL parser would resolve `%2E%2E`.
  */
-import { Pool } from 'undici';
-import type { Dispatcher } from 'undici';
+import type { Dispatcher, Pool } from 'undici';
 import type { Method } from '../catalog/definition.ts';
 import { abortReason } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -88,7 +87,7 @@ export function getOnly(transport: Transport): Get {
 }
 
 /**
- * Opens a pool of connections to one origin. Nothing is sent yet.
+ * Prepares a pool of connections to one origin. Nothing is opened or sent yet.
  * @throws TidemarkError `config_invalid` when the key cannot stand in a header
  */
 export function openTransport(options: TransportOptions): Transport {
@@ -105,17 +104,9 @@ export function openTransport(options: TransportOptions): Transport {
   }
   const host = hostAndPort(baseUrl);
   const prefix = baseUrl.pathname.replace(/\/+$/, '');
-  const pool = new Pool(baseUrl.origin, {
-    connections: options.concurrency === 0 ? UNLIMITED_CONNECTIONS : options.concurrency,
-    connect: { timeout: timeouts.connectMs },
-    headersTimeout: timeouts.headersMs,
-    bodyTimeout: timeouts.bodyMs,
-    // One answer a connection at a time is easier to limit and to cut off; streams gain nothing on this few.
-    allowH2: false,
-    pipelining: 1,
-  });
+  let opening: Promise<Pool> | undefined;
 
-  const exchange = async (ask: Ask, signal: AbortSignal): Promise<Answer> => {
+  const exchange = async (pool: Pool, ask: Ask, signal: AbortSignal): Promise<Answer> => {
     const { statusCode, headers, body } = await pool.request({
       method: ask.method,
       path: prefix + ask.path,
@@ -154,11 +145,12 @@ export function openTransport(options: TransportOptions): Transport {
   return {
     send: async (ask) => {
       ask.signal?.throwIfAborted();
+      const pool = await (opening ??= openPool(options));
       // Not the Clock's: like undici's own limits it guards real sockets, and a moved clock must not end them.
       const limit = AbortSignal.timeout(timeouts.totalMs);
       const signal = ask.signal === undefined ? limit : AbortSignal.any([ask.signal, limit]);
       try {
-        return await exchange(ask, signal);
+        return await exchange(pool, ask, signal);
       } catch (error) {
         if (ask.signal?.aborted === true) throw abortReason(ask.signal);
         if (error instanceof TidemarkError) throw error;
@@ -166,8 +158,24 @@ export function openTransport(options: TransportOptions): Transport {
         throw networkError(error, host);
       }
     },
-    close: () => pool.destroy(),
+    close: async () => {
+      if (opening !== undefined) await (await opening).destroy();
+    },
   };
+}
+
+/** Loads undici when it is needed: it is the larger half of the program, and most commands send nothing. */
+async function openPool({ baseUrl, concurrency, timeouts }: TransportOptions): Promise<Pool> {
+  const undici = await import('undici');
+  return new undici.Pool(baseUrl.origin, {
+    connections: concurrency === 0 ? UNLIMITED_CONNECTIONS : concurrency,
+    connect: { timeout: timeouts.connectMs },
+    headersTimeout: timeouts.headersMs,
+    bodyTimeout: timeouts.bodyMs,
+    // One answer a connection at a time is easier to limit and to cut off; streams gain nothing on this few.
+    allowH2: false,
+    pipelining: 1,
+  });
 }
 
 function hostAndPort(url: URL): string {

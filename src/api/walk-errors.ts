@@ -23,6 +23,25 @@ export function withoutIdError(count: number, idPath: readonly string[]): Tidema
   );
 }
 
+/**
+ * The error of a page whose address came with a `next` of another origin: only its path was asked for, at the configured
+ * one, so that the key stays there.
+ */
+export function ofForeignNext(error: TidemarkError, origin: string): TidemarkError {
+  return new TidemarkError(
+    error.code,
+    `its \`next\` points to ${origin}, which is not asked; at the configured address, that path answered: ${error.message}`,
+    {
+      hint: 'the service gives out addresses that are not its own: set baseUrl of the source to where it really is, or correct its own address there',
+      isRetryable: error.isRetryable,
+      cause: error,
+      ...(error.status === undefined ? {} : { status: error.status }),
+      ...(error.permission === undefined ? {} : { permission: error.permission }),
+      ...(error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }),
+    },
+  );
+}
+
 /** The same error with the list named at its beginning. */
 export function ofList(error: TidemarkError, definition: ResourceDefinition): TidemarkError {
   return new TidemarkError(error.code, `the list of ${definition.title.many}: ${error.message}`, {

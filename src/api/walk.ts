@@ -19,7 +19,7 @@ import type { WalkSink, WalkVerdict } from './read-client.ts';
 import type { Requester } from './requester.ts';
 import { orderMember } from './target.ts';
 import type { CollectionTarget } from './target.ts';
-import { ofList } from './walk-errors.ts';
+import { ofForeignNext, ofList } from './walk-errors.ts';
 
 export interface WalkOptions {
   readonly requester: Requester;
@@ -60,6 +60,8 @@ class Walk {
   #count: number | null = null;
   #distinct = 0;
   #ahead: Ahead | null = null;
+  /** The last `next` that names another origin than the configured one: its path is asked for here all the same. */
+  #foreign: { readonly path: string; readonly origin: string } | null = null;
 
   constructor(options: WalkOptions) {
     const { definition, shape, pageSize } = options.target;
@@ -191,6 +193,8 @@ class Walk {
             const list = readPage(answer, target.definition, target.shape, neutral);
             const { limit, path } = sent;
             const next = list.link === null ? null : readLink(list.link, target, path, prefix);
+            if (next !== null && next.origin !== null && next.origin !== answer.origin)
+              this.#foreign = { path: next.path, origin: neutral(next.origin) };
             const page = { ...list, limit, path, next };
             if (address.by === 'offset') {
               this.#size.arrived({ received: page.records.length, limit, more: page.more });
@@ -205,10 +209,18 @@ class Walk {
       } catch (error) {
         // A refusal of the widened page is not the list's: the configured size is asked for instead.
         const isWidthRefused = error instanceof TidemarkError && error.code === 'rejected' && sent.isLowered;
-        if (!isWidthRefused) throw farSide(error);
+        if (!isWidthRefused) throw farSide(this.#explained(error, address));
         sent.isLowered = false;
       }
     }
+  }
+
+  /** Nothing at a path that another origin was named for: the `next` is the reason. */
+  #explained(error: unknown, address: PageAddress): unknown {
+    const foreign = this.#foreign;
+    if (foreign === null || address.by !== 'link' || address.path !== foreign.path) return error;
+    const isAnswer = error instanceof TidemarkError && (error.status ?? 0) >= 400;
+    return isAnswer ? ofForeignNext(error, foreign.origin) : error;
   }
 
   #note(page: FetchedPage, accepted: Accepted): void {

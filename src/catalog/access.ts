@@ -135,7 +135,8 @@ export const roles: ResourceDefinition = {
   references: [],
   listing: DEFAULT_LISTING,
   family: null,
-  restore: PLAIN_RESTORE,
+  // wire-notes.md, Values: `role.members` is an array of the memberships.
+  restore: { ...PLAIN_RESTORE, follows: [{ field: 'members', kind: 'role_memberships' }] },
 };
 
 const roleMembershipsPath = '/api/organizations/:organization_id/roles/:role_id/role_memberships/';

@@ -14,3 +14,25 @@ export const MASK_PATTERNS: readonly RegExp[] = [
 export function isMask(text: string, patterns: readonly RegExp[] = MASK_PATTERNS): boolean {
   return patterns.some((pattern) => pattern.test(text));
 }
+
+/**
+ * Names that objects of no fixed shape (a destination's `config`) give to secrets, whatever the letter case and the
+ * separators: the catalog lists those that are documented, and a service may have others.
+ */
+const SECRET_NAME =
+  /(?:^|_)(?:password|passwd|passphrase|pwd|secret|secret_?key|private_?key|api_?key|access_?key|signing_?key|encryption_?key|shared_?key|account_?key|token|credentials?|authorization|cookie|connection_?(?:string|uri|url)|dsn|webhook_?url)$/;
+
+/** True where a member of that name holds a secret, by all that its name says. */
+export function isSecretName(name: string): boolean {
+  return SECRET_NAME.test(
+    name
+      .replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2')
+      .replaceAll(/[\s.-]+/g, '_')
+      .toLowerCase(),
+  );
+}
+
+/** Replaces the password in every `scheme://user:password@host` of a text; the same text where there is none. */
+export function withoutPasswords(text: string, mask: string): string {
+  return text.includes('://') ? text.replaceAll(/(:\/\/[^\s/:@]*:)[^\s/@]+@/g, `$1${mask}@`) : text;
+}

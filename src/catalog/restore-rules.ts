@@ -49,6 +49,12 @@ export interface DerivedField {
   readonly kind: Kind;
 }
 
+/** A field that shows records of another kind: it follows when they come back, and is never written itself. */
+export interface FollowingField {
+  readonly field: string;
+  readonly kind: Kind;
+}
+
 /** A request-only value that an option of the command decides. */
 export interface RequestValue {
   readonly field: string;
@@ -63,6 +69,7 @@ export interface RestoreRules {
   readonly isRemovable: boolean;
   readonly state: StateField | null;
   readonly derived: readonly DerivedField[];
+  readonly follows: readonly FollowingField[];
   readonly requestValues: readonly RequestValue[];
   /** Pointer to the organization that owns the record; one of another organization is not writable. */
   readonly owner: string | null;
@@ -95,6 +102,7 @@ export const PLAIN_RESTORE: RestoreRules = {
   isRemovable: true,
   state: null,
   derived: [],
+  follows: [],
   requestValues: [],
   owner: null,
   byPerson: [],

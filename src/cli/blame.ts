@@ -5,9 +5,9 @@ import { parseLossless } from '../core/json.ts';
 import { recordBlame } from '../diff/history.ts';
 import type { BlameField } from '../diff/history.ts';
 import { recordName } from '../diff/name.ts';
-import { maskedAt } from '../report/mask.ts';
+import { maskedAt, withMaskedId } from '../report/mask.ts';
 import { pathText } from '../report/sections.ts';
-import { folded, valueText } from '../report/value-text.ts';
+import { foldedValue } from '../report/value-text.ts';
 import { resolvePoint } from '../state/point.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, remark } from './context.ts';
@@ -16,7 +16,7 @@ import { recordHeading, remarksOf, sightingText } from './record-heading.ts';
 import { recordHistory } from './record-history.ts';
 import { lookUpRecord } from './record-lookup.ts';
 import type { RecordQuestion } from './record-lookup.ts';
-import { renderTable } from './table.ts';
+import { renderTable, terminalWidth } from './table.ts';
 
 export interface BlameOptions extends RecordQuestion {
   readonly at?: string;
@@ -52,12 +52,12 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     remark(context, remarksOf(found.remark, point.remark));
     if (context.options.json === true) {
       const { kind, scope, id, source } = row;
+      const own = options.showSecrets === true ? { id, name } : withMaskedId({ id, name }, definition);
       const document = {
         schema: 'tidemark.blame/1',
         kind,
         scope,
-        id,
-        name,
+        ...own,
         source,
         run: point.run,
         at: point.at,
@@ -76,7 +76,8 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
               ...(lastSeen === null ? [] : [['last seen', sightingText(lastSeen)] as const]),
               ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),
             ];
-      const heading = recordHeading(context, mirror, config, found, name, facts);
+      const named = { name, showsSecrets: options.showSecrets === true };
+      const heading = recordHeading(context, mirror, config, found, named, facts);
       await print(context, fields.length === 0 ? heading : `${heading}${table(context, fields)}\n`);
     }
     return first === undefined ? EXIT.failed : EXIT.done;
@@ -98,8 +99,10 @@ function table(context: CommandContext, fields: readonly BlameField[]): string {
       paths[index] ?? '',
       whenText(since),
       ...(isChanged ? [before === null ? '·' : whenText(before)] : []),
-      folded(valueText(value), room),
+      foldedValue(value, room),
     ]),
+    [],
+    { width: terminalWidth(context) },
   );
 }
 

@@ -8,7 +8,7 @@ import type { ExitCode } from '../core/errors.ts';
 import { readConfig } from '../wire.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
-import { renderTable } from './table.ts';
+import { renderTable, terminalWidth } from './table.ts';
 
 export async function catalog(context: CommandContext): Promise<ExitCode> {
   const definitions = effectiveDefinitions(context);
@@ -29,6 +29,8 @@ export async function catalog(context: CommandContext): Promise<ExitCode> {
       managed(definition),
       writes(definition).join(', ') || 'nothing: never written',
     ]),
+    [],
+    { width: terminalWidth(context) },
   );
   const lines = [table, '', '* not stated by the interface; as deployments have it', '', 'Not mirrored:'];
   for (const { method, action, reason } of NOT_MIRRORED)

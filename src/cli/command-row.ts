@@ -26,6 +26,11 @@ export interface CommandRow {
   readonly options?: readonly OptionRow[];
   readonly examples?: readonly string[];
   readonly commands?: readonly CommandRow[];
+  /**
+   * True where the command, called with these options, does work that is worth finishing though nobody reads what it
+   * prints. Any other ends when its reader leaves.
+   */
+  readonly outlivesOutput?: (options: Readonly<Record<string, unknown>>) => boolean;
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- each command types its own options
   readonly load?: () => Promise<CommandAction<any>>;
 }
@@ -34,6 +39,13 @@ export interface CommandRow {
 export function wholeNumber(text: string): number {
   if (!/^\d+$/.test(text)) throw new Error('expected a whole number');
   return Number(text);
+}
+
+/** Parses a count of what is wanted: none of it is not worth asking for. */
+export function positiveNumber(text: string): number {
+  const value = wholeNumber(text);
+  if (value === 0) throw new Error('expected at least 1');
+  return value;
 }
 
 /** Parses a port; 0 lets the system choose. */
@@ -57,6 +69,12 @@ export const kindOption: OptionRow = {
   description: 'only this kind; repeatable',
   isRepeatable: true,
   parse: kindName,
+};
+
+/** For commands that take `file:PATH`. */
+export const wholeFileOption: OptionRow = {
+  flags: '--whole-file',
+  description: 'take file:PATH for all there is of what it speaks of, where it does not say so itself',
 };
 
 /** What narrows a command to some records (design.md, Commands). */

@@ -11,9 +11,14 @@ export function comparisonNotes(
   document: DiffDocument,
   definitions: (kind: Kind) => ResourceDefinition,
 ): string[] {
-  const stale = (document.stale ?? []).filter(({ side }) => side === 'to');
+  const stale = document.stale ?? [];
+  const of = (isPartial: boolean, side: 'from' | 'to'): Noted[] =>
+    stale.filter((each) => (each.is_partial === true) === isPartial && each.side === side);
   return [
-    ...grouped('not fresh', stale, definitions),
+    ...grouped('not fresh', of(false, 'to'), definitions),
+    ...grouped('not fresh in FROM', of(false, 'from'), definitions),
+    ...grouped('not whole in FROM', of(true, 'from'), definitions),
+    ...grouped('not whole in TO', of(true, 'to'), definitions),
     ...grouped('left out', document.left_out ?? [], definitions),
   ];
 }

@@ -12,6 +12,11 @@ export interface ProcessContext {
   readonly stdin: Pick<ReadStream, 'isTTY'>;
   readonly stdout: Writable & { readonly isTTY?: boolean; readonly columns?: number };
   readonly stderr: Writable & { readonly isTTY?: boolean; readonly columns?: number };
+  /**
+   * Called when stdout takes nothing more, unless the command outlives its output: ends the process. Where it is
+   * missing, nobody watches stdout.
+   */
+  readonly onOutputLost?: (error: NodeJS.ErrnoException) => void;
   /** Aborted by the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal;
   readonly pid: number;

@@ -11,15 +11,44 @@ import { carelessAdmin } from '../server/seed/careless-admin.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, print } from './context.ts';
 import type { CommandContext } from './context.ts';
+import { diff } from './diff.ts';
 import { drift } from './drift.ts';
+import { drill } from './drill.ts';
+import { restore } from './restore.ts';
 import { sync } from './sync.ts';
-import { renderTable } from './table.ts';
+import { renderTable, terminalWidth } from './table.ts';
 
 interface DemoOptions {
   readonly output?: string;
 }
 
 const KEY = 'demo-key';
+
+/** A domain and an invite. */
+const ADDED_BY_THE_ADMIN = 2;
+
+/** What a restore of the demo needs beside the mirror: an export's own secrets, and which fields of roles may be written. */
+const SUPPLIED: Readonly<Record<string, string>> = {
+  TIDEMARK_SECRETS: JSON.stringify({
+    batch_exports: [
+      secretsOf('Persons → Snowflake', ['user', 'password']),
+      secretsOf('Billing events → Postgres', ['user', 'password']),
+      secretsOf('Events → S3 (cold storage)', ['aws_access_key_id', 'aws_secret_access_key']),
+      secretsOf('Checkout funnel → S3', ['aws_access_key_id', 'aws_secret_access_key']),
+    ],
+  }),
+  TIDEMARK_DEFINITIONS: JSON.stringify({
+    roles: { fields: { name: { type: 'string', writable: true } } },
+    role_memberships: { fields: { user_uuid: { type: 'string', writable: true } } },
+  }),
+};
+
+function secretsOf(name: string, members: readonly string[]): object {
+  return {
+    match: { name },
+    values: Object.fromEntries(members.map((each) => [`/destination/config/${each}`, `demo-${each}`])),
+  };
+}
 
 /** Three questions that the mirror answers with plain SQL. */
 const QUERIES: readonly { readonly question: string; readonly sql: string }[] = [
@@ -36,6 +65,9 @@ const QUERIES: readonly { readonly question: string; readonly sql: string }[] = 
     sql: 'SELECT kind, id, removed_run FROM removed_records ORDER BY kind, id LIMIT 8',
   },
 ];
+
+/** What the mirror alone answers, once the demo is over. */
+const AFTERWARDS: readonly string[] = ['runs', 'diff run:1 run:2', 'drift', 'snapshots', 'verify'];
 
 export async function demo(context: CommandContext, options: DemoOptions): Promise<ExitCode> {
   const directory = resolve(context.cwd, options.output ?? join('data', 'demo'));
@@ -99,6 +131,7 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
     await act('8. The mirror is SQLite: ask it');
     const mirror = openConfiguredMirror(readConfig(inner, {}), 'read', 'demo', context.pid);
     try {
+      const width = terminalWidth(context);
       for (const { question, sql } of QUERIES) {
         const { columns, rows } = mirror.query(sql);
         await say(`${question}\n  sqlite3 ${mirrorPath} "${sql}"\n`);
@@ -107,6 +140,8 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
             renderTable(
               columns,
               rows.map((row) => row.map(cell)),
+              [],
+              { width: width === undefined ? undefined : width - INDENT.length },
             ),
           )}\n`,
         );
@@ -114,9 +149,28 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
     } finally {
       mirror.close();
     }
-    await act('The mirror stays');
+    await act('9. The way back: first the plan; nothing is sent, and what is missing is said');
+    const wanted = { from: 'baseline', prune: true, maxRemovals: ADDED_BY_THE_ADMIN };
+    requireCode('plan', await restore(inner, wanted), EXIT.partial);
+
+    await act('10. With what the plan asked for, every step is sent, journaled and read back');
     await say(
-      `${mirrorPath}\ntry: TIDEMARK_MIRROR=${mirrorPath} TIDEMARK_BASE_URL=${sandbox.url} TIDEMARK_API_KEY=${KEY} npm run -s tidemark -- status`,
+      'secrets that the service never shows come from the configuration, and two lines allow roles:\n',
+    );
+    const supplied: CommandContext = { ...quiet, env: { ...inner.env, ...SUPPLIED } };
+    requireCode('restore', await restore(supplied, { ...wanted, apply: true, yes: true }), EXIT.done);
+
+    await act('11. The proof: the baseline against the service, in all that a restore manages');
+    requireCode('diff', await diff(supplied, { from: 'baseline', to: 'live', managedOnly: true }), EXIT.done);
+
+    await act('12. Would everything come back, if everything were lost? A drill in an empty sandbox');
+    requireCode('drill', await drill(quiet, { from: 'baseline' }), EXIT.partial);
+
+    await act('The mirror stays, the sandbox does not; these need no service');
+    await say(
+      [`export TIDEMARK_MIRROR=${quotedForShell(mirrorPath)}`, ...AFTERWARDS.map((command) => `npm run -s tidemark -- ${command}`)].join(
+        '\n',
+      ),
     );
     return EXIT.done;
   } finally {
@@ -173,11 +227,23 @@ function requireDrift(code: ExitCode): void {
     throw new TidemarkError('internal', `the demo's drift report ended with ${code}`);
 }
 
+/** What the demo breaks can be put back: anything else is a defect. */
+function requireCode(what: string, code: ExitCode, expected: ExitCode): void {
+  if (code !== expected) throw new TidemarkError('internal', `the demo's ${what} ended with ${code}`);
+}
+
 function cell(value: unknown): string {
   if (value === null || value === undefined) return '·';
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
+const INDENT = '  ';
+
+/** A path as one word of a shell. */
+function quotedForShell(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`;
+}
+
 function indent(text: string): string {
-  return text.replaceAll(/^/gm, '  ');
+  return text.replaceAll(/^/gm, INDENT);
 }

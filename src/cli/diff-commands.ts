@@ -1,6 +1,6 @@
 /** The commands that compare states. A command's file is named after it. */
 import type { CommandRow, OptionRow } from './command-row.ts';
-import { filterOptions } from './command-row.ts';
+import { filterOptions, wholeFileOption } from './command-row.ts';
 import { secretsOption } from './record-options.ts';
 
 const fieldOption: OptionRow = {
@@ -44,6 +44,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
     ],
     options: [
       { flags: '--to-source <name>', description: 'compare the one --source with this other one' },
+      wholeFileOption,
       ...filterOptions,
       fieldOption,
       ...modeOptions,
@@ -69,6 +70,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
         description: 'only what matters at least this much',
         choices: ['critical', 'high', 'medium', 'low'],
       },
+      wholeFileOption,
       ...filterOptions,
       fieldOption,
       ...modeOptions,

@@ -35,6 +35,8 @@ export interface ComparisonOptions extends OutputOptions {
   readonly field?: readonly string[];
   readonly managedOnly?: boolean;
   readonly all?: boolean;
+  /** Of an export: it holds all there is of what it speaks of. */
+  readonly wholeFile?: boolean;
 }
 
 interface DiffOptions extends ComparisonOptions {
@@ -68,16 +70,18 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
         const sides = await opener.openPair(
           { reference: from, source },
           { reference: to, source },
-          { filter: filterOf(options) },
+          { filter: filterOf(options), isFileWhole: options.wholeFile === true },
         );
         const definitions = definitionsFor(config, source ?? config.sources[0]?.name ?? '');
-        const document = compareStates({
+        const document = await compareStates({
           ...sides,
           filter: filterOf(options),
           mode: comparisonMode(options),
           fields: options.field ?? [],
           definitions,
           ...(isOfMirror(from) && isOfMirror(to) ? { mirror: opener.mirror() } : {}),
+          idMap: source === null ? [] : (opener.mirrorIfAny()?.idMap(source) ?? []),
+          signal: context.signal,
         });
         results.push(diffReport(context, options, opener, { document, source, definitions }));
       } catch (error) {
@@ -108,6 +112,7 @@ async function diffTwoSources(
       // Twins are found from their parents on, and by references: all that is listed is needed, whatever is reported.
       {
         filter: {},
+        isFileWhole: options.wholeFile === true,
         except: new Set(unlistedKinds().filter((kind) => options.kind?.includes(kind) !== true)),
       },
     );

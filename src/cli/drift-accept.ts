@@ -4,8 +4,9 @@ import { scopeKey } from '../catalog/catalog.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
+import { placeOf } from '../diff/compare.ts';
 import type { Finding } from '../diff/drift.ts';
-import { maskedId } from '../report/mask.ts';
+import { maskedId, maskedPlace, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/sections.ts';
 import { parseReference } from '../state/reference.ts';
 import { parseTime } from '../state/time-text.ts';
@@ -73,16 +74,18 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
       if (findings.length > 0) found.push({ drift, findings });
     }
     const { drift, findings } = onlyRecord(found, options);
-    const accepted = findings.filter(({ path }) => options.field?.includes(path) !== false);
+    const accepted = findings.filter(({ path, place = path }) =>
+      [path, place].some((each) => options.field?.includes(each) !== false),
+    );
     if (accepted.length === 0) throw otherFields(findings, options);
-    for (const { fingerprint, scope, id, path } of accepted) {
+    for (const { fingerprint, scope, id, ...where } of accepted) {
       mirror.acceptDrift({
         source: drift.source,
         fingerprint,
         kind,
         scope,
         id,
-        path,
+        path: placeOf(where),
         reason,
         acceptedAt: isoTime(now),
         ...(until === undefined ? {} : { until }),
@@ -133,8 +136,8 @@ function onlyRecord(
 }
 
 function otherFields(findings: readonly Finding[], { kind, id, field = [] }: AcceptOptions): TidemarkError {
-  const paths = findings.map(({ path, change }) =>
-    path === '' ? `the whole record (${change}): leave --field out` : path,
+  const paths = findings.map(({ path, place = path, change }) =>
+    path === '' ? `the whole record (${change}): leave --field out` : place,
   );
   return new TidemarkError('not_found', `${kind} ${nameText(id)} does not drift at ${field.join(' or ')}`, {
     hint: `what drifts of it: ${paths.map(nameText).join(', ')}`,
@@ -168,11 +171,11 @@ async function say(
     const document = {
       schema: 'tidemark.drift_accept/1',
       source,
-      accepted: accepted.map(({ kind, scope, id, path, fingerprint }) => ({
+      accepted: accepted.map(({ kind, scope, id, path, place = path, fingerprint }) => ({
         kind,
         scope,
         id: maskedId(id, definitions(kind)),
-        path,
+        path: maskedPlace(place, definitions(kind)),
         ...acceptanceDocument({
           fingerprint,
           kind,
@@ -187,10 +190,12 @@ async function say(
     };
     return print(context, `${JSON.stringify(document)}\n`);
   }
-  const lines = accepted.map(
-    ({ kind, name, path, change }) =>
-      `accepted: ${definitions(kind).title.one} ${nameText(name)}${path === '' ? ` ${change}` : ` ${nameText(path)}`}`,
-  );
+  const lines = accepted.map((finding) => {
+    const { kind, change } = finding;
+    const { name } = withMaskedId(finding, definitions(kind));
+    const place = maskedPlace(placeOf(finding), definitions(kind));
+    return `accepted: ${definitions(kind).title.one} ${nameText(name)} ${place === '' ? change : nameText(place)}`;
+  });
   const end = until === undefined ? 'until its value changes' : `until ${until}, or its value changes`;
   return print(
     context,

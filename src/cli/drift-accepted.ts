@@ -1,9 +1,10 @@
 /** `tidemark drift accepted` and `drift unaccept`: what was accepted, and its withdrawal. */
+import type { ResourceDefinition } from '../catalog/definition.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { DriftAcceptance } from '../mirror/acceptances.ts';
-import { maskedId } from '../report/mask.ts';
+import { maskedId, maskedPlace } from '../report/mask.ts';
 import { nameText } from '../report/sections.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { openExistingMirror } from './existing-mirror.ts';
@@ -13,7 +14,7 @@ import type { CommandContext } from './context.ts';
 import { acceptanceDocument } from './drift-document.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { definitionsFor } from './source-definitions.ts';
-import { renderTable } from './table.ts';
+import { renderTable, terminalWidth } from './table.ts';
 import { plural, scopeText } from './wording.ts';
 
 /** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, until, is_over}]}`. */
@@ -27,7 +28,7 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
       .flatMap((source) => mirror.acceptances(source))
       .map((acceptance) => ({
         ...acceptance,
-        id: maskedId(acceptance.id, definitionsFor(config, acceptance.source)(acceptance.kind)),
+        ...masked(acceptance, definitionsFor(config, acceptance.source)(acceptance.kind)),
         isOver: acceptance.until !== undefined && !(Date.parse(acceptance.until) > now),
       }));
     if (context.options.json === true) {
@@ -54,11 +55,13 @@ export async function acceptedDrift(context: CommandContext): Promise<ExitCode> 
         [...(sources.length > 1 ? [source] : []), scopeText(scope)]
           .filter((part) => part !== '')
           .join(', ') || '·',
-        path === '' ? 'whole record' : nameText(path),
+        placeText(path),
         until === undefined ? '·' : `${until}${isOver ? ' (over)' : ''}`,
         acceptedAt,
         nameText(reason),
       ]),
+      [],
+      { width: terminalWidth(context) },
     );
     await print(context, `${table}\n`);
     return EXIT.done;
@@ -84,7 +87,9 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
     const isMeant = ({ source, scope, id, path, kind: own }: DriftAcceptance): boolean =>
       own === kind &&
       (id === options.id || maskedId(id, definitionsFor(config, source)(kind)) === options.id) &&
-      options.field?.includes(path) !== false &&
+      options.field?.some((field) =>
+        [path, maskedPlace(path, definitionsFor(config, source)(kind))].includes(field),
+      ) !== false &&
       (scope.organization_id === undefined ||
         options.organization?.includes(scope.organization_id) !== false) &&
       (scope.project_id === undefined || options.project?.includes(scope.project_id) !== false);
@@ -104,16 +109,27 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
         ? JSON.stringify({
             schema: 'tidemark.drift_unaccept/1',
             withdrawn: withdrawn.map((each) => ({
-              ...recordOf({ ...each, id: maskedId(each.id, definitionsFor(config, each.source)(kind)) }),
+              ...recordOf({ ...each, ...masked(each, definitionsFor(config, each.source)(kind)) }),
               ...acceptanceDocument(each),
             })),
           })
-        : `${plural(withdrawn.length, 'acceptance')} withdrawn: ${withdrawn.map(({ path }) => (path === '' ? 'whole record' : nameText(path))).join(', ')}`;
+        : `${plural(withdrawn.length, 'acceptance')} withdrawn: ${withdrawn.map((each) => placeText(masked(each, definitionsFor(config, each.source)(kind)).path)).join(', ')}`;
     await print(context, `${text}\n`);
     return EXIT.done;
   } finally {
     mirror.close();
   }
+}
+
+function masked(
+  { id, path }: DriftAcceptance,
+  definition: ResourceDefinition,
+): Pick<DriftAcceptance, 'id' | 'path'> {
+  return { id: maskedId(id, definition), path: maskedPlace(path, definition) };
+}
+
+function placeText(path: string): string {
+  return path === '' ? 'whole record' : nameText(path);
 }
 
 function recordOf({ source, kind, scope, id, path }: DriftAcceptance): object {

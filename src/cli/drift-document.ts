@@ -2,14 +2,14 @@
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { isJsonObject, setOwn } from '../core/json.ts';
 import type { Acceptance, Finding, OpenFinding } from '../diff/drift.ts';
-import { maskedAt, maskedId, withMaskedId } from '../report/mask.ts';
+import { maskedAt, maskedId, maskedPlace, withMaskedId } from '../report/mask.ts';
 import { SEVERITIES } from '../diff/severity.ts';
 import type { SourceDrift } from './drift-finding.ts';
 
 /**
  * `{schema, source, from, to, compared, skipped, stale, left_out, findings: [{fingerprint, severity, kind, scope, id, name,
- * change, path, from?, to?, reopened?}], accepted: [finding with acceptance], ignored: [finding with rule], withdrawable,
- * summary}`. `path` is empty for a record that came or went; its value is then an object of its fields by pointer.
+ * change, path, place?, from?, to?, reopened?}], accepted: [finding with acceptance], ignored: [finding with rule], withdrawable,
+ * summary}`. `place` is given where `path` leads through an element with an id; acceptances name it as their `path`. `path` is empty for a record that came or went; its value is then an object of its fields by pointer.
  */
 export function driftDocument(
   drift: SourceDrift,
@@ -39,7 +39,7 @@ export function driftDocument(
         kind,
         scope,
         id: showsSecrets ? id : maskedId(id, definitions(kind)),
-        path,
+        path: showsSecrets ? path : maskedPlace(path, definitions(kind)),
         ...acceptanceDocument(acceptance),
       };
     }),
@@ -83,6 +83,7 @@ function masked({ definitions }: SourceDrift, finding: Finding): Finding {
   return withMaskedId(
     {
       ...finding,
+      ...(finding.place === undefined ? {} : { place: maskedPlace(finding.place, definition) }),
       ...(from === undefined ? {} : { from: value(from) }),
       ...(to === undefined ? {} : { to: value(to) }),
     },

@@ -1,17 +1,29 @@
 /** Drift of one source, as `drift` and `drift accept` find it. */
+import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition, Severity } from '../catalog/definition.ts';
 import type { Config } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
+import type { DiffDocument, RecordChange } from '../diff/change.ts';
+import { compareRecords } from '../diff/change.ts';
+import { isComparedMember } from '../diff/compare.ts';
 import type { Drift } from '../diff/drift.ts';
 import { assessDrift } from '../diff/drift.ts';
+import { isOnTheWay } from '../diff/field-filter.ts';
+import type { FingerprintOf } from '../diff/fingerprint.ts';
+import { fingerprints } from '../diff/fingerprint.ts';
 import type { IgnoreRule } from '../diff/ignore-rule.ts';
+import type { RecordKey } from '../diff/order.ts';
+import { splitPointer } from '../diff/pointer.ts';
 import type { SeverityOf, SeverityRule } from '../diff/severity.ts';
 import { severities } from '../diff/severity.ts';
+import { parseState } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import { compareStates } from '../state/compare.ts';
 import type { StateFilter } from '../state/filter.ts';
+import { filterParts, selectsRecord } from '../state/filter.ts';
 import type { Reference } from '../state/reference.ts';
+import type { LoadedState } from '../state/state.ts';
 import { definitionsFor } from './source-definitions.ts';
 import type { StateOpener } from './state-opener.ts';
 import { isOfMirror } from './state-opener.ts';
@@ -28,12 +40,17 @@ export interface DriftQuestion {
   readonly fields: readonly string[];
   /** Milliseconds since the epoch. */
   readonly now: number;
+  /** Of an export: it holds all there is of what it speaks of. */
+  readonly isFileWhole?: boolean;
+  /** Ends the comparison early. */
+  readonly signal?: AbortSignal;
 }
 
 export interface SourceDrift extends Drift {
   readonly source: string;
   readonly definitions: (kind: Kind) => ResourceDefinition;
   readonly severityOf: SeverityOf;
+  readonly fingerprintOf: FingerprintOf;
 }
 
 /**
@@ -54,9 +71,9 @@ export async function findDrift(
   const sides = await opener.openPair(
     { reference: from, source },
     { reference: to, source },
-    { filter, except: new Set(left) },
+    { filter, except: new Set(left), isFileWhole: question.isFileWhole === true },
   );
-  const diff = compareStates({
+  const diff = await compareStates({
     ...sides,
     filter,
     mode,
@@ -64,10 +81,76 @@ export async function findDrift(
     definitions,
     leaveOut: new Map(filter.kinds === undefined ? left.map((kind) => [kind, NOT_CONFIGURED]) : []),
     ...(isOfMirror(from) && isOfMirror(to) ? { mirror: opener.mirror() } : {}),
+    idMap: opener.mirrorIfAny()?.idMap(source) ?? [],
+    ...(question.signal === undefined ? {} : { signal: question.signal }),
   });
-  const acceptances = opener.mirrorIfAny()?.acceptances(source) ?? [];
-  const drift = assessDrift({ source, diff, rules: ignore, acceptances, severityOf, now });
-  return { ...drift, source, definitions, severityOf };
+  const mirror = opener.mirror();
+  const fingerprintOf = fingerprints({
+    source,
+    key: mirror.fingerprintKey(),
+    whole: wholeChanges(diff, sides.to, definitions, question),
+  });
+  const drift = assessDrift({
+    fingerprintOf,
+    diff,
+    rules: ignore,
+    acceptances: mirror.acceptances(source),
+    covers: coverage(sides, definitions, question),
+    severityOf,
+    now,
+  });
+  return { ...drift, source, definitions, severityOf, fingerprintOf };
+}
+
+/**
+ * Added records as the default comparison tells them: what was accepted of one holds whatever the comparison at hand was
+ * narrowed to.
+ */
+function wholeChanges(
+  { changes }: DiffDocument,
+  to: LoadedState,
+  definitions: (kind: Kind) => ResourceDefinition,
+  { mode, fields }: DriftQuestion,
+): (change: RecordChange) => RecordChange {
+  const known = new Map<string, RecordChange>();
+  if (mode !== 'default' || fields.length > 0) {
+    const added = Map.groupBy(
+      changes.filter(({ change }) => change === 'added'),
+      ({ kind }) => kind,
+    );
+    for (const [kind, own] of added) {
+      const ids = new Set(own.map(({ id }) => id));
+      for (const record of to.records({ kinds: [kind], ids: [...ids] })) {
+        const whole = compareRecords(definitions(kind), undefined, parseState(record), 'default');
+        if (whole !== null) known.set(keyText(record), whole);
+      }
+    }
+  }
+  return (change) => (change.change === 'added' ? (known.get(keyText(change)) ?? change) : change);
+}
+
+/** Whether the comparison would have shown drift at a place: else that there is none says nothing of it. */
+function coverage(
+  { from, to }: { readonly from: LoadedState; readonly to: LoadedState },
+  definitions: (kind: Kind) => ResourceDefinition,
+  { filter, mode, fields }: DriftQuestion,
+): (key: RecordKey, path: string) => boolean {
+  const organizations = filter.organizations ?? [];
+  const parts = filterParts(filter, () => [
+    ...new Set([...from.projectsOf(organizations), ...to.projectsOf(organizations)]),
+  ]);
+  return (key, path) => {
+    if (!parts.some((part) => selectsRecord(part, key))) return false;
+    const [member] = splitPointer(path);
+    // That a record came or went is not told where only some fields are looked at, and it has none of them.
+    if (member === undefined) return fields.length === 0;
+    if (!isComparedMember(definitions(key.kind), member, mode)) return false;
+    return fields.length === 0 || isOnTheWay(path, fields);
+  };
+}
+
+function keyText({ kind, scope, id }: RecordKey): string {
+  return JSON.stringify([kind, scopeKey(scope), id]);
 }
 
 function rulesFor(

@@ -4,7 +4,11 @@ import { isoTime, systemClock } from '../core/clock.ts';
 import { asTidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { diffExitCode } from '../diff/change.ts';
+import { placeOf } from '../diff/compare.ts';
+import type { Finding } from '../diff/drift.ts';
 import { changeSeverity } from '../diff/severity.ts';
+import { maskedPlace, withMaskedId } from '../report/mask.ts';
+import { nameText } from '../report/sections.ts';
 import { parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { comparisonNotes } from './comparison-notes.ts';
@@ -51,6 +55,8 @@ export async function drift(context: CommandContext, options: DriftOptions): Pro
           mode,
           fields: options.field ?? [],
           now: systemClock.now(),
+          signal: context.signal,
+          isFileWhole: options.wholeFile === true,
         });
         results.push(driftReport(context, options, opener, found));
       } catch (error) {
@@ -73,13 +79,14 @@ function driftReport(
   all: SourceDrift,
 ): SourceReport {
   const { found, below } = aboveThreshold(all, options.severity);
-  const { source, definitions, severityOf, document } = found;
+  const { source, definitions, severityOf, fingerprintOf, document } = found;
   const beside = comparisonNotes(document, definitions);
   remark(context, beside);
-  const notes = [...driftNotes(found, below, options.severity)];
+  const notes = driftNotes(found, below, options);
   const shared = {
     definitions,
     severityOf,
+    fingerprintOf,
     source,
     title: 'Configuration drift',
     isGravestFirst: true,
@@ -136,17 +143,24 @@ function aboveThreshold(
 
 /** What stands beside the open drift, a line each. */
 function driftNotes(
-  { open, accepted, ignored, stale }: SourceDrift,
+  { open, accepted, ignored, missed, stale, definitions }: SourceDrift,
   below: number,
-  threshold: Severity | undefined,
+  { severity: threshold, showSecrets }: DriftOptions,
 ): string[] {
+  const nameOf = (finding: Finding): string =>
+    nameText(showSecrets === true ? finding.name : withMaskedId(finding, definitions(finding.kind)).name);
   const reopened = open.filter((finding) => finding.reopened !== undefined);
   return [
     `${plural(open.length, 'finding')} open, ${accepted.length} accepted, ${ignored.length} ignored by rule` +
       (below === 0 ? '' : `, ${below} below ${threshold ?? ''} not shown`),
-    ...reopened.map(({ kind, name, path, reopened: again }) => {
+    ...reopened.map((finding) => {
+      const { kind, path, reopened: again } = finding;
       const why = again?.because === 'expired' ? 'the time of its acceptance is over' : 'its value moved on';
-      return `accepted before, open again: ${kind} ${name}${path === '' ? '' : ` ${path}`}: ${why}`;
+      return `accepted before, open again: ${kind} ${nameOf(finding)}${path === '' ? '' : ` ${nameText(path)}`}: ${why}`;
+    }),
+    ...missed.map(({ finding, rule }) => {
+      const place = maskedPlace(placeOf(finding), definitions(finding.kind));
+      return `not ignored by the rule for ${nameText(rule.path ?? '')}: its index may be another element's tomorrow; write ${nameText(place)}, or * for any`;
     }),
     ...(stale.length === 0
       ? []

@@ -2,14 +2,16 @@
  * An export into a directory: afterwards it holds exactly this export, beside whatever else stood there. Files appear
  * whole or not at all, unchanged records keep their file, and what an earlier export wrote and this one did not goes.
  */
-import { mkdir, readdir, stat } from 'node:fs/promises';
+import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileTrouble, onFile } from '../core/file-trouble.ts';
 import { systemCodeOf } from '../core/system-trouble.ts';
+import type { ExportExtent } from '../state/export-extent.ts';
+import { UNFINISHED_NAME } from '../state/export-extent.ts';
 import { isFolder, readManifest, writeManifest } from './export-manifest.ts';
-import type { ExportFormat } from './export-manifest.ts';
+import type { ExportFormat, Manifest } from './export-manifest.ts';
 import { removeStale } from './export-stale.ts';
 import { writeIfDifferent, writeWhole } from './whole-file.ts';
 
@@ -41,20 +43,50 @@ export async function writeDirectory(
     readonly format: ExportFormat;
     readonly paths: readonly string[];
     readonly files: () => Iterable<ExportFile>;
+    readonly extent: ExportExtent;
   },
   how: { readonly pid: number; readonly signal: AbortSignal },
 ): Promise<DirectoryOutcome> {
-  const { format, paths, files } = content;
+  const { format, paths, files, extent } = content;
   await makeDirectory(directory);
   const before = (await readManifest(directory))?.paths ?? [];
   for (const path of paths) if (!before.includes(path)) await refuseForeign(directory, path);
-  // Claimed first: an export that dies leaves nothing that the next one would not know.
-  await writeManifest(directory, { format, paths: [...new Set([...before, ...paths])] }, how);
+  const claimed = [...new Set([...before, ...paths])];
+  const unfinished = join(directory, UNFINISHED_NAME);
+  await writeWhole(unfinished, ['this export is being written, or was cut short\n'], how);
+  try {
+    // Claimed first: an export that dies leaves nothing that the next one would not know.
+    await writeManifest(directory, { format, paths: claimed, extent }, how);
+    const { written, kept } = await writeFiles(directory, files(), how);
+    const removed = await removeStale(directory, claimed, kept, how.signal);
+    await writeManifest(directory, { format, paths, extent }, how);
+    await onFile(unfinished, 'removed', () => rm(unfinished, { force: true }));
+    return { files: kept.size, written, removed };
+  } catch (error) {
+    await disclaim(directory, { format, paths: claimed }, how.pid);
+    throw error;
+  }
+}
 
+/** What is there now is neither the earlier export nor this one: the manifest says nothing of it but whose files they are. */
+async function disclaim(directory: string, manifest: Manifest, pid: number): Promise<void> {
+  try {
+    await writeManifest(directory, manifest, { pid, signal: new AbortController().signal });
+    await rm(join(directory, UNFINISHED_NAME), { force: true });
+  } catch {
+    // The failure that led here is the one to tell; what stays behind says the same to whoever reads the export.
+  }
+}
+
+async function writeFiles(
+  directory: string,
+  files: Iterable<ExportFile>,
+  how: { readonly pid: number; readonly signal: AbortSignal },
+): Promise<{ readonly written: number; readonly kept: ReadonlySet<string> }> {
   const made = new Set([directory]);
   const kept = new Set<string>();
   let written = 0;
-  await eachConcurrently(files(), AT_A_TIME, async (file) => {
+  await eachConcurrently(files, AT_A_TIME, async (file) => {
     how.signal.throwIfAborted();
     const path = join(directory, ...file.path);
     const parent = dirname(path);
@@ -65,10 +97,7 @@ export async function writeDirectory(
     else if (!(await writeIfDifferent(path, [...file.pieces].join(''), how))) return;
     written += 1;
   });
-
-  const removed = await removeStale(directory, [...new Set([...before, ...paths])], kept, how.signal);
-  await writeManifest(directory, { format, paths }, how);
-  return { files: kept.size, written, removed };
+  return { written, kept };
 }
 
 async function makeDirectory(path: string): Promise<void> {

@@ -5,6 +5,7 @@
 import { join } from 'node:path';
 import { KINDS } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
+import type { ExportExtent } from '../state/export-extent.ts';
 import { textOf, writeIfDifferent } from './whole-file.ts';
 
 export type ExportFormat = 'ndjson' | 'json' | 'yaml' | 'csv';
@@ -15,6 +16,8 @@ export interface Manifest {
   readonly format: ExportFormat;
   /** Names in the directory: files (`members.csv`), or folders of record files, which end in a slash (`members/`). */
   readonly paths: readonly string[];
+  /** What the export was narrowed with, and which collections it holds whole; earlier versions did not say. */
+  readonly extent?: ExportExtent;
 }
 
 /**
@@ -37,10 +40,10 @@ export async function readManifest(directory: string): Promise<Manifest | undefi
 /** Written only where it says something else than before. */
 export async function writeManifest(
   directory: string,
-  { format, paths }: Manifest,
+  { format, paths, extent }: Manifest,
   how: { readonly pid: number; readonly signal: AbortSignal },
 ): Promise<void> {
-  const document = { schema: 'tidemark.export_manifest/1', format, paths: [...paths].sort() };
+  const document = { schema: 'tidemark.export_manifest/1', format, paths: [...paths].sort(), ...extent };
   await writeIfDifferent(join(directory, MANIFEST_NAME), `${JSON.stringify(document, null, 2)}\n`, how);
 }
 

@@ -1,9 +1,11 @@
 /** What a reader of an export should know of it: which of its collections are not as fresh as the rest. */
+import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow } from '../mirror/run-rows.ts';
 import type { SweepOutcome } from '../mirror/sweep-result.ts';
 import { groupAlike, groupText, oldestOf } from './collection-groups.ts';
+import { recordFilter } from './export-selection.ts';
 import type { FilterOptions } from './export-selection.ts';
 import { age, plural } from './wording.ts';
 
@@ -30,19 +32,18 @@ export function staleCollections(
   options: FilterOptions,
   run: number | null,
 ): StaleCollection[] {
+  const isAsked = askedCollections(mirror, sources, options, run);
   if (run !== null) {
     const source = mirror.run(run)?.source ?? '';
     return mirror
       .sweepsOf(run)
-      .filter(
-        (sweep) => sweep.outcome !== 'complete' && isAsked(mirror, sources, options, { ...sweep, source }),
-      )
+      .filter((sweep) => sweep.outcome !== 'complete' && isAsked({ ...sweep, source }))
       .map(({ kind, scope, outcome }) => ({ source, kind, scope, outcome, lastComplete: null }));
   }
   return mirror
     .collectionsOf()
     .filter((row) => row.retiredRun === null && row.lastOutcome !== 'complete')
-    .filter((row) => isAsked(mirror, sources, options, row))
+    .filter(isAsked)
     .map(({ source, kind, scope, lastOutcome, lastCompleteRun, lastCompleteAt }) => ({
       source,
       kind,
@@ -52,21 +53,27 @@ export function staleCollections(
     }));
 }
 
-function isAsked(
+type Place = Pick<StaleCollection, 'source' | 'kind' | 'scope'>;
+
+/** True for the collections of which the filter leaves something. */
+export function askedCollections(
   mirror: Mirror,
   sources: readonly string[],
-  { kind: kinds, organization: organizations, project: projects }: FilterOptions,
-  { source, kind, scope }: Pick<StaleCollection, 'source' | 'kind' | 'scope'>,
-): boolean {
-  if (!sources.includes(source) || kinds?.includes(kind) === false) return false;
-  const { organization_id: organization, project_id: project } = scope;
-  if (projects !== undefined && project !== undefined && !projects.includes(project)) return false;
-  if (organizations === undefined) return true;
-  if (organization !== undefined) return organizations.includes(organization);
-  return (
-    project === undefined ||
-    mirror.findRecords('projects', project, { sources: [source], organizations }).length > 0
+  options: FilterOptions,
+  run: number | null,
+): (place: Place) => boolean {
+  const { kind, organization, project } = options;
+  const collections = {
+    ...(kind === undefined ? {} : { kind }),
+    ...(organization === undefined ? {} : { organization }),
+    ...(project === undefined ? {} : { project }),
+  };
+  const latest = Math.max(0, ...sources.map((source) => mirror.latestRun(source)?.run ?? 0));
+  const nameOf = ({ source, kind, scope }: Place): string => JSON.stringify([source, kind, scopeKey(scope)]);
+  const asked = new Set(
+    mirror.recordCountsAt(run ?? latest, recordFilter(sources, collections)).map((place) => nameOf(place)),
   );
+  return (place) => asked.has(nameOf(place));
 }
 
 /** As lines for stderr; none where everything is fresh. */

@@ -15,11 +15,15 @@ import {
 } from '../report/export/documents.ts';
 import { fileSegment, recordPath } from '../report/export/file-name.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { ExportExtent } from '../state/export-extent.ts';
+import type { Point } from '../state/point.ts';
 import { resolvePoint } from '../state/point.ts';
 import { print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { ExportContent } from './export-content.ts';
 import { writeDirectory } from './export-directory.ts';
+import { extentOf, extentOfKind } from './export-extent.ts';
 import type { DirectoryOutcome, ExportFile } from './export-directory.ts';
 import type { ExportFormat } from './export-manifest.ts';
 import { staleCollections, staleText } from './export-remarks.ts';
@@ -40,6 +44,9 @@ interface ExportOptions extends FilterOptions {
 interface Shape {
   readonly format: ExportFormat;
   readonly kinds: readonly Kind[];
+  readonly extent: ExportExtent;
+  /** Of which state; null for several sources, each of which has its own latest. */
+  readonly of: { readonly run: number; readonly at: string } | null;
 }
 
 /**
@@ -65,7 +72,12 @@ export async function exportRecords(context: CommandContext, options: ExportOpti
     const content = new ExportContent(mirror, recordFilter(sources, options), run);
     requireKnown(mirror, sources, options, () => content.look());
 
-    const shape: Shape = { format, kinds: options.kind ?? KINDS };
+    const shape: Shape = {
+      format,
+      kinds: options.kind ?? KINDS,
+      extent: extentOf(mirror, sources, options, point),
+      of: stateOf(mirror, sources, point),
+    };
     const stale = staleCollections(mirror, sources, options, run);
     if (options.output === undefined) await toStdout(context, content, shape);
     else await toDirectory(context, resolve(context.cwd, options.output), content, shape, stale);
@@ -88,6 +100,13 @@ export async function exportRecords(context: CommandContext, options: ExportOpti
   return EXIT.done;
 }
 
+function stateOf(mirror: Mirror, sources: readonly string[], point: Point | null): Shape['of'] {
+  const [source, ...others] = sources;
+  if (source === undefined || (point === null && others.length > 0)) return null;
+  const { run, at } = point ?? resolvePoint(mirror, 'latest', { source });
+  return { run, at };
+}
+
 function nothingText(options: FilterOptions): string {
   const filters = filterText(options);
   return filters === ''
@@ -97,15 +116,19 @@ function nothingText(options: FilterOptions): string {
 
 async function toStdout(context: CommandContext, content: ExportContent, shape: Shape): Promise<void> {
   const only = shape.format === 'csv' ? shape.kinds[0] : undefined;
-  for (const chunk of inChunks(textOf(content, shape.format, only))) {
+  for (const chunk of inChunks(textOf(content, shape, { only, about: { ...shape.of, ...shape.extent } }))) {
     await breathe(context.signal);
     // `once` from node:events takes its listeners away again and rejects on an error of the stream.
     if (!context.stdout.write(chunk)) await once(context.stdout, 'drain');
   }
 }
 
-/** The text of all kinds, or of `only` one: CSV knows no other way. */
-function textOf(content: ExportContent, format: ExportFormat, only?: Kind): Iterable<string> {
+/** The text of all kinds, or of `only` one: CSV knows no other way. `about` goes where the format has room for it. */
+function textOf(
+  content: ExportContent,
+  { format }: Pick<Shape, 'format'>,
+  { only, about }: { readonly only: Kind | undefined; readonly about: object },
+): Iterable<string> {
   const narrowing = only === undefined ? {} : { kind: only };
   const records = content.records(narrowing);
   switch (format) {
@@ -115,7 +138,7 @@ function textOf(content: ExportContent, format: ExportFormat, only?: Kind): Iter
     case 'yaml':
       return yamlDocuments(records);
     case 'json':
-      return jsonDocument(records);
+      return jsonDocument(records, about);
     case 'ndjson':
       return ndjsonLines(records);
   }
@@ -125,17 +148,18 @@ async function toDirectory(
   context: CommandContext,
   directory: string,
   content: ExportContent,
-  { format, kinds }: Shape,
+  { format, kinds, extent }: Shape,
   stale: readonly StaleCollection[],
 ): Promise<void> {
   const outcome = await writeDirectory(
     directory,
     format === 'yaml'
-      ? { format, paths: folders(content, kinds), files: () => recordFiles(content) }
+      ? { format, extent, paths: folders(content, kinds), files: () => recordFiles(content) }
       : {
           format,
+          extent,
           paths: kinds.map((kind) => `${kind}.${format}`),
-          files: () => kindFiles(content, { format, kinds }),
+          files: () => kindFiles(content, { format, kinds, extent }),
         },
     { pid: context.pid, signal: context.signal },
   );
@@ -195,7 +219,13 @@ function* recordFiles(content: ExportContent): Generator<ExportFile> {
   }
 }
 
-function* kindFiles(content: ExportContent, { format, kinds }: Shape): Generator<ExportFile> {
-  for (const kind of kinds)
-    yield { path: [`${kind}.${format}`], pieces: textOf(content, format, kind), isRecord: false };
+/** Without run and time: a tree that is kept changes only where the records do. */
+function* kindFiles(
+  content: ExportContent,
+  { format, kinds, extent }: Pick<Shape, 'format' | 'kinds' | 'extent'>,
+): Generator<ExportFile> {
+  for (const kind of kinds) {
+    const pieces = textOf(content, { format }, { only: kind, about: extentOfKind(extent, kind) });
+    yield { path: [`${kind}.${format}`], pieces, isRecord: false };
+  }
 }

@@ -13,7 +13,7 @@ import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { openExistingMirror } from './existing-mirror.ts';
 import { definitionsFor } from './source-definitions.ts';
-import { renderTable } from './table.ts';
+import { renderTable, terminalWidth } from './table.ts';
 import { plural } from './wording.ts';
 
 export interface ForgetOptions {
@@ -96,7 +96,7 @@ async function show(
     return;
   }
   const lines = [
-    ...(plan.kept.length === 0 ? ['nothing was published yet'] : [keptTable(plan)]),
+    ...(plan.kept.length === 0 ? ['nothing was published yet'] : [keptTable(plan, terminalWidth(context))]),
     '',
     forgottenLine(plan, result === null),
     ...(result === null ? [] : resultLines(result)),
@@ -104,11 +104,12 @@ async function show(
   await print(context, `${lines.join('\n')}\n`);
 }
 
-function keptTable({ kept }: RetentionPlan): string {
+function keptTable({ kept }: RetentionPlan, width: number | undefined): string {
   return renderTable(
     ['kept', 'source', 'ended', 'because'],
     kept.map(({ run, source, at, reasons }) => [String(run), source, at, reasons.join(', ')]),
     ['right'],
+    { width },
   );
 }
 

@@ -7,7 +7,7 @@ import type { FieldChange } from '../diff/compare.ts';
 import { recordLog } from '../diff/history.ts';
 import type { LogEntry } from '../diff/history.ts';
 import { recordName } from '../diff/name.ts';
-import { maskedFields } from '../report/mask.ts';
+import { maskedFields, withMaskedId } from '../report/mask.ts';
 import { fieldsForPeople, SIGN } from '../report/sections.ts';
 import { fieldLines, paintOf } from '../report/text.ts';
 import { resolvePoint } from '../state/point.ts';
@@ -48,7 +48,8 @@ export async function log(context: CommandContext, options: LogOptions): Promise
     if (context.options.json === true) {
       const revisions = shown.map((entry) => masked(entry, found, options));
       const { kind, scope, id, source } = row;
-      const document = { schema: 'tidemark.log/1', kind, scope, id, name, source, revisions };
+      const own = options.showSecrets === true ? { id, name } : withMaskedId({ id, name }, definition);
+      const document = { schema: 'tidemark.log/1', kind, scope, ...own, source, revisions };
       await print(context, `${JSON.stringify(document)}\n`);
       return EXIT.done;
     }
@@ -57,7 +58,8 @@ export async function log(context: CommandContext, options: LogOptions): Promise
       ['revisions', String(entries.length)],
       ...(history.lastSeen === null ? [] : [['last seen', sightingText(history.lastSeen)]]),
     ] as [string, string][];
-    await print(context, recordHeading(context, mirror, config, found, name, facts));
+    const named = { name, showsSecrets: options.showSecrets === true };
+    await print(context, recordHeading(context, mirror, config, found, named, facts));
     for (const entry of shown) await print(context, entryText(context, masked(entry, found, options), found));
     if (more > 0) await print(context, `${plural(more, 'older revision')} not shown (--limit)\n`);
     return EXIT.done;

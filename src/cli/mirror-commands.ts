@@ -1,5 +1,5 @@
 /** The commands that fill and read the mirror. A command's file is named after it. */
-import { filterOptions, kindOption, wholeNumber } from './command-row.ts';
+import { filterOptions, kindOption, positiveNumber, wholeNumber } from './command-row.ts';
 import type { CommandRow } from './command-row.ts';
 
 export const MIRROR_COMMANDS: readonly CommandRow[] = [
@@ -20,6 +20,7 @@ export const MIRROR_COMMANDS: readonly CommandRow[] = [
       'tidemark sync --kind batch_exports --json',
       'tidemark sync --accept-removals 12',
     ],
+    outlivesOutput: () => true,
     load: async () => (await import('./sync.ts')).sync,
   },
   {
@@ -32,7 +33,7 @@ export const MIRROR_COMMANDS: readonly CommandRow[] = [
     name: 'runs',
     description: 'Past runs',
     options: [
-      { flags: '--limit <n>', description: 'how many, newest first (default: 20)', parse: wholeNumber },
+      { flags: '--limit <n>', description: 'how many, newest first (default: 20)', parse: positiveNumber },
     ],
     examples: ['tidemark runs', 'tidemark runs show 3'],
     load: async () => (await import('./runs.ts')).runs,

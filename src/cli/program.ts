@@ -11,16 +11,20 @@ import { packageFile } from '../core/package-root.ts';
 import { COMMANDS } from './command-table.ts';
 import type { CommandRow } from './command-row.ts';
 import type { CommandContext, GlobalOptions, ProcessContext } from './context.ts';
-import { watchOutput } from './output-watch.ts';
+import { isReaderGone, lossText, watchOutput } from './output-watch.ts';
 
 /** Runs one command line and returns its exit code. Never throws: every failure is printed and coded. */
 export async function runCommandLine(argv: readonly string[], process: ProcessContext): Promise<ExitCode> {
-  const output = watchOutput(process.stdout);
+  const output = watchOutput(process.stdout, process.onOutputLost);
   const state: Course = { exitCode: EXIT.done, refusing: null, help: '' };
-  const program = createProgram({ ...process, stdout: output.stream }, state);
+  const program = createProgram({ ...process, stdout: output.stream }, state, output.outlive);
   try {
     await program.parseAsync([...argv], { from: 'user' });
-    return state.exitCode;
+    const lost = await output.loss();
+    // A reader that left knows; a result that could not be kept is no success.
+    if (lost === null || isReaderGone(lost)) return state.exitCode;
+    process.stderr.write(`${lossText(lost)}\n`);
+    return state.exitCode === EXIT.done ? EXIT.failed : state.exitCode;
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done;
     // Commander may have stopped before it came to the options.
@@ -56,7 +60,7 @@ interface Course {
   help: string;
 }
 
-function createProgram(process: ProcessContext, course: Course): Command {
+function createProgram(process: ProcessContext, course: Course, outliveOutput: () => void): Command {
   const program: Command = new Command('tidemark')
     .description(
       'Keeps a trustworthy local SQLite copy of all that an organization has configured in a remote service.',
@@ -77,11 +81,18 @@ function createProgram(process: ProcessContext, course: Course): Command {
       getErrHelpWidth: () => process.stderr.columns ?? 100,
     })
     .exitOverride(refusedBy(() => program, course));
-  for (const row of COMMANDS) addCommand(program, row, process, course);
+  for (const row of COMMANDS) addCommand(program, row, { process, course, outliveOutput });
   return program;
 }
 
-function addCommand(parent: Command, row: CommandRow, process: ProcessContext, course: Course): void {
+interface Surroundings {
+  readonly process: ProcessContext;
+  readonly course: Course;
+  readonly outliveOutput: () => void;
+}
+
+function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings): void {
+  const { process, course, outliveOutput } = surroundings;
   const command = parent.command(row.name).description(row.description).copyInheritedSettings(parent);
   command.exitOverride(refusedBy(() => command, course));
   for (const argument of row.arguments ?? []) command.argument(argument.name, argument.description);
@@ -100,7 +111,7 @@ function addCommand(parent: Command, row: CommandRow, process: ProcessContext, c
   if (row.examples !== undefined) {
     command.addHelpText('after', `\nExamples:\n${row.examples.map((example) => `  ${example}`).join('\n')}`);
   }
-  for (const child of row.commands ?? []) addCommand(command, child, process, course);
+  for (const child of row.commands ?? []) addCommand(command, child, surroundings);
   const { load } = row;
   if (load === undefined) return;
   command.action(async () => {
@@ -110,7 +121,9 @@ function addCommand(parent: Command, row: CommandRow, process: ProcessContext, c
     const named = Object.fromEntries(
       (row.arguments ?? []).map(({ key }, index) => [key, command.args[index]]),
     );
-    course.exitCode = await run(context, { ...takenByParents(command), ...command.opts(), ...named });
+    const own = { ...takenByParents(command), ...command.opts(), ...named };
+    if (row.outlivesOutput?.(own) === true) outliveOutput();
+    course.exitCode = await run(context, own);
   });
 }
 

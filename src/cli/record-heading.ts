@@ -3,7 +3,7 @@ import { createColors } from 'picocolors';
 import type { Config } from '../config/config.ts';
 import type { Sighting } from '../diff/history.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { MASK, shownId } from '../report/mask.ts';
+import { withMaskedId } from '../report/mask.ts';
 import { nameText, placeText } from '../report/sections.ts';
 import { isColoured } from './context.ts';
 import type { CommandContext } from './context.ts';
@@ -22,18 +22,18 @@ export function recordHeading(
   mirror: Mirror,
   config: Config,
   found: FoundRecord,
-  name: string,
+  { name: ownName, showsSecrets }: { readonly name: string; readonly showsSecrets: boolean },
   facts: readonly (readonly [string, string])[],
 ): string {
   const { bold, dim } = createColors(isColoured(context));
   const { row, definition } = found;
   const definitions = definitionsFor(config, row.source);
-  const id = shownId(row, definition);
+  const own = { id: row.id, name: ownName };
+  const { id, name } = showsSecrets ? own : withMaskedId(own, definition);
   const place = placeText(row.scope, {
     definitions,
     parentName: parentNames(mirror, row.source, definitions),
   });
-  const shownName = id === MASK && name === row.id ? MASK : nameText(name);
   const lines: (readonly [string, string])[] = [
     ['id', nameText(id)],
     ...(place === '' ? [] : [['stands in', place] as const]),
@@ -42,7 +42,7 @@ export function recordHeading(
   ];
   const width = Math.max(...lines.map(([key]) => key.length)) + 2;
   return [
-    `${definition.title.one} ${bold(shownName)}`,
+    `${definition.title.one} ${bold(nameText(name))}`,
     ...lines.map(([key, value]) => `  ${dim(key.padEnd(width))}${value}`),
     '',
     '',

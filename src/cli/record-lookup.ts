@@ -9,9 +9,9 @@ import { recordName } from '../diff/name.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { MirrorRecord, RecordRow } from '../mirror/records.ts';
-import { isSecretId, shownId } from '../report/mask.ts';
+import { isMaskedId, isSecretId, maskedId } from '../report/mask.ts';
 import { nameText } from '../report/sections.ts';
-import { kindName } from './command-row.ts';
+import { kindArgument } from './kind-argument.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { definitionsFor } from './source-definitions.ts';
 import { count, scopeText } from './wording.ts';
@@ -19,7 +19,7 @@ import { count, scopeText } from './wording.ts';
 /** What the user asks for. */
 export interface RecordQuestion {
   readonly kind: string;
-  /** Remote id, or the record's whole name. */
+  /** Remote id, a secret one as reports mask it too, or the record's whole name. */
   readonly id: string;
   readonly organization?: readonly string[];
   readonly project?: readonly string[];
@@ -42,7 +42,7 @@ const NEAR_READ = 10_000; // records among which one is sought that was probably
  * when none does, with the nearest id or name
  */
 export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQuestion): FoundRecord {
-  const kind = knownKind(question.kind);
+  const kind = kindArgument(question.kind);
   const sources = sourcesToRead(config, mirror);
   const filter = {
     sources,
@@ -54,6 +54,8 @@ export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQue
     definition: definitionsFor(config, row.source)(kind),
   });
   const byId = mirror.findRecords(kind, question.id, filter);
+  if (byId.length === 0 && isMaskedId(question.id))
+    byId.push(...unmasked(mirror, config, kind, question.id, filter));
   if (byId.length > 1) throw ambiguous(byId.map(found), question.id, 'stands in');
   if (byId[0] !== undefined) return found(byId[0]);
 
@@ -70,22 +72,30 @@ export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQue
     const near = hasNames(definition) ? nearest(mirror, config, definition, question.id, filter) : undefined;
     throw unknownRecord(definition, question.id, near, search.isCut);
   }
-  const id = shownId(only.row, only.definition);
+  const id = maskedId(only.row.id, only.definition);
   return {
     ...only,
     remark: `"${nameText(question.id)}" is ${only.definition.title.one} ${nameText(id)}`,
   };
 }
 
-/** @throws TidemarkError `usage` with the nearest kind */
-function knownKind(text: string): Kind {
-  try {
-    return kindName(text) as Kind;
-  } catch (error) {
-    throw new TidemarkError('usage', `there is no kind ${JSON.stringify(text)}`, {
-      hint: error instanceof Error ? error.message : '`tidemark catalog` lists them',
-    });
-  }
+/** Records, removed ones too, whose secret id is masked like this. */
+function unmasked(
+  mirror: Mirror,
+  config: Config,
+  kind: Kind,
+  text: string,
+  filter: RecordFilter & { readonly sources: readonly string[] },
+): RecordRow[] {
+  const isMeant = ({ source, id }: { readonly source: string; readonly id: string }): boolean =>
+    maskedId(id, definitionsFor(config, source)(kind)) === text;
+  const own = filter.sources.filter((source) => isSecretId(definitionsFor(config, source)(kind)));
+  if (own.length === 0) return [];
+  const all = { ...filter, sources: own, kinds: [kind] };
+  const ids = new Set<string>();
+  for (const records of [mirror.readRecords(all), mirror.removedRecords(all)])
+    for (const record of records) if (isMeant(record)) ids.add(record.id);
+  return [...ids].flatMap((id) => mirror.findRecords(kind, id, filter));
 }
 
 type Key = Pick<RecordRow, 'source' | 'scope' | 'id'>;
@@ -176,7 +186,7 @@ function nearest(
 
 function ambiguous(found: readonly FoundRecord[], text: string, verb: string): TidemarkError {
   const shown = found.slice(0, CANDIDATES_SHOWN).map(({ row, definition }) => {
-    const id = shownId(row, definition);
+    const id = maskedId(row.id, definition);
     const where = [`source ${row.source}`, scopeText(row.scope)].filter((part) => part !== '').join(', ');
     return `${row.kind} ${nameText(id)} (${nameText(where)}${row.isRemoved ? ', removed' : ''})`;
   });

@@ -4,7 +4,11 @@ import type { ArgumentRow, OptionRow } from './command-row.ts';
 /** The arguments of a command about one record. */
 export const recordArguments: readonly ArgumentRow[] = [
   { name: '<kind>', key: 'kind', description: 'kind of the record, for example batch_exports' },
-  { name: '<id>', key: 'id', description: 'its remote id, or its whole name where no record has that id' },
+  {
+    name: '<id>',
+    key: 'id',
+    description: 'its remote id, also as reports mask it, or its whole name where no record has that id',
+  },
 ];
 
 export const secretsOption: OptionRow = {

@@ -4,6 +4,7 @@ import { createColors } from 'picocolors';
 import { EXIT, exitCodeFor, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { DiffDocument } from '../diff/change.ts';
+import { mayHide } from '../diff/change.ts';
 import { renderHtml } from '../report/html.ts';
 import { renderJunit } from '../report/junit.ts';
 import { renderMarkdown } from '../report/markdown.ts';
@@ -73,7 +74,7 @@ export function renderDocument(
 /** In forms for machines that know "could not be checked" and nothing between. */
 function withStale(document: DiffDocument): DiffDocument {
   const stale = (document.stale ?? [])
-    .filter(({ side }) => side === 'to')
+    .filter(mayHide)
     .map(({ kind, scope, reason }) => ({ kind, scope, reason: `not fresh: ${reason}` }));
   return { ...document, skipped: [...document.skipped, ...stale] };
 }

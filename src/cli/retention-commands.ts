@@ -50,6 +50,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
         name: 'unpin',
         description: 'Lets retention have it',
         arguments: [nameArgument],
+        options: [{ flags: '--force', description: 'also where it is the baseline: then there is none' }],
         load: async () => (await import('./snapshots.ts')).unpinSnapshot,
       },
       {
@@ -81,6 +82,7 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
       'tidemark forget --keep-last 7 --keep-daily 30 --keep-monthly 12 --dry-run',
       'tidemark forget --keep-within 90d --keep-yearly 10',
     ],
+    outlivesOutput: () => true,
     load: async () => (await import('./forget.ts')).forget,
   },
 ];

@@ -3,9 +3,10 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
 import type { SweepReport } from '../sync/outcome.ts';
 import type { RunReport } from '../sync/run.ts';
+import { groupAlike, groupText } from './collection-groups.ts';
 import { schemaChangeDocument, schemaChangeLines } from './schema-change-text.ts';
 import { renderTable } from './table.ts';
-import { count, duration, plural, scopeText } from './wording.ts';
+import { count, duration, plural } from './wording.ts';
 
 /** A run, and what it found of the form of records. */
 export interface ReportedRun {
@@ -46,24 +47,25 @@ export function afterDeath(mirror: Pick<Mirror, 'runs' | 'latestRun'>, source: s
 /** A run as a table per kind, then every sweep that was not whole with its reason and what to do. */
 export function renderRun(
   { report, schemaChanges }: ReportedRun,
-  mirrorPath: string,
-  isQuiet: boolean,
+  {
+    mirrorPath,
+    isQuiet,
+    width,
+  }: {
+    readonly mirrorPath: string;
+    readonly isQuiet: boolean;
+    /** Columns of the terminal; undefined for lines of any length. */
+    readonly width?: number | undefined;
+  },
 ): string {
   const lines: string[] = [];
   const seconds = duration(Date.parse(report.finished_at) - Date.parse(report.started_at));
   const head = `run ${report.run} of ${report.source}: ${report.outcome} in ${seconds}, ${plural(report.requests, 'request')}`;
   lines.push(report.retries > 0 ? `${head}, ${plural(report.retries, 'retry', 'retries')}` : head);
   if (!isQuiet) {
-    lines.push('', kindTable(report.sweeps), '');
+    lines.push('', kindTable(report.sweeps, width), '');
   }
-  const troubled = report.sweeps.filter((sweep) => sweep.outcome !== 'complete');
-  for (const sweep of troubled) {
-    const where = scopeText(sweep.scope);
-    lines.push(
-      `${sweep.kind}${where === '' ? '' : ` (${where})`}: ${sweep.outcome}${sweep.error === null ? '' : `: ${sweep.error.message}`}`,
-    );
-    if (sweep.error !== null && sweep.error.hint !== null) lines.push(`  → ${sweep.error.hint}`);
-  }
+  lines.push(...troubleLines(report.sweeps.filter((sweep) => sweep.outcome !== 'complete')));
   const pending = report.sweeps.reduce((sum, sweep) => sum + sweep.pending, 0);
   if (pending > 0 && !isQuiet) {
     lines.push(
@@ -75,8 +77,27 @@ export function renderRun(
   return `${lines.join('\n')}\n`;
 }
 
+/** What befell several collections alike is said once: a key that is refused is refused everywhere. */
+function troubleLines(troubled: readonly SweepReport[]): string[] {
+  const groups = groupAlike(troubled, ({ outcome, error }) =>
+    JSON.stringify([outcome, error?.message ?? null, error?.hint ?? null]),
+  );
+  return groups.flatMap((sweeps) => {
+    const [{ outcome, error }] = sweeps;
+    const kinds = groupAlike(sweeps, ({ kind }) => kind).map(groupText);
+    const names =
+      kinds.length <= KINDS_NAMED ? kinds.join(', ') : plural(sweeps.length, 'collection') + ` of ${kinds.length} kinds`;
+    return [
+      `${names}: ${outcome}${error === null ? '' : `: ${error.message}`}`,
+      ...(error === null || error.hint === null ? [] : [`  → ${error.hint}`]),
+    ];
+  });
+}
+
+const KINDS_NAMED = 3; // with the same trouble; more are only counted, the table above names them
+
 /** One row per kind: its collections summed up. */
-export function kindTable(sweeps: readonly SweepReport[]): string {
+function kindTable(sweeps: readonly SweepReport[], width: number | undefined): string {
   const kinds = new Map<string, SweepReport[]>();
   for (const sweep of sweeps) kinds.set(sweep.kind, [...(kinds.get(sweep.kind) ?? []), sweep]);
   const sum = (of: readonly SweepReport[], key: 'records' | 'added' | 'changed' | 'removed'): number =>
@@ -94,6 +115,7 @@ export function kindTable(sweeps: readonly SweepReport[]): string {
       outcomes(of),
     ]),
     ['left', 'right', 'right', 'right', 'right', 'right', 'left'],
+    { width },
   );
 }
 

@@ -4,13 +4,14 @@ import type { ExitCode } from '../core/errors.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
 import { neutralise } from '../report/neutralise.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { groupAlike, groupText } from './collection-groups.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { runChangesDocument, runChangesText } from './run-changes.ts';
 import { runDocument } from './run-document.ts';
 import { schemaChangeDocument, schemaChangeLines } from './schema-change-text.ts';
-import { renderTable } from './table.ts';
-import { collectionText, count, duration, scopeText } from './wording.ts';
+import { renderTable, terminalWidth } from './table.ts';
+import { count, duration, scopeText } from './wording.ts';
 
 export async function runs(context: CommandContext, options: { readonly limit?: number }): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
@@ -43,6 +44,7 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
         row.trigger,
       ]),
       ['right', 'left', 'left', 'right', 'left', 'right', 'right', 'right', 'right', 'left'],
+      { width: terminalWidth(context), least: ['by', 'requests'] },
     );
     await print(context, found.length === 0 ? 'no runs yet: run `tidemark sync`\n' : `${table}\n`);
     return EXIT.done;
@@ -84,12 +86,8 @@ export async function showRun(context: CommandContext, options: { readonly run: 
       `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${run.trigger}`,
       ...(run.error === null ? [] : [run.error]),
       run.root === null ? 'not published: the mirror holds nothing of it' : `sealed as ${run.root}`,
-      ...(sweeps.length === 0 ? [] : ['', sweepTable(sweeps)]),
-      ...sweeps
-        .filter(({ error }) => error !== null)
-        .map(
-          ({ kind, scope, outcome, error }) => `${collectionText(kind, scope)}: ${outcome}: ${error ?? ''}`,
-        ),
+      ...(sweeps.length === 0 ? [] : ['', sweepTable(sweeps, terminalWidth(context))]),
+      ...sweepErrorLines(sweeps),
       ...schemaChangeLines(schemaChanges),
     ].map((line) => line.split('\n').map(neutralise).join('\n'));
     const changes = runChangesText(context, mirror, config, run);
@@ -106,7 +104,15 @@ function timeText({ startedAt, finishedAt, outcome }: RunRow): string {
   return outcome === 'running' ? `since ${startedAt}` : `began ${startedAt}, its end is not known`;
 }
 
-function sweepTable(sweeps: readonly SweepRow[]): string {
+/** Each error once, with the collections that it befell. */
+function sweepErrorLines(sweeps: readonly SweepRow[]): string[] {
+  const failed = sweeps.filter(({ error }) => error !== null);
+  return groupAlike(failed, ({ kind, outcome, error }) => JSON.stringify([kind, outcome, error])).map(
+    (group) => `${groupText(group)}: ${group[0].outcome}: ${group[0].error ?? ''}`,
+  );
+}
+
+function sweepTable(sweeps: readonly SweepRow[], width: number | undefined): string {
   return renderTable(
     ['kind', 'scope', 'outcome', 'pages', 'records', 'added', 'changed', 'removed', 'held'],
     sweeps.map((sweep) => [
@@ -116,6 +122,7 @@ function sweepTable(sweeps: readonly SweepRow[]): string {
       ...[sweep.pages, sweep.records, sweep.added, sweep.changed, sweep.removed, sweep.held].map(count),
     ]),
     ['left', 'left', 'left', 'right', 'right', 'right', 'right', 'right', 'right'],
+    { width },
   );
 }
 

@@ -8,7 +8,7 @@ import { stringifyYaml } from '../core/yaml.ts';
 import type { Sighting } from '../diff/history.ts';
 import { recordName } from '../diff/name.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { maskedBody } from '../report/mask.ts';
+import { maskedBody, withMaskedId } from '../report/mask.ts';
 import { neutralise } from '../report/neutralise.ts';
 import { folded } from '../report/value-text.ts';
 import type { Point } from '../state/point.ts';
@@ -54,7 +54,8 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
     if (context.options.json === true) {
       await print(context, `${JSON.stringify(document(found, point, shown, options))}\n`);
     } else {
-      const heading = recordHeading(context, mirror, config, found, shown.name, factsOf(point, shown));
+      const named = { name: shown.name, showsSecrets: options.showSecrets === true };
+      const heading = recordHeading(context, mirror, config, found, named, factsOf(point, shown));
       await print(context, text(context, heading, found, shown, options));
     }
     return shown.state === 'absent' ? EXIT.failed : EXIT.done;
@@ -89,12 +90,12 @@ function document(
   { showSecrets }: ShowOptions,
 ): object {
   const { body } = shown;
+  const own = { id: row.id, name: shown.name };
   return {
     schema: 'tidemark.show/1',
     kind: row.kind,
     scope: row.scope,
-    id: row.id,
-    name: shown.name,
+    ...(showSecrets === true ? own : withMaskedId(own, definition)),
     source: row.source,
     ref: point.ref,
     run: point.run,

@@ -1,14 +1,16 @@
 /** `tidemark snapshots`: runs pinned under a name, and the baseline among them. */
+import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { SnapshotRow } from '../mirror/snapshots.ts';
-import { resolvePoint } from '../state/point.ts';
+import { pointOf } from '../state/point.ts';
+import { parseReference } from '../state/reference.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { openExistingMirror } from './existing-mirror.ts';
-import { renderTable } from './table.ts';
+import { renderTable, terminalWidth } from './table.ts';
 
 export async function snapshots(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
@@ -18,7 +20,7 @@ export async function snapshots(context: CommandContext): Promise<ExitCode> {
     const text =
       all.length === 0
         ? 'no snapshots: `tidemark snapshots pin NAME` pins the latest run, so that retention keeps it'
-        : renderSnapshots(mirror, all);
+        : renderSnapshots(mirror, all, terminalWidth(context));
     await answer(context, mirror, text);
     return EXIT.done;
   } finally {
@@ -31,11 +33,18 @@ export async function pinSnapshot(
   context: CommandContext,
   options: { readonly name: string; readonly reference?: string },
 ): Promise<ExitCode> {
+  const wanted = parseReference(options.reference ?? 'latest');
+  if (wanted.form === 'time' && Date.parse(wanted.at) > systemClock.now()) {
+    throw new TidemarkError('usage', `${wanted.text} lies ahead: there is no state of it to pin yet`, {
+      hint: 'leave it out to pin the latest run',
+    });
+  }
+  refuseReference(options.name);
   return await change(context, 'snapshots pin', (mirror) => {
     const { source } = context.options;
-    const point = resolvePoint(
+    const point = pointOf(
       mirror,
-      options.reference ?? 'latest',
+      wanted,
       source?.length === 1 && source[0] !== undefined ? { source: source[0] } : {},
     );
     if (point.remark !== undefined) remark(context, [point.remark]);
@@ -44,11 +53,33 @@ export async function pinSnapshot(
   });
 }
 
+/** A name that means another state when it is typed without `snapshot:` would be mistaken for it. */
+function refuseReference(name: string): void {
+  let form: string;
+  try {
+    ({ form } = parseReference(name.toLowerCase()));
+  } catch (error) {
+    if (error instanceof TidemarkError && error.code === 'reference_unknown') return;
+    throw error;
+  }
+  throw new TidemarkError(
+    'usage',
+    `${JSON.stringify(name)} is no name for a snapshot: it reads as ${form === 'time' ? 'a time' : 'another reference'}`,
+    { hint: 'add a word to it, like before-migration' },
+  );
+}
+
+/** The baseline only goes with `--force`: without one, drift is not reported any more. */
 export async function unpinSnapshot(
   context: CommandContext,
-  options: { readonly name: string },
+  options: { readonly name: string; readonly force?: boolean },
 ): Promise<ExitCode> {
   return await change(context, 'snapshots unpin', (mirror) => {
+    if (options.force !== true && mirror.baseline()?.name === options.name) {
+      throw new TidemarkError('usage', `${options.name} is the baseline that drift is measured from`, {
+        hint: 'make another one the baseline first (`tidemark snapshots baseline OTHER`), or use --force to have none',
+      });
+    }
     const { name, run, isBaseline } = mirror.unpin(options.name);
     return `${name} is no longer pinned: retention may let run ${run} go${isBaseline ? '. There is no baseline now' : ''}`;
   });
@@ -77,7 +108,7 @@ export async function baseline(
         hint: 'pin a state with `tidemark snapshots pin NAME`, then `tidemark snapshots baseline NAME`',
       });
     }
-    await answer(context, mirror, renderSnapshots(mirror, [current]), [current]);
+    await answer(context, mirror, renderSnapshots(mirror, [current], terminalWidth(context)), [current]);
     return EXIT.done;
   } finally {
     mirror.close();
@@ -123,7 +154,7 @@ async function answer(
   await print(context, `${JSON.stringify({ schema: 'tidemark.snapshots/1', snapshots: rows })}\n`);
 }
 
-function renderSnapshots(mirror: Mirror, rows: readonly SnapshotRow[]): string {
+function renderSnapshots(mirror: Mirror, rows: readonly SnapshotRow[], width: number | undefined): string {
   return renderTable(
     ['snapshot', 'run', 'state of', 'pinned', ''],
     rows.map(({ name, run, pinnedAt, isBaseline }) => [
@@ -134,5 +165,6 @@ function renderSnapshots(mirror: Mirror, rows: readonly SnapshotRow[]): string {
       isBaseline ? 'baseline' : '',
     ]),
     ['left', 'right'],
+    { width },
   );
 }

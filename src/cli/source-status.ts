@@ -7,8 +7,8 @@ import { oldestOf } from './collection-groups.ts';
 
 /**
  * `never_synced`: no run yet. `unpublished`: runs, of which none could be published. `whole`: the latest run that ended
- * was complete and so was the latest look at every collection. `partial`: anything else; the mirror holds a copy, and
- * part of it is old or incomplete.
+ * was complete, so was the latest look at every collection, and no removal waits. `partial`: anything else; the mirror
+ * holds a copy, and part of it is old, incomplete or in doubt.
  */
 export type SourceState = 'never_synced' | 'unpublished' | 'whole' | 'partial';
 
@@ -73,12 +73,12 @@ export function isStuck(run: RunRow, now: number): boolean {
 }
 
 function stateOf(
-  { lastRun, lastEnded, lastPublished, collections }: Omit<SourceStatus, 'state'>,
+  { lastRun, lastEnded, lastPublished, collections, held }: Omit<SourceStatus, 'state'>,
   now: number,
 ): SourceState {
   if (lastRun === null) return 'never_synced';
   if (lastPublished === null) return 'unpublished';
   // A run under way takes nothing from what is there.
   const isDone = lastEnded?.outcome === 'complete' && !isStuck(lastRun, now);
-  return isDone && collections.every(isWhole) ? 'whole' : 'partial';
+  return isDone && held.length === 0 && collections.every(isWhole) ? 'whole' : 'partial';
 }

@@ -12,6 +12,7 @@ import { readLive } from '../state/live-state.ts';
 import { openMirrorState } from '../state/mirror-state.ts';
 import { pointOf } from '../state/point.ts';
 import type { Reference } from '../state/reference.ts';
+import { parseReference } from '../state/reference.ts';
 import type { LoadedState } from '../state/state.ts';
 import { commandLogger, openConfiguredMirror, openReadClient } from '../wire.ts';
 import { isInteractive, remark } from './context.ts';
@@ -30,6 +31,10 @@ export interface Wanted {
   readonly filter: StateFilter;
   /** Kinds that are not read unless the filter names them. */
   readonly except?: ReadonlySet<Kind>;
+  /** What live is held against; left out, the latest state that the mirror has of the source. */
+  readonly against?: LoadedState;
+  /** True where the user says that an export holds all there is of what it speaks of. */
+  readonly isFileWhole?: boolean;
 }
 
 export class StateOpener {
@@ -74,10 +79,14 @@ export class StateOpener {
   ): Promise<{ from: LoadedState; to: LoadedState }> {
     if (from.reference.form !== 'live') {
       const opened = await this.open(from.reference, from.source, wanted);
-      return { from: opened, to: await this.open(to.reference, to.source, wanted) };
+      return {
+        from: opened,
+        to: await this.open(to.reference, to.source, beside(opened, to.source, wanted)),
+      };
     }
     const opened = await this.open(to.reference, to.source, wanted);
-    return { from: await this.open(from.reference, from.source, wanted), to: opened };
+    const live = await this.open(from.reference, from.source, beside(opened, from.source, wanted));
+    return { from: live, to: opened };
   }
 
   /** One state; this opener closes it. */
@@ -101,7 +110,8 @@ export class StateOpener {
 
   async #opened(reference: Reference, source: string | null, wanted: Wanted): Promise<LoadedState> {
     if (reference.form === 'file') {
-      return readExport({ path: reference.path, cwd: this.#context.cwd, source });
+      const isWhole = wanted.isFileWhole === true;
+      return readExport({ path: reference.path, cwd: this.#context.cwd, source, isWhole });
     }
     if (source === null) throw new TidemarkError('internal', `${reference.text} needs a source`);
     if (reference.form === 'live') return this.#live(source, wanted);
@@ -111,6 +121,13 @@ export class StateOpener {
       remark(this.#context, [point.remark]);
     }
     return openMirrorState(this.mirror(), source, point);
+  }
+
+  /** A list that leaves a record out is found out by who knows of the record. */
+  #latest(source: string): LoadedState | undefined {
+    const mirror = this.mirrorIfAny();
+    if (mirror === null || mirror.latestRun(source) === undefined) return undefined;
+    return openMirrorState(mirror, source, pointOf(mirror, parseReference('latest'), { source }));
   }
 
   async #live(name: string, wanted: Wanted): Promise<LoadedState> {
@@ -124,11 +141,13 @@ export class StateOpener {
     if (isInteractive(context) && context.env['TERM'] !== 'dumb') {
       progress = showProgress(context, { clock: systemClock, source, figures: () => client.figures() });
     }
+    const against = wanted.against ?? this.#latest(name);
     try {
       return await readLive({
         source,
         client,
         ...wanted,
+        ...(against === undefined ? {} : { against }),
         reader: { command: this.#command, pid: context.pid, host: hostname(), clock: systemClock },
         log,
         events: progress?.events ?? silentEvents,
@@ -139,4 +158,10 @@ export class StateOpener {
       await client.close();
     }
   }
+}
+
+/** Another source's ids say nothing of this one's. */
+function beside(state: LoadedState, source: string | null, wanted: Wanted): Wanted {
+  const isOther = state.source !== null && state.source !== source;
+  return isOther ? wanted : { ...wanted, against: state };
 }

@@ -15,6 +15,7 @@ import type { Progress } from './progress.ts';
 import { loggingAbove } from './progress-log.ts';
 import { afterDeath, renderRun, runDocument } from './run-text.ts';
 import type { ReportedRun } from './run-text.ts';
+import { terminalWidth } from './table.ts';
 
 interface SyncCommandOptions {
   readonly kind?: readonly Kind[];
@@ -55,7 +56,14 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
         const run = { report, schemaChanges: mirror.schemaChanges({ run: report.run }) };
         runs.push(run);
         if (context.options.json !== true)
-          await print(context, renderRun(run, mirror.path, context.options.quiet === true));
+          await print(
+            context,
+            renderRun(run, {
+              mirrorPath: mirror.path,
+              isQuiet: context.options.quiet === true,
+              width: terminalWidth(context),
+            }),
+          );
       } finally {
         progress?.stop();
         await client.close();

@@ -55,6 +55,8 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
     name: 'demo',
     description: 'The whole story against an embedded sandbox, no key needed',
     options: [{ flags: '--output <dir>', description: 'where the demo mirror goes (default: ./data/demo)' }],
+    // Its sandbox is a process of its own, and would stay.
+    outlivesOutput: () => true,
     load: async () => (await import('./demo.ts')).demo,
   },
 ];

@@ -1,13 +1,17 @@
 /** `tidemark verify`: whether the mirror holds what it sealed. */
+import { definitionOf } from '../catalog/catalog.ts';
+import type { Config } from '../config/config.ts';
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { verifyMirror } from '../mirror/mirror.ts';
 import type { VerifyProblem } from '../mirror/verify.ts';
+import { isSecretId, maskedId } from '../report/mask.ts';
 import { neutralise } from '../report/neutralise.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike } from './collection-groups.ts';
 import { isInteractive, print } from './context.ts';
 import type { CommandContext } from './context.ts';
+import { definitionsFor } from './source-definitions.ts';
 import { count, plural, scopeText } from './wording.ts';
 
 /** Exit 0 when everything holds, 1 with each problem named when not. */
@@ -16,12 +20,13 @@ export async function verify(context: CommandContext): Promise<ExitCode> {
   const mirror = openConfiguredMirror(config, 'read', 'verify', context.pid);
   try {
     const isShown = isInteractive(context);
-    const { checked, problems, notes } = await verifyMirror(mirror, {
+    const { checked, notes, ...found } = await verifyMirror(mirror, {
       onProgress: ({ records, of }) => {
         if (isShown) context.stderr.write(`\rverifying ${count(records)} of ${plural(of, 'record')} `);
       },
     });
     if (isShown) context.stderr.write('\r\u001b[K');
+    const problems = found.problems.map((problem) => withMaskedId(problem, config));
     const latest = mirror.runs().find(({ root }) => root !== null);
     if (context.options.json === true) {
       const document = {
@@ -52,6 +57,18 @@ export async function verify(context: CommandContext): Promise<ExitCode> {
   } finally {
     mirror.close();
   }
+}
+
+/** An id that is a secret itself stays out of what is shown, whichever source makes it one. */
+function withMaskedId(problem: VerifyProblem, config: Config): VerifyProblem {
+  const { id, recordKind } = problem;
+  if (id === undefined || recordKind === undefined) return problem;
+  const definitions = [
+    definitionOf(recordKind),
+    ...config.configured.map(({ name }) => definitionsFor(config, name)(recordKind)),
+  ];
+  const secret = definitions.find(isSecretId);
+  return secret === undefined ? problem : { ...problem, id: maskedId(id, secret) };
 }
 
 /** Places named of one finding; the rest is a number. */

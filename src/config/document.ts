@@ -12,12 +12,14 @@ const MOST_VALUES = 100_000;
 const MOST_ALIASES = 100;
 const DEEPEST = 30;
 
+const DUPLICATE = 'DUPLICATE_KEY';
+
 /** yaml's own messages can quote the line, and with it a key: only its codes are used. */
-const SAID_BY_CODE: Readonly<Record<string, string>> = {
+const SAID_BY_CODE: Readonly<Record<string, string> & Record<typeof DUPLICATE, string>> = {
   BAD_INDENT: 'wrong indentation, or a bracket or brace that is not closed',
   BLOCK_AS_IMPLICIT_KEY:
     'expected one "key: value" on this line; check the indentation, or quote a value with ": " in it',
-  DUPLICATE_KEY: 'this key appears twice in its mapping',
+  [DUPLICATE]: 'this key appears twice in its mapping',
   MISSING_CHAR: 'expected a closing quote, bracket or brace, or a space after ":"',
   MULTILINE_IMPLICIT_KEY: 'expected "key: value", each on a line of its own',
   NON_STRING_KEY: 'expected a plain text as key',
@@ -70,7 +72,12 @@ export function readDocument(
     mistakes.add(tree, [], 'expected one document, found a second one after "---"', line);
     return { tree, usedVariables };
   }
-  const troubles = [...document.errors, ...document.warnings];
+  const found = [...document.errors, ...document.warnings];
+  // A key that appears twice leaves the rest readable: it is told together with whatever else is wrong.
+  const doubled = found.filter(({ code }) => code === DUPLICATE);
+  const troubles = found.filter(({ code }) => code !== DUPLICATE);
+  for (const line of new Set(doubled.map(({ pos }) => lines.linePos(pos[0]).line)))
+    mistakes.addBeside(tree, `not valid YAML: ${SAID_BY_CODE[DUPLICATE]}`, line);
   // One mistake a line: the parser often stumbles several times over the same one.
   const byLine = new Map(
     troubles.map((error) => [lines.linePos(error.pos[0]).line, error.code]).reverse() as [number, string][],

@@ -1,16 +1,24 @@
 /** The value types of `drift.ignore` and `drift.severities`. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { KINDS } from '../catalog/definition.ts';
 import type { Severity } from '../catalog/definition.ts';
 import { structured } from './value-types.ts';
 
 const SEVERITIES = ['critical', 'high', 'medium', 'low'] as const satisfies readonly Severity[];
 
-/** A JSON pointer in which `*` and `**` stand for segments. */
+/** A JSON pointer in which `*` and `**` stand for segments, and `[id=…]` for the element of that id. */
 const PATTERN = z
   .string()
   .regex(/^\/./)
   .refine((pattern) => !/~(?![01])/.test(pattern));
+
+/** The same as `isWidePattern` of the comparison, which this module must not import. */
+function isWide(path: string): boolean {
+  return path
+    .split('/')
+    .slice(1)
+    .every((segment) => segment === '*' || segment === '**');
+}
 
 const IGNORE_RULE = z
   .strictObject({
@@ -20,7 +28,16 @@ const IGNORE_RULE = z
     path: PATTERN.optional(),
     reason: z.string().refine((reason) => reason.trim() !== ''),
   })
-  .refine(({ kind, id, path }) => kind !== undefined || id !== undefined || path !== undefined);
+  .refine(({ kind, id, path }) => kind !== undefined || id !== undefined || path !== undefined)
+  .superRefine(({ kind, id, path }, context) => {
+    if (kind !== undefined || id !== undefined || path === undefined || !isWide(path)) return;
+    context.addIssue({
+      code: 'custom',
+      path: ['path'],
+      message: `expected a kind or an id beside ${path}: a path of wildcards alone would hide every change`,
+      params: { isTold: true },
+    });
+  });
 
 const SEVERITY_RULE = z.strictObject({
   source: z.string().min(1).optional(),
@@ -34,7 +51,7 @@ export type DriftSeverityRule = z.output<typeof SEVERITY_RULE>;
 
 export const DRIFT_IGNORE = structured<readonly DriftIgnoreRule[]>(
   'list of rules',
-  'a list of {kind, id, path, source, reason}: reason and at least one of kind, id and path, path as a JSON pointer',
+  'a list of {kind, id, path, source, reason}: reason and at least one of kind, id and path, path as a JSON pointer; one of wildcards alone needs a kind or an id',
   z.array(IGNORE_RULE),
 );
 

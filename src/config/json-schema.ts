@@ -1,5 +1,5 @@
 /** JSON Schema of the configuration file, for completion and checks in editors. */
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Option, OptionNode } from './option.ts';
 import { OPTIONS, PROFILE_OPTIONS } from './options.ts';
 

@@ -10,6 +10,8 @@ export interface Mistake {
   readonly message: string;
   /** Line that overrides the one of `path`, for what is wrong with the text itself. */
   readonly line?: number;
+  /** True for a mistake of the text that leaves all of it readable. */
+  readonly isBeside?: boolean;
   /** True where nothing but a variable is missing from the environment. */
   readonly isUnset?: boolean;
 }
@@ -22,6 +24,11 @@ export class Mistakes {
   add(tree: Tree, path: Path, message: string, line?: number): void {
     this.#found.push({ tree, path, message, ...(line === undefined ? {} : { line }) });
     if (path.length > 0) this.#failed.add(failedKey(tree, path));
+  }
+
+  /** Notes a mistake of the text that leaves the rest readable: what follows from the values is told too. */
+  addBeside(tree: Tree, message: string, line: number): void {
+    this.#found.push({ tree, path: [], message, line, isBeside: true });
   }
 
   /** Notes a value whose variables are not set in the environment. */
@@ -40,7 +47,7 @@ export class Mistakes {
 
   /** True when the text of a document could not be read: nothing said about its values would be true. */
   get hasTextMistake(): boolean {
-    return this.#found.some(({ path }) => path.length === 0);
+    return this.#found.some(({ path, isBeside }) => path.length === 0 && isBeside !== true);
   }
 
   /** Drops the mistakes at and below a path, for a value that is replaced or not needed. */

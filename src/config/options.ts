@@ -229,13 +229,13 @@ export const OPTIONS = section('Tidemark configuration', {
     ignore: option(DRIFT_IGNORE, {
       default: [],
       description:
-        'Drift that is not reported. Each rule names at least one of kind, id and path (a JSON pointer with `*` for one segment, `**` for any number), and says why; with source, it holds for that source only.',
+        'Drift that is not reported. Each rule names at least one of kind, id and path (a JSON pointer with `*` for one segment, `**` for any number), and says why; with source, it holds for that source only. Elements that carry an id are named by it, `/teams/[id=12]/name`, or by `*`: an index never fits them, since another one may stand there tomorrow. A path of wildcards alone needs a kind or an id.',
       example: [{ kind: 'batch_exports', path: '/destination/config/prefix', reason: 'set by the pipeline' }],
     }),
     severities: option(DRIFT_SEVERITIES, {
       default: [],
       description:
-        'How much a change matters, over the catalog; the first rule that fits decides. Without path: for records that came or went.',
+        'How much a change matters, over the catalog; the first rule that fits decides. Without path: for records that came or went. Paths as in `drift.ignore`.',
       example: [{ kind: 'organizations', path: '/name', severity: 'low' }],
     }),
   }),

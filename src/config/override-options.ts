@@ -1,5 +1,5 @@
 /** What a profile, and a source's `definitions`, may change about each kind: the table of `definitions.KIND`. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { KINDS } from '../catalog/definition.ts';
 import type { FieldType, SecretsNeeded, Severity } from '../catalog/definition.ts';
 import type { Parsed } from './option.ts';

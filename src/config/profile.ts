@@ -201,6 +201,7 @@ function followed(
       field: renamed(each.field),
       from: each.from.map(follow),
     })),
+    follows: restore.follows.map((each) => ({ ...each, field: renamed(each.field) })),
     requestValues: restore.requestValues.map((each) => ({ ...each, field: renamed(each.field) })),
     owner: owner === null ? null : follow(owner),
     byPerson: conditions(restore.byPerson),

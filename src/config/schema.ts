@@ -1,5 +1,5 @@
 /** Parses a tree by a table: zod checks it whole, and each issue becomes a mistake that names what was expected. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { suggest } from '../core/suggest.ts';
 import type { Mistakes } from './mistakes.ts';
 import { shown } from './mistakes.ts';
@@ -109,6 +109,8 @@ function unknownKey(table: Section, path: Path): string {
   const key = String(path.at(-1));
   if (holder?.node === 'map')
     return `unknown ${holder.keyTitle}${didYouMean(suggest(key, holder.keys ?? []))}`;
+  if (holder?.node === 'option')
+    return `unknown key ${JSON.stringify(key)}; expected ${holder.value.expected}`;
   if (holder?.node !== 'section') return 'unknown option';
   const siblings = Object.keys(holder.options);
   return `unknown option${didYouMean(suggest(key, siblings) ?? elsewhere(table, key))}`;

@@ -1,5 +1,5 @@
 /** `sources[].secrets`: values for what the service never shows, for records that a restore has to create again. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { KINDS } from '../catalog/definition.ts';
 import type { Kind } from '../catalog/definition.ts';
 import { Secret } from '../core/secret.ts';

@@ -57,7 +57,14 @@ export interface Stale {
   readonly scope: Scope;
   /** Which state it is. In TO, the old truth may hide a change; in FROM it only dates one. */
   readonly side: 'from' | 'to';
+  /** True where the state never had it whole: what it does not hold may have been there all the same. */
+  readonly is_partial?: true;
   readonly reason: string;
+}
+
+/** True where an old reading may hide a change, and so speaks against "no differences". */
+export function mayHide({ side, is_partial: isPartial }: Stale): boolean {
+  return side === 'to' || isPartial === true;
 }
 
 export interface DiffDocument {
@@ -191,11 +198,10 @@ export function requireCompared(document: DiffDocument): DiffDocument {
 
 /**
  * The exit code of a diff (design.md, Commands): 1 nothing was compared, 3 something could not be, or TO could not be read
- * whole, 2 differences, 0 none. 3 goes before 2: what could not be read may hide anything.
+ * whole, or FROM never was, 2 differences, 0 none. 3 goes before 2: what could not be read may hide anything.
  */
 export function diffExitCode(document: DiffDocument): ExitCode {
   if (document.compared.collections === 0 && document.compared.records === 0) return EXIT.failed;
-  if (document.skipped.length > 0 || document.stale?.some(({ side }) => side === 'to') === true)
-    return EXIT.partial;
+  if (document.skipped.length > 0 || document.stale?.some(mayHide) === true) return EXIT.partial;
   return document.changes.length > 0 ? EXIT.differences : EXIT.done;
 }

@@ -4,7 +4,7 @@
 import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { getOwn, isJsonObject } from '../core/json.ts';
-import { equalUnordered, pairElements } from './elements.ts';
+import { elementSegment, equalUnordered, pairElements } from './elements.ts';
 import { equalValues } from './equal.ts';
 import { escapeSegment } from './pointer.ts';
 
@@ -22,8 +22,18 @@ export interface FieldChange {
    * stands at another index in FROM. For something added, the place's parent in FROM and its index in TO.
    */
   readonly from_path?: string;
+  /**
+   * The path with `[id=…]` for each index of an element that is matched by its id, given where there is one: names the
+   * same element wherever it stands.
+   */
+  readonly place?: string;
   readonly from?: JsonValue;
   readonly to?: JsonValue;
+}
+
+/** What a change is remembered and ruled by: its path, free of indexes that move. */
+export function placeOf(field: Pick<FieldChange, 'path' | 'place'>): string {
+  return field.place ?? field.path;
 }
 
 /** A place in both documents: the segments differ where a matched element stands at another index. */
@@ -31,6 +41,8 @@ interface Place {
   readonly parent: Place | null;
   readonly fromSegment: string;
   readonly toSegment: string;
+  /** Given for an element that is matched by its id: either side's. */
+  readonly element?: JsonValue | undefined;
 }
 
 interface Pending {
@@ -89,6 +101,18 @@ export function comparedMembers(
     });
 }
 
+/** True for a top-level member that the mode compares, known to the catalog or not. */
+export function isComparedMember(
+  definition: ResourceDefinition,
+  name: string,
+  mode: ComparisonMode,
+): boolean {
+  return isCompared(
+    definition.fields.find((field) => field.name === name),
+    mode,
+  );
+}
+
 function isCompared(field: FieldDefinition | undefined, mode: ComparisonMode): boolean {
   if (mode === 'all') return true;
   if (field?.isVolatile === true) return false;
@@ -143,6 +167,7 @@ function compareArrays(
       parent: place,
       fromSegment: String(fromIndex ?? toIndex),
       toSegment: String(toIndex ?? fromIndex),
+      element: toIndex === undefined ? from[fromIndex ?? -1] : to[toIndex],
     },
     from: fromIndex === undefined ? undefined : from[fromIndex],
     to: toIndex === undefined ? undefined : to[toIndex],
@@ -157,20 +182,28 @@ function compareArrays(
 
 function changeAt(place: Place, from: JsonValue | undefined, to: JsonValue | undefined): FieldChange {
   const fromPath = pointerOf(place, 'fromSegment');
-  if (to === undefined) return from === undefined ? { path: fromPath } : { path: fromPath, from };
-  const path = pointerOf(place, 'toSegment');
+  const path = to === undefined ? fromPath : pointerOf(place, 'toSegment');
   return {
     path,
     ...(fromPath === path ? {} : { from_path: fromPath }),
+    ...(isInElement(place) ? { place: pointerOf(place, 'id') } : {}),
     ...(from === undefined ? {} : { from }),
-    to,
+    ...(to === undefined ? {} : { to }),
   };
 }
 
-function pointerOf(place: Place, side: 'fromSegment' | 'toSegment'): string {
+function isInElement(place: Place): boolean {
+  for (let at: Place | null = place; at !== null; at = at.parent) if (at.element !== undefined) return true;
+  return false;
+}
+
+function pointerOf(place: Place, side: 'fromSegment' | 'toSegment' | 'id'): string {
   const segments: string[] = [];
-  for (let at: Place | null = place; at !== null; at = at.parent)
-    segments.push(`/${escapeSegment(at[side])}`);
+  for (let at: Place | null = place; at !== null; at = at.parent) {
+    const segment =
+      side !== 'id' ? at[side] : at.element === undefined ? at.toSegment : elementSegment(at.element);
+    segments.push(`/${escapeSegment(segment)}`);
+  }
   return segments.reverse().join('');
 }
 

@@ -4,7 +4,9 @@ import { scopeKey } from '../catalog/catalog.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from './change.ts';
 import type { FieldChange } from './compare.ts';
-import { findingFingerprint, findingValue } from './fingerprint.ts';
+import { placeOf } from './compare.ts';
+import type { FingerprintOf } from './fingerprint.ts';
+import { findingValue } from './fingerprint.ts';
 import type { IgnoreRule } from './ignore-rule.ts';
 import { ignoreTest } from './ignore-rule.ts';
 import type { RecordKey } from './order.ts';
@@ -21,7 +23,10 @@ export interface Finding {
   readonly id: string;
   readonly name: string;
   readonly change: RecordChange['change'];
+  /** RFC 6901 pointer into the state that is judged. */
   readonly path: string;
+  /** As in `FieldChange`: what acceptances and rules go by. */
+  readonly place?: string;
   readonly from?: JsonValue;
   readonly to?: JsonValue;
 }
@@ -32,6 +37,7 @@ export interface Acceptance {
   readonly kind: Kind;
   readonly scope: Scope;
   readonly id: string;
+  /** The finding's place, its path where it has none. */
   readonly path: string;
   readonly reason: string;
   readonly acceptedAt: string;
@@ -51,16 +57,20 @@ export interface Drift {
   readonly open: readonly OpenFinding[];
   readonly accepted: readonly { readonly finding: Finding; readonly acceptance: Acceptance }[];
   readonly ignored: readonly { readonly finding: Finding; readonly rule: IgnoreRule }[];
+  /** Open findings that a rule names by an index only, though their elements are matched by id. */
+  readonly missed: readonly { readonly finding: Finding; readonly rule: IgnoreRule }[];
   /** Acceptances of what was compared and no longer differs: they can be withdrawn. */
   readonly stale: readonly Acceptance[];
 }
 
 export interface DriftInput {
-  readonly source: string;
+  readonly fingerprintOf: FingerprintOf;
   /** From the baseline to the state that is judged. */
   readonly diff: DiffDocument;
   readonly rules: readonly IgnoreRule[];
   readonly acceptances: readonly Acceptance[];
+  /** True where the comparison would have shown drift at this record and place; left out, everywhere. */
+  readonly covers?: (key: RecordKey, path: string) => boolean;
   readonly severityOf: SeverityOf;
   /** Milliseconds since the epoch. */
   readonly now: number;
@@ -71,22 +81,23 @@ export interface DriftInput {
  * @throws TidemarkError `config_invalid` for a rule without reason, or one that is too wide or has no proper path
  */
 export function assessDrift(input: DriftInput): Drift {
-  const isIgnored = ignoreTest(input.rules);
-  const isSkipped = skipTest(input.diff.skipped);
+  const ignores = ignoreTest(input.rules);
+  const isSkipped = skipTest([...input.diff.skipped, ...(input.diff.left_out ?? [])]);
   const byPlace = Map.groupBy(input.acceptances, (acceptance) => placeKey(acceptance, acceptance.path));
   const seen = new Set<string>();
   const open: OpenFinding[] = [];
   const accepted: { finding: Finding; acceptance: Acceptance }[] = [];
   const ignored: { finding: Finding; rule: IgnoreRule }[] = [];
+  const missed: { finding: Finding; rule: IgnoreRule }[] = [];
   const changes: RecordChange[] = [];
   for (const change of input.diff.changes) {
     const left: FieldChange[] = [];
     let isOpen = false;
     for (const field of change.change === 'changed' ? change.fields : [null]) {
       const finding = findingOf(input, change, field);
-      const place = placeKey(change, finding.path);
+      const place = placeKey(change, placeOf(finding));
       seen.add(place);
-      const rule = isIgnored(change, field);
+      const rule = ignores.hides(change, field);
       if (rule !== undefined) {
         ignored.push({ finding, rule });
         continue;
@@ -97,6 +108,8 @@ export function assessDrift(input: DriftInput): Drift {
         continue;
       }
       open.push(verdict.reopened === undefined ? finding : { ...finding, reopened: verdict.reopened });
+      const miss = ignores.misses(change, field);
+      if (miss !== undefined) missed.push({ finding, rule: miss });
       isOpen = true;
       if (field !== null) left.push(field);
     }
@@ -107,23 +120,27 @@ export function assessDrift(input: DriftInput): Drift {
     open: open.toSorted((a, b) => compareSeverities(a.severity, b.severity)),
     accepted,
     ignored,
+    missed,
     stale: input.acceptances.filter(
-      (acceptance) => !seen.has(placeKey(acceptance, acceptance.path)) && !isSkipped(acceptance),
+      (acceptance) =>
+        !seen.has(placeKey(acceptance, acceptance.path)) &&
+        !isSkipped(acceptance) &&
+        input.covers?.(acceptance, acceptance.path) !== false,
     ),
   };
 }
 
 function findingOf(input: DriftInput, change: RecordChange, field: FieldChange | null): Finding {
-  const { path, from, to } = findingValue(change, field);
+  const { from, to, ...where } = findingValue(change, field);
   return {
-    fingerprint: findingFingerprint(input.source, change, field),
+    fingerprint: input.fingerprintOf(change, field),
     severity: input.severityOf(change, field),
     kind: change.kind,
     scope: change.scope,
     id: change.id,
     name: change.name,
     change: change.change,
-    path,
+    ...where,
     ...(from === undefined ? {} : { from }),
     ...(to === undefined ? {} : { to }),
   };

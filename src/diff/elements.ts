@@ -60,6 +60,29 @@ function elementId(element: JsonObject): string | undefined {
   return undefined;
 }
 
+/**
+ * How a path names an element by its id instead of its index: `[id=alice]`. A number stands as it is, and a text that
+ * would read as a number, or begins with a quote, in quotes: no two ids share a segment.
+ */
+export function elementSegment(element: JsonValue | undefined): string {
+  const id = element !== undefined && isJsonObject(element) ? getOwn(element, 'id') : undefined;
+  if (typeof id === 'number' || isRawNumber(id))
+    return `[id=${plainNumber(canonicalNumber(numberText(id)))}]`;
+  const text = typeof id === 'string' ? id : '';
+  return `[id=${/^"|^-?\d+(?:e-?\d+)?$/.test(text) ? JSON.stringify(text) : text}]`;
+}
+
+/** `7e0` as `7`: whoever writes a rule writes it so. */
+function plainNumber(canonical: string): string {
+  const whole = /^(-?\d+)e(\d{1,2})$/.exec(canonical);
+  return whole === null ? canonical : `${whole[1] ?? ''}${'0'.repeat(Number(whole[2]))}`;
+}
+
+/** True for a segment that `elementSegment` could have made. */
+export function isElementSegment(segment: string): boolean {
+  return segment.startsWith('[id=') && segment.endsWith(']');
+}
+
 /** True when both arrays hold the same values the same number of times, in any order. */
 export function equalUnordered(from: readonly JsonValue[], to: readonly JsonValue[]): boolean {
   if (from.length !== to.length) return false;

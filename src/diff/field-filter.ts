@@ -1,6 +1,7 @@
 /** `--field /json/pointer`: only the changes at, below or above the named places. */
 import { TidemarkError } from '../core/errors.ts';
 import type { RecordChange } from './change.ts';
+import { placeOf } from './compare.ts';
 import { splitPointer } from './pointer.ts';
 
 /** Narrows a change to what the filter lets through; null when nothing is left of it. */
@@ -23,13 +24,21 @@ export function fieldFilter(pointers: readonly string[]): FieldFilter {
     }
   }
   if (pointers.length === 0) return (change) => change;
-  const isWithin = (inner: string, outer: string): boolean =>
-    inner === outer || inner.startsWith(`${outer}/`);
   return (change) => {
-    const fields = change.fields.filter(({ path }) =>
-      pointers.some((pointer) => isWithin(path, pointer) || isWithin(pointer, path)),
+    // By the path as it is shown, or by the place that names elements by their ids.
+    const fields = change.fields.filter((field) =>
+      [field.path, placeOf(field)].some((path) => isOnTheWay(path, pointers)),
     );
     if (fields.length === 0) return null;
     return fields.length === change.fields.length ? change : { ...change, fields };
   };
+}
+
+/** True for a path at, below or above one of the pointers. */
+export function isOnTheWay(path: string, pointers: readonly string[]): boolean {
+  return pointers.some((pointer) => isWithin(path, pointer) || isWithin(pointer, path));
+}
+
+function isWithin(inner: string, outer: string): boolean {
+  return inner === outer || inner.startsWith(`${outer}/`);
 }

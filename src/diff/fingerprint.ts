@@ -1,35 +1,72 @@
 /** What makes a finding the same finding tomorrow: its place and the value that it leads to. */
-import { hash } from 'node:crypto';
+import { createHmac, hash } from 'node:crypto';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { setOwn } from '../core/json.ts';
 import { valueDigest } from './canonical.ts';
 import type { RecordChange } from './change.ts';
 import type { FieldChange } from './compare.ts';
+import { placeOf } from './compare.ts';
 import type { RecordKey } from './order.ts';
 
+/** The fingerprint of a field's change (`field` given) or of a record that came or went (`field` null). */
+export type FingerprintOf = (change: RecordChange, field: FieldChange | null) => string;
+
+export interface FingerprintOptions {
+  /** Name of the source. */
+  readonly source: string;
+  /**
+   * Random bytes that only the mirror holds. Fingerprints stand in reports, where secrets are masked: without the key
+   * nobody finds a short secret by trying values.
+   */
+  readonly key: Uint8Array;
+  /** An added record as the default comparison tells it, where the change was made by another one. */
+  readonly whole?: (change: RecordChange) => RecordChange;
+}
+
 /**
- * SHA-256 (hex) over source, record key, path and the digest of the new value. A further change of the value makes
- * another fingerprint; the old value, names and times take no part. `path` is empty for a record that came or went.
+ * Fingerprints of one source: HMAC-SHA-256 (hex) over source, record key, place and the digest of the new value. A
+ * further change of the value makes another fingerprint; the old value, names, times and the index of an element that has
+ * an id take no part, nor does what the comparison was narrowed to.
  */
-export function fingerprint(source: string, key: RecordKey, path: string, to: JsonValue | undefined): string {
-  // A JSON array keeps the parts apart whatever they hold.
-  const parts = [source, key.kind, scopeKey(key.scope), key.id, path, valueDigest(to)];
-  return hash('sha256', JSON.stringify(parts), 'hex');
+export function fingerprints({ source, key, whole }: FingerprintOptions): FingerprintOf {
+  return (change, field) => {
+    const { to } = findingValue(field === null ? (whole?.(change) ?? change) : change, field);
+    const place = field === null ? '' : placeOf(field);
+    // A JSON array keeps the parts apart whatever they hold.
+    const parts = [source, ...keyParts(change), place, valueDigest(to)];
+    return createHmac('sha256', key).update(JSON.stringify(parts)).digest('hex');
+  };
+}
+
+/**
+ * SHA-256 (hex) over source, record key, place and kind of change, for comparisons without a mirror: no value takes part,
+ * so that none can be found by trying.
+ */
+export function placeFingerprint(source: string, change: RecordChange, field: FieldChange | null): string {
+  const place = field === null ? '' : placeOf(field);
+  return hash('sha256', JSON.stringify([source, ...keyParts(change), place, change.change]), 'hex');
+}
+
+function keyParts({ kind, scope, id }: RecordKey): string[] {
+  return [kind, scopeKey(scope), id];
 }
 
 /** What a finding says: a field's change (`field` given), or that a record came or went (`field` null). */
 export interface FindingValue {
   /** RFC 6901 pointer; empty for a whole record. */
   readonly path: string;
+  /** As in `FieldChange`. */
+  readonly place?: string;
   readonly from: JsonValue | undefined;
   readonly to: JsonValue | undefined;
 }
 
 /** Place and values of a finding. A whole record's value is an object of its compared fields, by pointer. */
 export function findingValue(change: RecordChange, field: FieldChange | null): FindingValue {
-  if (field !== null) return { path: field.path, from: field.from, to: field.to };
-  return { path: '', from: wholeSide(change, 'from'), to: wholeSide(change, 'to') };
+  if (field === null) return { path: '', from: wholeSide(change, 'from'), to: wholeSide(change, 'to') };
+  const { path, place, from, to } = field;
+  return { path, ...(place === undefined ? {} : { place }), from, to };
 }
 
 function wholeSide(change: RecordChange, side: 'from' | 'to'): JsonValue | undefined {
@@ -40,10 +77,4 @@ function wholeSide(change: RecordChange, side: 'from' | 'to'): JsonValue | undef
     if (value !== undefined) setOwn(whole, field.path, value);
   }
   return whole;
-}
-
-/** The fingerprint of a finding of this source. */
-export function findingFingerprint(source: string, change: RecordChange, field: FieldChange | null): string {
-  const { path, to } = findingValue(change, field);
-  return fingerprint(source, change, path, to);
 }

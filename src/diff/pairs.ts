@@ -5,8 +5,8 @@ import type { DiffDocument, RecordChange, StateReference } from './change.ts';
 import { compareRecords, DiffBuilder } from './change.ts';
 import { fieldFilter } from './field-filter.ts';
 import { skipTest } from './skip.ts';
-import type { CompareOptions, StatePair } from './states.ts';
-import { parseState } from './states.ts';
+import type { CompareOptions, DiffSteps, StatePair } from './states.ts';
+import { inOneGo, isUnknownPair, parseState } from './states.ts';
 
 /** How many records a collection holds in TO. */
 export interface CollectionSize {
@@ -30,13 +30,24 @@ export interface PairedStates {
 interface Tally extends CollectionSize {
   added: number;
   removed: number;
+  /** Of those, how many cannot be told. */
+  unknownAdded: number;
+  unknownRemoved: number;
 }
+
+/** Pairs compared in one go: each is parsed twice. */
+const PAIRS_PER_STEP = 100;
 
 /**
  * The document that `diffStates` would give for the same two states.
  * @throws TidemarkError `malformed` when a body is not JSON, `usage` when a field is no pointer
  */
 export function diffPairs(states: PairedStates, options: CompareOptions): DiffDocument {
+  return inOneGo(stepsOverPairs(states, options));
+}
+
+/** As `diffPairs`, in steps. */
+export function* stepsOverPairs(states: PairedStates, options: CompareOptions): DiffSteps {
   const builder = new DiffBuilder(states.from, states.to);
   const narrow = fieldFilter(options.fields ?? []);
   const isSkipped = skipTest(options.skipped ?? []);
@@ -47,16 +58,23 @@ export function diffPairs(states: PairedStates, options: CompareOptions): DiffDo
   const tallies = new Map<string, Tally>();
   for (const size of states.sizes) {
     if (isSkipped({ ...size, id: '' })) continue;
-    tallies.set(nameOf(size), { ...size, added: 0, removed: 0 });
+    tallies.set(nameOf(size), { ...size, added: 0, removed: 0, unknownAdded: 0, unknownRemoved: 0 });
   }
   let changes = 0;
+  let seen = 0;
   for (const pair of states.pairs) {
+    seen += 1;
+    if (seen % PAIRS_PER_STEP === 0) yield undefined;
     const key = pair.to ?? pair.from;
     if (isSkipped(key)) continue;
     const tally = tallies.get(nameOf(key));
     if (tally === undefined) throw new Error(`${key.kind} has a change, yet no size`);
     if (pair.from === undefined) tally.added += 1;
     if (pair.to === undefined) tally.removed += 1;
+    if (isUnknownPair(pair, options)) {
+      tally[pair.to === undefined ? 'unknownRemoved' : 'unknownAdded'] += 1;
+      continue;
+    }
     const change = changeOf(pair, options);
     const narrowed = change === null ? null : narrow(change);
     if (narrowed === null) continue;
@@ -64,9 +82,10 @@ export function diffPairs(states: PairedStates, options: CompareOptions): DiffDo
     changes += 1;
   }
   let records = 0;
-  for (const { kind, scope, records: inTo, added, removed } of tallies.values()) {
+  for (const tally of tallies.values()) {
+    const { kind, scope, records: inTo, added, removed } = tally;
     // On either side, each once: those of TO, and those that only FROM has.
-    records += inTo + removed;
+    records += inTo + removed - tally.unknownAdded - tally.unknownRemoved;
     const inFrom = inTo - added + removed;
     if (inTo > 0 || inFrom > 0) builder.collection(kind, scope);
   }

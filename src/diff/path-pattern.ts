@@ -1,4 +1,6 @@
 /** Patterns over JSON pointers, for rules: `*` is one segment, `**` any number of them. */
+import type { FieldChange } from './compare.ts';
+import { placeOf } from './compare.ts';
 import { splitPointer } from './pointer.ts';
 
 /** Tells whether a pointer, or a place that it lies below, is meant. */
@@ -13,6 +15,31 @@ export type PathPattern = (path: string) => boolean;
 export function pathPattern(pattern: string): PathPattern {
   const parts = splitPointer(pattern);
   return (path) => matches(parts, splitPointer(path));
+}
+
+/** Asked for a change's place; `byIndex` tells of a pattern that would fit only by the index an element has now. */
+export interface FieldPattern {
+  readonly matches: (field: Pick<FieldChange, 'path' | 'place'>) => boolean;
+  readonly byIndex: (field: Pick<FieldChange, 'path' | 'place'>) => boolean;
+}
+
+/**
+ * A pattern over the places of changes: an element that is matched by its id is named by `[id=…]` or `*`. An index
+ * never fits one, since another element may stand there tomorrow.
+ * @throws RangeError when the text is no pointer
+ */
+export function fieldPattern(pattern: string): FieldPattern {
+  const matchesPath = pathPattern(pattern);
+  const matchesField: FieldPattern['matches'] = (field) => matchesPath(placeOf(field));
+  return {
+    matches: matchesField,
+    byIndex: (field) => field.place !== undefined && matchesPath(field.path) && !matchesField(field),
+  };
+}
+
+/** True where no segment of the pattern names anything: it fits every field, or every field so deep. */
+export function isWidePattern(pattern: string): boolean {
+  return splitPointer(pattern).every((part) => part === '*' || part === '**');
 }
 
 /** All positions of the pattern that can be reached are advanced together: no backtracking, whatever the pattern. */

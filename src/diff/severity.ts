@@ -14,8 +14,8 @@ import type { Kind, ResourceDefinition, Severity } from '../catalog/definition.t
 import { TidemarkError } from '../core/errors.ts';
 import type { RecordChange } from './change.ts';
 import type { FieldChange } from './compare.ts';
-import type { PathPattern } from './path-pattern.ts';
-import { pathPattern } from './path-pattern.ts';
+import type { FieldPattern } from './path-pattern.ts';
+import { fieldPattern } from './path-pattern.ts';
 import { splitPointer } from './pointer.ts';
 
 /** From what must be seen at once to what can wait. */
@@ -34,7 +34,7 @@ export function gravest(severities: Iterable<Severity>): Severity {
 /** Overrides a severity. Without `path`, the rule is for additions and removals of whole records. */
 export interface SeverityRule {
   readonly kind?: Kind;
-  /** A pattern as in `pathPattern`. */
+  /** A pattern as in `fieldPattern`. */
   readonly path?: string;
   readonly severity: Severity;
 }
@@ -52,13 +52,13 @@ export function severities(
 ): SeverityOf {
   const compiled = rules.map((rule) => ({
     rule,
-    matches: rule.path === undefined ? null : rulePattern(rule.path),
+    pattern: rule.path === undefined ? null : rulePattern(rule.path),
   }));
   return (change, field) => {
     const override = compiled.find(
-      ({ rule, matches }) =>
+      ({ rule, pattern }) =>
         (rule.kind === undefined || rule.kind === change.kind) &&
-        (field === null ? matches === null : matches?.(field.path) === true),
+        (field === null ? pattern === null : pattern?.matches(field) === true),
     );
     if (override !== undefined) return override.rule.severity;
     const definition = definitions(change.kind);
@@ -89,9 +89,9 @@ function recordSeverity(definition: ResourceDefinition, change: RecordChange['ch
 }
 
 /** Compiles a rule's path; a mistake is one of the configuration. */
-export function rulePattern(path: string): PathPattern {
+export function rulePattern(path: string): FieldPattern {
   try {
-    return pathPattern(path);
+    return fieldPattern(path);
   } catch (error) {
     throw new TidemarkError(
       'config_invalid',

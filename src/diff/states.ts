@@ -33,7 +33,18 @@ export interface CompareOptions {
   readonly skipped?: readonly Skipped[];
   /** RFC 6901 pointers; only changes at, below or above them count. */
   readonly fields?: readonly string[];
+  /**
+   * True for a record that only one side holds and of which the other cannot tell whether it was there: neither a change
+   * nor equal, and not counted. Asked once of each.
+   */
+  readonly isUnknown?: (key: RecordKey, change: 'added' | 'removed') => boolean;
 }
+
+/** Records compared in one go: some milliseconds, where all of them are equal. */
+const RECORDS_PER_STEP = 1000;
+
+/** A comparison in steps, so that whoever runs it can let other things happen in between. */
+export type DiffSteps = Generator<undefined, DiffDocument, undefined>;
 
 /**
  * Compares two states by record key with memory for one record of each side and the changes found.
@@ -41,6 +52,19 @@ export interface CompareOptions {
  * is out of order or repeats a key: comparing on would invent differences
  */
 export function diffStates(from: State, to: State, options: CompareOptions): DiffDocument {
+  return inOneGo(stepsOverStates(from, to, options));
+}
+
+/** All steps at once. */
+export function inOneGo(steps: DiffSteps): DiffDocument {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+  }
+}
+
+/** As `diffStates`, in steps. */
+export function* stepsOverStates(from: State, to: State, options: CompareOptions): DiffSteps {
   const builder = new DiffBuilder(from.reference, to.reference);
   const definitions = options.definitions ?? definitionOf;
   const narrow = fieldFilter(options.fields ?? []);
@@ -50,9 +74,12 @@ export function diffStates(from: State, to: State, options: CompareOptions): Dif
     if (!isSkipped({ kind, scope, id: '' })) builder.collection(kind, scope);
   }
   let collection: RecordKey | undefined;
+  let seen = 0;
   for (const pair of pairByKey(from.records, to.records)) {
+    seen += 1;
+    if (seen % RECORDS_PER_STEP === 0) yield undefined;
     const key = pair.to === undefined ? pair.from : pair.to;
-    if (isSkipped(key)) continue;
+    if (isSkipped(key) || isUnknownPair(pair, options)) continue;
     if (
       collection === undefined ||
       collection.kind !== key.kind ||
@@ -76,6 +103,13 @@ export function diffStates(from: State, to: State, options: CompareOptions): Dif
     else builder.change(narrowed);
   }
   return builder.finish();
+}
+
+/** True for a record of one side of which the other cannot tell. */
+export function isUnknownPair({ from, to }: StatePair, { isUnknown }: CompareOptions): boolean {
+  if (isUnknown === undefined) return false;
+  if (to === undefined) return isUnknown(from, 'removed');
+  return from === undefined && isUnknown(to, 'added');
 }
 
 /** A record as one or both sides have it. */

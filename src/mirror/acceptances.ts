@@ -1,6 +1,8 @@
 /** Drift that somebody accepted, with the reason: kept in the mirror, so that it goes where its backups go. */
+import { randomBytes } from 'node:crypto';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
+import { TidemarkError } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 
 export interface DriftAcceptance {
@@ -11,7 +13,7 @@ export interface DriftAcceptance {
   readonly kind: Kind;
   readonly scope: Scope;
   readonly id: string;
-  /** RFC 6901; empty for a record that came or went. */
+  /** RFC 6901, with `[id=…]` for an element that is matched by its id; empty for a record that came or went. */
   readonly path: string;
   readonly reason: string;
   /** ISO 8601. */
@@ -47,6 +49,24 @@ export function storeAcceptance(writer: Connection, acceptance: DriftAcceptance)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     )
     .run(source, fingerprint, kind, scopeKey(scope), id, path, reason, acceptedAt, until);
+}
+
+/** Makes the key of this mirror's fingerprints, unless there is one. */
+export function makeFingerprintKey(writer: Connection): void {
+  if (writer.prepare('SELECT 1 FROM fingerprint_key').get() !== undefined) return;
+  writer.prepare('INSERT INTO fingerprint_key (id, key) VALUES (1, ?)').run(randomBytes(32));
+}
+
+/**
+ * The key of this mirror's fingerprints, 32 bytes.
+ * @throws TidemarkError `mirror_corrupt` where it is gone: under another one no acceptance would hold
+ */
+export function readFingerprintKey(connection: Connection): Uint8Array {
+  const key = connection.prepare<[], Buffer>('SELECT key FROM fingerprint_key').pluck().get();
+  if (key !== undefined) return key;
+  throw new TidemarkError('mirror_corrupt', 'the key of the drift fingerprints is gone from the mirror', {
+    hint: 'restore the mirror from a copy; or run `tidemark sync`, which makes another one, and accept the drift anew',
+  });
 }
 
 /** Drops it and returns it; undefined where there is none. */

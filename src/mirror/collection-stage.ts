@@ -1,7 +1,7 @@
 /** The stage of one collection in a run, as the sync sees it. */
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
-import type { AbsentRecord } from './absence.ts';
+import type { AbsentCounts, AbsentRecord, AbsentShare } from './absence.ts';
 import type { SealingRule } from './sealing.ts';
 
 /** What a stage needs to know of its collection. */
@@ -45,6 +45,8 @@ export interface CollectionStage {
   readonly scope: Scope;
   /** Current records of this collection in the mirror, before this run. */
   readonly known: number;
+  /** Whether an earlier run removed any record of this collection. */
+  readonly hasRemoved: boolean;
   /** Begins another walk over the same collection: it counts its own distinct keys; marks of earlier walks stay. */
   startWalk(): void;
   /**
@@ -55,16 +57,22 @@ export interface CollectionStage {
   accept(records: readonly ScannedRecord[]): PageCounts;
   counts(): StageCounts;
   /**
-   * Current records that no walk of this run saw, ordered by id. Iterating it with `for await` gives the event loop air
-   * between slices; verdicts may be given meanwhile.
+   * Current records that no walk of this run saw, or a share of them, ordered by id. Iterating it with `for await` gives
+   * the event loop air between slices; verdicts may be given meanwhile.
    */
-  absent(): Iterable<AbsentRecord> & AsyncIterable<AbsentRecord>;
+  absent(share?: AbsentShare): Iterable<AbsentRecord> & AsyncIterable<AbsentRecord>;
+  /** How many these are; `heldBy` is the time (ISO 8601) that parts confirmed from waiting ones. */
+  countAbsent(heldBy: string): Promise<AbsentCounts>;
+  /** One verdict for all of them, or for a share; returns how many got it. */
+  judgeAbsent(verdict: 'remove' | 'hold', share?: AbsentShare): Promise<number>;
   /** It is there after all; a removal that was held is forgotten. Without any verdict a record stays as it is. */
   keep(id: string): void;
   /** It is gone: publishing makes its tombstone. */
   remove(id: string): void;
   /** Absent, but too many are: kept until confirmed. */
   hold(id: string): void;
+  /** True for a record that publishing will remove, as things stand. */
+  isGoing(id: string): boolean;
   /** For kinds that are read one by one: the parent record `id` was asked for and answered. */
   markChecked(id: string): void;
 }

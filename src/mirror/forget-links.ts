@@ -86,12 +86,14 @@ export function linkOf(
   return createHash('sha256').update(lines.join('\n')).digest();
 }
 
-/** SHA-256 over the roots that a forget replaced: a line each, run and root, in order of runs. */
+/** SHA-256 over the roots that a forget replaced: a line each, run, root and where the run went, in order of runs. */
 export function digestReplaced(connection: Connection, forget: number): Buffer {
   const digest = createHash('sha256');
-  const rows = connection.prepare<[number], { run: number; root: Buffer }>(
-    `SELECT run, root FROM replaced_roots WHERE forget = ? ORDER BY run`,
+  const rows = connection.prepare<[number], { run: number; root: Buffer; into: number | null }>(
+    `SELECT run, root, into_run AS "into" FROM replaced_roots WHERE forget = ? ORDER BY run`,
   );
-  for (const { run, root } of rows.iterate(forget)) digest.update(`${run} ${root.toString('hex')}\n`);
+  for (const { run, root, into } of rows.iterate(forget)) {
+    digest.update(`${run} ${root.toString('hex')} ${into ?? ''}\n`);
+  }
   return digest.digest();
 }

@@ -3,7 +3,9 @@ import type { Connection } from './database.ts';
 import type { ForgetFacts } from './forget.ts';
 import { digestReplaced, linkOf, readStoredForgets } from './forget-links.ts';
 import { rangesOf } from './retention.ts';
-import { digestRun, rootOf } from './sealing.ts';
+import { digestRun } from './run-digests.ts';
+import { rootOf } from './sealing.ts';
+import { resealSnapshots } from './snapshot-seal.ts';
 import type { SealedRun } from './verify-chain.ts';
 import { readSealed } from './verify-chain.ts';
 
@@ -18,7 +20,7 @@ export interface ResealedRuns {
 /** Runs per slice. */
 const SLICE = 200;
 
-/** `changed` are the kept runs that others' changes went into. */
+/** `changed` are the kept runs that others' changes, or sweeps, went into. */
 export function* resealRuns(
   writer: Connection,
   facts: ForgetFacts,
@@ -33,6 +35,7 @@ export function* resealRuns(
       `INSERT INTO replaced_roots (forget, run, root) SELECT ?, run, root FROM runs WHERE root IS NOT NULL`,
     )
     .run(forget);
+  noteTargets(writer, forget, facts);
   const runs = facts.plan.forgotten.map(({ run }) => run);
   yield* dropRuns(writer, runs);
   const stored = {
@@ -48,6 +51,7 @@ export function* resealRuns(
   };
   const link = linkOf(stored, before);
   const rootAfter = yield* chain(writer, link, changed);
+  resealSnapshots(writer);
   writer
     .prepare(
       `INSERT INTO forgets (forget, at, policy, sources, runs, run_count, tip_run, root_before, root_after,
@@ -60,11 +64,21 @@ export function* resealRuns(
   return { forget, rootBefore: tip.root.toString('hex'), rootAfter: rootAfter.toString('hex') };
 }
 
+/** Where the runs that go are from now on, so that whoever names one can be told. */
+function noteTargets(writer: Connection, forget: number, { plan }: ForgetFacts): void {
+  const note = writer.prepare<[number, number, number]>(
+    `UPDATE replaced_roots SET into_run = ? WHERE forget = ? AND run = ?`,
+  );
+  for (const { run, into } of plan.forgotten) if (into !== null) note.run(into, forget, run);
+}
+
 function* dropRuns(writer: Connection, runs: readonly number[]): Generator<undefined> {
   const dropSweeps = writer.prepare<[number]>(`DELETE FROM sweeps WHERE run = ?`);
+  const dropCarried = writer.prepare<[number]>(`DELETE FROM carried_sweeps WHERE run = ?`);
   const dropRun = writer.prepare<[number]>(`DELETE FROM runs WHERE run = ?`);
   for (const [index, run] of runs.entries()) {
     dropSweeps.run(run);
+    dropCarried.run(run);
     dropRun.run(run);
     if (index % SLICE === SLICE - 1) yield undefined;
   }
@@ -76,15 +90,16 @@ function* chain(
   link: Buffer,
   changed: ReadonlySet<number>,
 ): Generator<undefined, Buffer> {
-  const seal = writer.prepare<[Buffer, Buffer, Buffer, number]>(
-    `UPDATE runs SET change_digest = ?, previous_root = ?, root = ? WHERE run = ?`,
+  const seal = writer.prepare<[Buffer, Buffer | null, Buffer, Buffer, number]>(
+    `UPDATE runs SET change_digest = ?, sweep_digest = ?, previous_root = ?, root = ? WHERE run = ?`,
   );
   let previousRoot = link;
   for (const [index, sealed] of readSealed(writer).entries()) {
-    const changeDigest = changed.has(sealed.run) ? yield* digestRun(writer, sealed.run) : sealed.changeDigest;
-    const next: SealedRun = { ...sealed, changeDigest, previousRoot };
+    const digests = changed.has(sealed.run) ? yield* digestRun(writer, sealed.run) : sealed;
+    const { changeDigest, sweepDigest } = digests;
+    const next: SealedRun = { ...sealed, changeDigest, sweepDigest, previousRoot };
     const root = rootOf(next);
-    seal.run(changeDigest, previousRoot, root, sealed.run);
+    seal.run(changeDigest, sweepDigest, previousRoot, root, sealed.run);
     previousRoot = root;
     if (index % SLICE === SLICE - 1) yield undefined;
   }

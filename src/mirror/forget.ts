@@ -7,8 +7,10 @@ import { isKind } from '../catalog/catalog.ts';
 import type { Connection } from './database.ts';
 import { broken, prepareMerge } from './forget-records.ts';
 import type { MergedCollection, MergeOptions } from './forget-records.ts';
+import { moveSchemaChanges } from './forget-schema-changes.ts';
 import { resealRuns } from './forget-seals.ts';
 import type { ResealedRuns } from './forget-seals.ts';
+import { carrySweeps } from './forget-sweeps.ts';
 import type { RetentionPlan, RetentionPolicy } from './retention.ts';
 import type { VerifyProblem } from './verify.ts';
 import { verifyChain } from './verify-chain.ts';
@@ -41,7 +43,9 @@ export function* forgetSteps(writer: Connection, facts: ForgetFacts): Generator<
   );
   const revisions = yield* mergeRecords(writer, { into, isEqual: facts.isEqual });
   moveReferences(writer, into);
-  const resealed = yield* resealRuns(writer, facts, new Set(into.values()));
+  moveSchemaChanges(writer, into);
+  const carried = yield* carrySweeps(writer, facts.plan);
+  const resealed = yield* resealRuns(writer, facts, carried.union(new Set(into.values())));
   return { ...resealed, revisions };
 }
 
@@ -123,14 +127,6 @@ function moveReferences(writer: Connection, into: ReadonlyMap<number, number>): 
      SELECT r.source, r.kind, f.target, r.volatile_fields FROM sealing_rules r
      JOIN temp.forgotten_runs f ON f.run = r.run ORDER BY r.run DESC;
      DELETE FROM sealing_rules WHERE run IN (SELECT run FROM temp.forgotten_runs)`,
-  );
-  // Of several changes of one field that come together: from what the first began with to what the last led to.
-  writer.exec(
-    `INSERT INTO schema_changes (run, source, kind, field, change, before, after)
-     SELECT f.target, c.source, c.kind, c.field, c.change, c.before, c.after FROM schema_changes c
-     JOIN temp.forgotten_runs f ON f.run = c.run WHERE true ORDER BY c.run DESC
-     ON CONFLICT DO UPDATE SET before = excluded.before;
-     DELETE FROM schema_changes WHERE run IN (SELECT run FROM temp.forgotten_runs)`,
   );
   writer.exec(`DROP TABLE temp.forgotten_runs`);
 }

@@ -13,7 +13,7 @@ export function readLastFullLook(
   before: number,
 ): RunTime | undefined {
   // From the latest full sweep backwards, a look-up by key for each run: mostly the first one is it.
-  return connection
+  const kept = connection
     .prepare<[number, number, number], RunTime>(
       `SELECT r.run AS run, r.finished_at AS at
        FROM collections c CROSS JOIN runs r ON r.run <= c.last_full_run
@@ -23,4 +23,12 @@ export function readLastFullLook(
        ORDER BY r.run DESC LIMIT 1`,
     )
     .get(collection, before, collection);
+  // Of a run that retention dropped, where a kept one before tells of it.
+  const carried = connection
+    .prepare<[number, number], RunTime>(
+      `SELECT seen_run AS run, seen_at AS at FROM carried_sweeps WHERE run < ? AND collection = ?
+         AND is_published = 1 AND outcome = 'complete' AND mode = 'full' ORDER BY seen_run DESC LIMIT 1`,
+    )
+    .get(before, collection);
+  return carried !== undefined && (kept === undefined || carried.run > kept.run) ? carried : kept;
 }

@@ -9,6 +9,7 @@ import type { Connection } from './database.ts';
 import { withoutVerifyHint } from './damage.ts';
 import { translated } from './database.ts';
 import type { ForgetRow } from './forget-links.ts';
+import type { ForgottenRunRow } from './forgotten-runs.ts';
 import type { ForgetChoice, ForgetOptions, ForgetResult } from './forgetting.ts';
 import type { HeldRemovals } from './held-removals.ts';
 import type { LockHolder } from './lock.ts';
@@ -18,6 +19,7 @@ import type { NameQuestion } from './named-records.ts';
 import type { Reader } from './opening.ts';
 import { createDirectory, openReader, openWriter } from './opening.ts';
 import type { StoredRateLog } from './rate-log.ts';
+import { realMirrorPath } from './real-path.ts';
 import type { RecordAsOf, RunTime } from './record-at.ts';
 import type { RecordFilter } from './record-filter.ts';
 import type { MirrorRecord, RecordRow, RemovedRecord, Revision } from './records.ts';
@@ -91,7 +93,7 @@ export interface Mirror {
   /** Removed records with the last body that each had, in the order of `readRecords`. */
   removedBodies(filter?: RecordFilter): IterableIterator<MirrorRecord>;
   /** Newest first. */
-  revisionsOf(record: Pick<RecordRow, 'kind' | 'record'>): Revision[];
+  revisionsOf(record: RecordRow): Revision[];
   /** The record's body as of a run; undefined where it was not there. Fast however long its history is. */
   recordAt(record: Pick<RecordRow, 'kind' | 'record'>, run: number): string | undefined;
   /** The same with its dates, of removed records too; undefined where it had not been seen yet. As fast. */
@@ -143,6 +145,8 @@ export interface Mirror {
 
   /** Accepted drift, of one source or of all; by source, kind, scope, id and path. */
   acceptances(source?: string): DriftAcceptance[];
+  /** The random bytes under which this mirror's drift fingerprints are made: the same as long as it lives. */
+  fingerprintKey(): Uint8Array;
   /** Replaces the one of the same source, kind, scope, id and path. */
   acceptDrift(acceptance: DriftAcceptance): void;
   /** Returns what was withdrawn; undefined where there was none. */
@@ -166,16 +170,20 @@ export interface Mirror {
 
   /** What retention dropped so far, oldest first. */
   forgets(): ForgetRow[];
+  /** When retention dropped a run, and which kept one has its changes now; undefined for one that it did not drop. */
+  forgottenRun(run: number): ForgottenRunRow | undefined;
+  /** Names of sources whose state as of a kept run retention dropped. */
+  sourcesForgottenAt(run: number): string[];
   /**
    * What `forget` would keep, with the reasons, and what would go. Changes nothing.
    * @throws TidemarkError `usage` for a policy that keeps nothing
    */
   planForget(choice: ForgetChoice): RetentionPlan;
   /**
-   * Drops local history: what forgotten runs did goes into the next kept run of their source, so that every kept run
-   * shows its source exactly as before. A kept run shows another source as of that one's last kept run before it, which
-   * may be an older state than it was; a pinned run keeps what it shows of every source. One transaction, then the chain
-   * is sealed anew and says so, then the space returns.
+   * Drops local history: what forgotten runs did and saw goes into the next kept run of their source, so that every kept
+   * run shows its source exactly as before. A run that a rule, a pin or `sources` keeps shows every other source as before
+   * too: the runs that this takes are kept beside it. Those in turn may show other sources as they were earlier;
+   * `sourcesForgottenAt` tells. One transaction, then the chain is sealed anew and says so, then the space returns.
    * @throws TidemarkError `usage`, `mirror_locked` while a run is under way, `mirror_corrupt` when the history is not
    * what was sealed; then nothing was forgotten
    */
@@ -188,12 +196,12 @@ export interface Mirror {
 }
 
 /**
- * Opens the mirror at `path`. For writing: makes file and directory, takes the writer lock, upgrades, and ends runs whose
+ * Opens the mirror at `name`, which may be a symbolic link. For writing: makes file and directory, takes the writer lock, upgrades, and ends runs whose
  * process died. For reading: never changes anything but an older schema.
  * @throws TidemarkError `mirror_missing` (reading only), `mirror_locked`, `mirror_foreign`, `mirror_newer`, `disk_full`,
  * `read_only`, `file_system`, `mirror_corrupt`
  */
-export function openMirror(path: string, options: MirrorOptions): Mirror {
+export function openMirror(name: string, options: MirrorOptions): Mirror {
   const holder: LockHolder = {
     command: options.command,
     pid: options.pid ?? process.pid,
@@ -201,16 +209,19 @@ export function openMirror(path: string, options: MirrorOptions): Mirror {
     since: isoTime(options.clock.now()),
   };
   if (options.mode === 'read') {
+    const path = realMirrorPath(name);
     const reader = openForReading(path, holder);
-    return new OpenMirror(path, options, reader, null, holder);
+    return new OpenMirror(path, options, reader, null);
   }
-  translated(path, () => createDirectory(path));
+  translated(name, () => createDirectory(name));
+  // Lock and stage by the file's own name: a writer that comes by a link must meet the same ones.
+  const path = realMirrorPath(name);
   const lock = acquireWriterLock(path, holder);
   let writer: Connection | undefined;
   try {
     writer = translated(path, () => openWriter(path));
     const reader = translated(path, () => openReader(path, holder));
-    return new OpenMirror(path, options, reader, { connection: writer, lock }, holder);
+    return new OpenMirror(path, options, reader, { connection: writer, lock });
   } catch (error) {
     writer?.close();
     lock.release();

@@ -4,7 +4,7 @@ import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { DriftAcceptance } from './acceptances.ts';
-import { dropAcceptance, readAcceptances, storeAcceptance } from './acceptances.ts';
+import { dropAcceptance, readAcceptances, readFingerprintKey, storeAcceptance } from './acceptances.ts';
 import type { ChangedRecord, CollectionCount } from './changes-between.ts';
 import { readChangesBetween, readCountsAt } from './changes-between.ts';
 import { checkpointNow } from './checkpoint.ts';
@@ -14,19 +14,20 @@ import { asMirrorError, translated } from './database.ts';
 import { dueForCheck, uncheckedParents } from './due-checks.ts';
 import type { ForgetRow } from './forget-links.ts';
 import { readForgets } from './forget-links.ts';
+import type { ForgottenRunRow } from './forgotten-runs.ts';
+import { readForgottenRun, readSourcesForgottenAt } from './forgotten-runs.ts';
 import type { ForgetChoice, ForgetOptions, ForgetResult } from './forgetting.ts';
 import { forgetRuns, planForget } from './forgetting.ts';
 import { findRecords } from './found-records.ts';
 import { readLastFullLook } from './full-looks.ts';
 import type { HeldRemovals } from './held-removals.ts';
 import { readHeldRemovals } from './held-removals.ts';
-import type { LockHolder, WriterLock } from './lock.ts';
+import type { WriterLock } from './lock.ts';
 import type { Mirror, MirrorOptions } from './mirror.ts';
 import type { NameQuestion } from './named-records.ts';
 import { readNamed, readRemovedBodies } from './named-records.ts';
 import { openRun } from './open-run.ts';
 import type { Reader } from './opening.ts';
-import { openReader } from './opening.ts';
 import type { StoredRateLog } from './rate-log.ts';
 import { openRateLog } from './rate-log.ts';
 import type { RecordAsOf, RunTime } from './record-at.ts';
@@ -72,7 +73,6 @@ export class OpenMirror implements Mirror {
   readonly #clock: Clock;
   readonly #reader: Reader;
   readonly #write: { readonly connection: Connection; readonly lock: WriterLock } | null;
-  readonly #holder: LockHolder;
   readonly #rateLogs = new Map<string, ReturnType<typeof openRateLog>>();
   #isPublishing = false;
   #hasRun = false;
@@ -82,14 +82,12 @@ export class OpenMirror implements Mirror {
     options: MirrorOptions,
     reader: Reader,
     write: { connection: Connection; lock: WriterLock } | null,
-    holder: LockHolder,
   ) {
     this.path = path;
     this.mode = options.mode;
     this.#clock = options.clock;
     this.#reader = reader;
     this.#write = write;
-    this.#holder = holder;
   }
 
   close(): void {
@@ -174,7 +172,7 @@ export class OpenMirror implements Mirror {
     return this.#stream((connection) => readRemovedBodies(connection, filter));
   }
 
-  revisionsOf(record: Pick<RecordRow, 'kind' | 'record'>): Revision[] {
+  revisionsOf(record: RecordRow): Revision[] {
     return this.#read((connection) => readRevisions(connection, record));
   }
 
@@ -241,6 +239,10 @@ export class OpenMirror implements Mirror {
     return this.#read((connection) => readAcceptances(connection, source));
   }
 
+  fingerprintKey(): Uint8Array {
+    return this.#read(readFingerprintKey);
+  }
+
   acceptDrift(acceptance: DriftAcceptance): void {
     this.#change((writer) => storeAcceptance(writer, acceptance));
   }
@@ -283,6 +285,14 @@ export class OpenMirror implements Mirror {
 
   forgets(): ForgetRow[] {
     return this.#read(readForgets);
+  }
+
+  forgottenRun(run: number): ForgottenRunRow | undefined {
+    return this.#read((connection) => readForgottenRun(connection, run));
+  }
+
+  sourcesForgottenAt(run: number): string[] {
+    return this.#read((connection) => readSourcesForgottenAt(connection, run));
   }
 
   planForget(choice: ForgetChoice): RetentionPlan {
@@ -343,7 +353,7 @@ export class OpenMirror implements Mirror {
   }
 
   async verify(onProgress: (progress: VerifyProgress) => void): Promise<VerifyResult> {
-    const reader = translated(this.path, () => openReader(this.path, this.#holder));
+    const reader = translated(this.path, () => this.#reader.another());
     try {
       return await verifySnapshot(reader.connection, onProgress);
     } catch (error) {
@@ -378,7 +388,7 @@ export class OpenMirror implements Mirror {
 
   /** A connection of its own, so that the whole iteration sees one snapshot whatever happens meanwhile. */
   *#stream<T>(read: (connection: Connection) => Generator<T>): Generator<T, undefined> {
-    const reader = translated(this.path, () => openReader(this.path, this.#holder));
+    const reader = translated(this.path, () => this.#reader.another());
     try {
       reader.connection.exec('BEGIN');
       yield* read(reader.connection);

@@ -13,6 +13,7 @@ import { asMirrorError, translated } from './database.ts';
 import { RunShapes } from './field-shapes-store.ts';
 import type { PublishFacts, PublishedTotals } from './publish.ts';
 import { publishSteps } from './publish.ts';
+import { countUnchecked, removeOrphans } from './parent-links.ts';
 import type { OpenCollection } from './run-collections.ts';
 import { RunCollections } from './run-collections.ts';
 import type { PublishInput, PublishedRun, RunOptions, RunWriter, RunFigures } from './run-writer.ts';
@@ -145,10 +146,35 @@ class OpenRun implements RunWriter {
     );
   }
 
-  retire(kind: Kind, scope: Scope): void {
-    const stage = this.stage(kind, scope);
-    for (const { id } of stage.absent()) stage.remove(id);
+  async retire(kind: Kind, scope: Scope): Promise<number> {
+    const removed = await this.stage(kind, scope).judgeAbsent('remove');
     this.#collections.of(kind, scope).isRetired = true;
+    return removed;
+  }
+
+  async removeOrphans(kind: Kind, scope: Scope): Promise<number> {
+    this.#check();
+    const linked = this.#collections.linked(kind, scope);
+    if (linked === null) return 0;
+    const { writer, path } = this.#context;
+    return await removeOrphans(writer, path, linked, (work) => {
+      this.#check();
+      return translated(path, () => {
+        try {
+          return work();
+        } catch (error) {
+          this.#breakStage(error);
+          throw error;
+        }
+      });
+    });
+  }
+
+  async countUnchecked(kind: Kind, scope: Scope): Promise<number> {
+    this.#check();
+    const linked = this.#collections.linked(kind, scope);
+    if (linked === null) return 0;
+    return await countUnchecked(this.#context.writer, this.#context.path, linked);
   }
 
   async publish(input: PublishInput): Promise<PublishedRun> {

@@ -1,14 +1,16 @@
 /** Opening the mirror's file: for writing (made, upgraded and tidied), and for reading (never changed). */
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { basename, dirname, join } from 'node:path';
+import { mkdirSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-trouble.ts';
+import { makeFingerprintKey } from './acceptances.ts';
 import type { Connection } from './database.ts';
 import { connect, createPrivateFile, sqliteCode } from './database.ts';
 import type { LockHolder } from './lock.ts';
 import { acquireWriterLock } from './lock.ts';
 import { PAGE_SIZE, migrate, schemaVersion } from './migrations.ts';
+import type { PrivateCopy } from './private-copy.ts';
+import { takePrivateCopy } from './private-copy.ts';
 import { endDeadRestores } from './restores.ts';
 import { removeStage } from './stage.ts';
 
@@ -54,6 +56,7 @@ export function openWriter(path: string): Connection {
     removeStage(path);
     endDeadRuns(connection);
     endDeadRestores(connection);
+    makeFingerprintKey(connection);
     return connection;
   } catch (error) {
     connection.close();
@@ -100,19 +103,21 @@ function lookAt(path: string): void {
 /** A reader's connection, and what else has to go when it closes. */
 export interface Reader {
   readonly connection: Connection;
+  /** Another one over the same mirror; where this one reads a copy, over the same copy, without making a second. */
+  another(): Reader;
   close(): void;
 }
 
 /**
  * Opens a mirror for reading. An older one is upgraded first, under the writer lock. Where neither the directory nor the
  * file can be written (a read-only disk), SQLite cannot share the file's log with writers: then a private copy in the
- * temporary directory is read instead, and deleted on closing.
+ * temporary directory is read instead, of the state at this moment, and deleted on closing.
  * @throws TidemarkError `mirror_missing`, `mirror_foreign`, `mirror_newer`, or `mirror_locked` when it needs an upgrade
  * while somebody writes
  */
 export function openReader(path: string, holder: LockHolder): Reader {
   if (fileSize(path) === 0) throw missing(path);
-  const reader = connectReader(path);
+  const reader = connectReader(path, holder);
   try {
     const { version, latest } = schemaVersion(reader.connection, path);
     if (version === latest) return reader;
@@ -128,10 +133,10 @@ export function openReader(path: string, holder: LockHolder): Reader {
   } finally {
     lock.release();
   }
-  return connectReader(path);
+  return connectReader(path, holder);
 }
 
-function connectReader(path: string): Reader {
+function connectReader(path: string, holder: LockHolder): Reader {
   let connection: Connection | undefined;
   try {
     connection = connect(path, { isReadonly: true });
@@ -139,32 +144,43 @@ function connectReader(path: string): Reader {
     // The first read opens the log.
     connection.prepare('SELECT count(*) FROM sqlite_master').get();
     const opened = connection;
-    return { connection: opened, close: () => void opened.close() };
+    return {
+      connection: opened,
+      another: () => openReader(path, holder),
+      close: () => void opened.close(),
+    };
   } catch (error) {
     connection?.close();
     if (!/^SQLITE_(CANTOPEN|READONLY)/.test(sqliteCode(error) ?? '')) throw error;
-    return connectCopy(path);
+    return readCopy(takePrivateCopy(path));
   }
 }
 
-function connectCopy(path: string): Reader {
-  const directory = mkdtempSync(join(tmpdir(), 'tidemark-copy-'));
-  const discard = (): void => rmSync(directory, { recursive: true, force: true });
-  try {
-    const copy = join(directory, basename(path));
-    copyFileSync(path, copy);
-    if (existsSync(`${path}-wal`)) copyFileSync(`${path}-wal`, `${copy}-wal`);
-    const connection = connect(copy, { isReadonly: false });
-    configure(connection, READER_CACHE_KIB);
-    return {
-      connection,
-      close: () => {
-        connection.close();
-        discard();
-      },
+/** All readers of one copy share it; the last one that closes deletes it. */
+function readCopy(copy: PrivateCopy): Reader {
+  let readers = 0;
+  const open = (): Reader => {
+    // The copy is ours alone, and its log has to be taken into account: that needs writing.
+    const connection = connect(copy.path, { isReadonly: false });
+    readers += 1;
+    const close = (): void => {
+      if (!connection.open) return;
+      connection.close();
+      readers -= 1;
+      if (readers === 0) copy.discard();
     };
+    try {
+      configure(connection, READER_CACHE_KIB);
+    } catch (error) {
+      close();
+      throw error;
+    }
+    return { connection, another: open, close };
+  };
+  try {
+    return open();
   } catch (error) {
-    discard();
+    copy.discard();
     throw error;
   }
 }

@@ -8,7 +8,9 @@ import type { Connection } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
 import type { MovedRow, RecordPublisher } from './publish-records.ts';
 import { prepareRecordPublisher } from './publish-records.ts';
-import { digestRun, rootOf, ruleText } from './sealing.ts';
+import type { RunDigests } from './run-digests.ts';
+import { digestRun } from './run-digests.ts';
+import { rootOf, ruleText } from './sealing.ts';
 import type { StageCounts } from './collection-stage.ts';
 import { settleHeld } from './held-records.ts';
 import { prepareSweepRecorder } from './sweep-recorder.ts';
@@ -100,8 +102,8 @@ export function* publishSteps(
     record(collection, figures);
     if (index % SLICE.collections === SLICE.collections - 1) yield undefined;
   }
-  const digest = changesRecords ? yield* digestRun(writer, facts.run) : null;
-  totals.root = finishRun(writer, facts, totals, digest);
+  const digests = changesRecords ? yield* digestRun(writer, facts.run) : null;
+  totals.root = finishRun(writer, facts, totals, digests);
   return totals;
 }
 
@@ -204,7 +206,7 @@ function finishRun(
   writer: Connection,
   facts: PublishFacts,
   totals: PublishedTotals,
-  changeDigest: Buffer | null,
+  digests: RunDigests | null,
 ): Buffer | null {
   const previousRoot =
     writer
@@ -214,19 +216,19 @@ function finishRun(
       .pluck()
       .get(facts.run) ?? null;
   const root =
-    changeDigest === null
-      ? null
-      : rootOf({ ...facts, source: facts.source.name, previousRoot, changeDigest });
+    digests === null ? null : rootOf({ ...facts, source: facts.source.name, previousRoot, ...digests });
   writer
     .prepare(
       `UPDATE runs SET finished_at = ?, outcome = ?, requests = ?, retries = ?, added = ?, changed = ?, removed = ?,
-         unchanged = ?, error_code = ?, error = ?, change_digest = ?, previous_root = ?, root = ? WHERE run = ?`,
+         unchanged = ?, error_code = ?, error = ?, change_digest = ?, sweep_digest = ?, previous_root = ?, root = ?
+       WHERE run = ?`,
     )
     .run(
       ...[facts.finishedAt, facts.outcome, facts.requests, facts.retries],
       ...[totals.added, totals.changed, totals.removed, totals.unchanged],
       ...[facts.error?.code ?? null, facts.error?.message ?? null],
-      ...[changeDigest, changeDigest === null ? null : previousRoot, root, facts.run],
+      ...[digests?.changeDigest ?? null, digests?.sweepDigest ?? null],
+      ...[digests === null ? null : previousRoot, root, facts.run],
     );
   return root;
 }

@@ -3,7 +3,9 @@ import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
-import type { Connection, Statement } from './database.ts';
+import type { Connection } from './database.ts';
+import type { ProjectParents } from './project-parents.ts';
+import { projectParents } from './project-parents.ts';
 import type { CollectionRow } from './run-rows.ts';
 import { readCollections } from './run-rows.ts';
 
@@ -28,9 +30,13 @@ export interface SelectedCollection extends CollectionRow {
 /** Where a record or a collection stands. */
 export type Place = Pick<CollectionRow, 'source' | 'kind' | 'scope'>;
 
-/** In catalog order, then by source and scope. */
-export function selectCollections(connection: Connection, filter: RecordFilter): SelectedCollection[] {
-  const idsIn = prepareSelection(connection, filter);
+/** In catalog order, then by source and scope. `runs`: as of which a project is in an organization; none for the latest. */
+export function selectCollections(
+  connection: Connection,
+  filter: RecordFilter,
+  runs: readonly number[] = [],
+): SelectedCollection[] {
+  const idsIn = prepareSelection(connection, filter, runs);
   return readCollections(connection)
     .flatMap((collection) => {
       const ids = idsIn(collection);
@@ -43,8 +49,9 @@ export function selectCollections(connection: Connection, filter: RecordFilter):
 export function prepareSelection(
   connection: Connection,
   filter: RecordFilter,
+  runs: readonly number[] = [],
 ): (place: Place) => readonly string[] | null | undefined {
-  const organizationsOf = projectParents(connection);
+  const organizationsOf = projectParents(connection, runs);
   return (place) => {
     if (filter.sources?.includes(place.source) === false) return undefined;
     if (filter.kinds?.includes(place.kind) === false) return undefined;
@@ -78,7 +85,7 @@ function compareScopes(one: Scope, other: Scope): number {
 function selectIds(
   filter: RecordFilter,
   { kind, scope, source }: Place,
-  organizationsOf: (source: string, project: string) => readonly string[],
+  organizationsOf: ProjectParents,
 ): readonly string[] | null | undefined {
   let ids = filter.ids === undefined ? null : sortedIds(filter.ids);
   if (filter.projects !== undefined) {
@@ -97,21 +104,6 @@ function selectIds(
     else if (!above.some((id) => organizations.includes(id))) return undefined;
   }
   return ids;
-}
-
-/** In which organizations a project is listed; looked up when first needed. */
-function projectParents(connection: Connection): (source: string, project: string) => readonly string[] {
-  let read: Statement<[string, string], string> | undefined;
-  return (source, project) => {
-    read ??= connection
-      .prepare<[string, string], string>(
-        `SELECT c.organization_id FROM collections c JOIN sources s ON s.id = c.source
-         JOIN record_keys k ON k.collection = c.id AND k.remote_id = ?
-         WHERE c.kind = '${SCOPE_KIND.project_id}' AND s.name = ?`,
-      )
-      .pluck();
-    return read.all(project, source);
-  };
 }
 
 function common(ids: readonly string[] | null, allowed: readonly string[]): readonly string[] {

@@ -1,5 +1,6 @@
 /** Records, current and as of a run, in a stable order: catalog order of kinds, source, scope, remote id. */
 import type { Kind, Scope } from '../catalog/definition.ts';
+import { recordsOfHistory } from './continued-records.ts';
 import type { Connection } from './database.ts';
 import type { HistoryReader, RevisionChange } from './history.ts';
 import { prepareHeads, prepareHistory } from './history.ts';
@@ -39,6 +40,8 @@ export interface Revision {
   readonly at: string;
   /** `rewritten`: the same by comparison, other text; log and diff leave it out. */
   readonly change: RevisionChange;
+  /** The id that the record had then: another one than today's before a restore created it again. */
+  readonly id: string;
   /** Null for a removal. */
   readonly body: string | null;
 }
@@ -87,7 +90,7 @@ export function* readAsOf(
   filter: RecordFilter,
 ): Generator<MirrorRecord> {
   const history = prepareHistory(connection);
-  for (const collection of selectCollections(connection, filter)) {
+  for (const collection of selectCollections(connection, filter, [run])) {
     const { source, kind, scope } = collection;
     const present = textsAsOf(history, currentRows(connection, collection), run);
     const gone = textsAsOf(history, removedRows(connection, collection, run), run);
@@ -146,20 +149,28 @@ function* mergedById(one: Generator<TextAsOf>, other: Generator<TextAsOf>): Gene
   }
 }
 
-/** All revisions of a record with their texts, newest first. */
+/**
+ * All revisions of a record with their texts, newest first; those under the ids that it had before a restore created it
+ * again, or has had since, among them.
+ */
 export function readRevisions(
   connection: Connection,
-  row: Pick<RecordRow, 'kind' | 'record'>,
+  { kind, record }: Pick<RecordRow, 'kind' | 'record'>,
 ): Revision[] {
-  const head = prepareHeads(connection, row.kind)(row.record);
-  if (head === undefined) return [];
+  const headOfRecord = prepareHeads(connection, kind);
   const timeOf = prepareTimes(connection);
-  return [...prepareHistory(connection).texts(head)].map(({ revision, text }) => ({
-    run: revision.run,
-    at: timeOf(revision.run),
-    change: revision.change,
-    body: text,
-  }));
+  const revisions: Revision[] = [];
+  for (const one of recordsOfHistory(connection, kind, record)) {
+    const head = headOfRecord(one.record);
+    if (head === undefined) continue;
+    const first = revisions.at(-1)?.run ?? Infinity;
+    for (const { revision, text } of prepareHistory(connection).texts(head)) {
+      const { run, change } = revision;
+      // An earlier id may have been seen beside the later one, until its removal was confirmed: its history ended before.
+      if (run <= first) revisions.push({ run, at: timeOf(run), change, id: one.id, body: text });
+    }
+  }
+  return revisions;
 }
 
 export function* readRemoved(connection: Connection, filter: RecordFilter): Generator<RemovedRecord> {

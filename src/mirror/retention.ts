@@ -49,8 +49,8 @@ export interface KeptRun {
   /** When it ended. */
   readonly at: string;
   /**
-   * `latest`, `last`, `hourly`, …, `within`, `snapshot:NAME`, `baseline`; `beside snapshot:NAME` for the run whose state
-   * of its source a snapshot of another source's run shows.
+   * `latest`, `last`, `hourly`, …, `within`, `snapshot:NAME`, `baseline`; `beside snapshot:NAME` or `beside run:N` for the
+   * run whose state of its source a kept run of another source shows.
    */
   readonly reasons: readonly string[];
 }
@@ -83,8 +83,10 @@ const PERIODS = {
 } as const satisfies Record<string, (at: number) => number>;
 
 /**
- * Sorts the runs. Always kept are each source's latest published run and every pinned run, with what the snapshot shows
- * of the other sources. Runs that were never published go when nothing older than them is kept.
+ * Sorts the runs. Always kept are each source's latest published run and every pinned run, and with every run that is kept
+ * the runs whose states it shows of the other sources. That goes one step: a run that is kept only for what another one
+ * shows need not go on showing the other sources. All runs of sources that are not looked at are kept, so that little of
+ * one source can go alone where sources take turns. Runs that were never published go when nothing older is kept.
  * @throws TidemarkError `usage` for a policy that keeps nothing, or counts that are no whole numbers
  */
 export function planRetention(input: RetentionInput): RetentionPlan {
@@ -93,11 +95,20 @@ export function planRetention(input: RetentionInput): RetentionPlan {
     input.runs.filter(({ source }) => input.sources?.includes(source) ?? true),
     ({ source }) => source,
   );
+  const own = new Map<string, Map<number, string[]>>();
+  for (const [source, runs] of bySource)
+    own.set(source, reasonsFor(newestFirst(runs).filter(isPublished), input));
+  const shown = input.runs.filter(
+    (row) => isPublished(row) && (own.get(row.source)?.has(row.run) ?? !bySource.has(row.source)),
+  );
   const kept: KeptRun[] = [];
   const forgotten: ForgottenRun[] = [];
   for (const source of [...bySource.keys()].sort()) {
-    const runs = (bySource.get(source) ?? []).toSorted((a, b) => b.run - a.run);
-    const reasons = reasonsFor(runs.filter(isPublished), input);
+    const runs = newestFirst(bySource.get(source) ?? []);
+    const reasons = withBeside(own.get(source) ?? new Map(), runs.filter(isPublished), {
+      shown: newestFirst(shown),
+      snapshots: input.snapshots,
+    });
     let into: number | null = null;
     const oldest = Math.min(...reasons.keys());
     for (const row of runs) {
@@ -147,11 +158,6 @@ function reasonsFor(
     const own = published.find((row) => row.run === run);
     keep(own, `snapshot:${name}`);
     if (isBaseline) keep(own, 'baseline');
-    if (own === undefined)
-      keep(
-        published.find((row) => row.run < run),
-        `beside snapshot:${name}`,
-      );
   }
   return reasons;
 }
@@ -168,6 +174,32 @@ export function checkPolicy(policy: RetentionPolicy): void {
   throw new TidemarkError('usage', 'no rule says what to keep: nothing was forgotten', {
     hint: 'give at least one, for example --keep-last 7 --keep-daily 30; --dry-run shows what would go',
   });
+}
+
+function newestFirst(runs: readonly RetentionRun[]): RetentionRun[] {
+  return runs.toSorted((a, b) => b.run - a.run);
+}
+
+/** Adds what the kept runs of other sources show; `shown` are all kept runs and `published` those of one source. */
+function withBeside(
+  own: ReadonlyMap<number, string[]>,
+  published: readonly RetentionRun[],
+  { shown, snapshots }: { shown: readonly RetentionRun[]; snapshots: readonly RetentionSnapshot[] },
+): Map<number, string[]> {
+  const reasons = new Map(own);
+  for (const { name, run } of snapshots) {
+    const beside = published.find((row) => row.run <= run);
+    if (beside === undefined || beside.run === run) continue;
+    reasons.set(beside.run, [...(reasons.get(beside.run) ?? []), `beside snapshot:${name}`]);
+  }
+  let at = 0;
+  for (const { run, source } of shown) {
+    while ((published[at]?.run ?? -1) > run) at += 1;
+    const beside = published[at];
+    if (beside === undefined) break;
+    if (source !== beside.source && !reasons.has(beside.run)) reasons.set(beside.run, [`beside run:${run}`]);
+  }
+  return reasons;
 }
 
 function isPublished({ outcome }: RetentionRun): boolean {

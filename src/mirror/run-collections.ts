@@ -4,6 +4,7 @@ import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import type { CollectionStage } from './collection-stage.ts';
 import type { Connection } from './database.ts';
 import { translated } from './database.ts';
+import type { LinkedCollections } from './parent-links.ts';
 import type { TouchedCollection } from './publish.ts';
 import type { SweepResult } from './sweep-result.ts';
 
@@ -63,6 +64,13 @@ export class RunCollections {
 
   kindOf(collection: number): Kind | undefined {
     return this.#kinds.get(collection);
+  }
+
+  /** A collection of a kind that is read one by one, with that of its parents; null where either is none of these. */
+  linked(kind: Kind, scope: Scope): LinkedCollections | null {
+    const own = this.of(kind, scope);
+    const parent = this.#parentOf(own);
+    return parent === null ? null : { own: own.id, parent: parent.id };
   }
 
   /** What the run has to say of each, by number. A sweep's collection is one of them, staged or not. */

@@ -1,12 +1,12 @@
 /** Runs, sweeps and collections as rows: what `status` and `runs` read. None of these queries touches a record. */
-import { and, desc, eq, inArray, isNotNull, lte } from 'drizzle-orm';
+import { eq } from 'drizzle-orm';
 import type { ErrorCode } from '../core/errors.ts';
 import { isKind } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
 import { queryBuilder } from './query-builder.ts';
-import { runs, sweeps } from './schema/run-tables.ts';
+import { sweeps } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
 import type { RunOutcome, SweepOutcome } from './sweep-result.ts';
 
@@ -89,42 +89,31 @@ export interface RunFilter {
   readonly limit?: number;
 }
 
-/** Newest first. */
+/**
+ * Newest first. In SQL as it is sent: building it with Drizzle takes a process that just started 5 ms, as long as the
+ * rest of a point-in-time look-up.
+ */
 export function readRuns(connection: Connection, filter: RunFilter & { readonly run?: number }): RunRow[] {
-  const query = queryBuilder(connection)
-    .select({ row: runs, source: sources.name })
-    .from(runs)
-    .innerJoin(sources, eq(sources.id, runs.source))
-    .where(
-      and(
-        filter.source === undefined ? undefined : eq(sources.name, filter.source),
-        filter.run === undefined ? undefined : eq(runs.run, filter.run),
-        filter.isPublished === true
-          ? and(inArray(runs.outcome, ['complete', 'partial']), isNotNull(runs.root))
-          : undefined,
-        filter.upTo === undefined ? undefined : lte(runs.run, filter.upTo),
-        filter.endedBy === undefined ? undefined : lte(runs.finishedAt, filter.endedBy),
-      ),
+  const { source, run, isPublished = false, upTo, endedBy, limit } = filter;
+  const conditions = [
+    ...(source === undefined ? [] : ['s.name = :source']),
+    ...(run === undefined ? [] : ['r.run = :run']),
+    ...(isPublished ? [`r.outcome IN ('complete', 'partial') AND r.root IS NOT NULL`] : []),
+    ...(upTo === undefined ? [] : ['r.run <= :upTo']),
+    ...(endedBy === undefined ? [] : ['r.finished_at <= :endedBy']),
+  ];
+  // From the newest run on, each with its source: few are read where few are wanted.
+  return connection
+    .prepare<Record<string, unknown>, Omit<RunRow, 'root'> & { root: Buffer | null }>(
+      `SELECT r.run AS run, s.name AS source, r."trigger" AS "trigger", r.started_at AS startedAt,
+         r.finished_at AS finishedAt, r.outcome AS outcome, r.requests AS requests, r.retries AS retries,
+         r.added AS added, r.changed AS changed, r.removed AS removed, r.unchanged AS unchanged,
+         r.error_code AS errorCode, r.error AS error, r.root AS root
+       FROM runs r CROSS JOIN sources s ON s.id = r.source
+       ${conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`} ORDER BY r.run DESC LIMIT :limit`,
     )
-    .orderBy(desc(runs.run))
-    .limit(filter.limit ?? -1);
-  return query.all().map(({ row, source }) => ({
-    run: row.run,
-    source,
-    trigger: row.trigger,
-    startedAt: row.startedAt,
-    finishedAt: row.finishedAt,
-    outcome: row.outcome as RunOutcome,
-    requests: row.requests,
-    retries: row.retries,
-    added: row.added,
-    changed: row.changed,
-    removed: row.removed,
-    unchanged: row.unchanged,
-    errorCode: row.errorCode as ErrorCode | null,
-    error: row.error,
-    root: row.root?.toString('hex') ?? null,
-  }));
+    .all({ source, run, upTo, endedBy, limit: limit ?? -1 })
+    .map((row) => ({ ...row, root: row.root?.toString('hex') ?? null }));
 }
 
 /** In catalog order, then by scope. */

@@ -50,8 +50,15 @@ export interface RunWriter {
   readonly startedAt: string;
   /** The stage of one collection; the same object for the same kind and scope. */
   stage(kind: Kind, scope: Scope): CollectionStage;
-  /** The collection went away with its parent record: its current records become tombstones. */
-  retire(kind: Kind, scope: Scope): void;
+  /** The collection went away with its parent record: its current records become tombstones. Returns how many. */
+  retire(kind: Kind, scope: Scope): Promise<number>;
+  /**
+   * For a kind that is read one by one: its records whose parent record is not there any more, or goes in this run, go
+   * as well. Call it when the parents are settled. Returns how many; 0 for other kinds.
+   */
+  removeOrphans(kind: Kind, scope: Scope): Promise<number>;
+  /** For a kind that is read one by one: how many of its parents no run has asked for yet, this one included. */
+  countUnchecked(kind: Kind, scope: Scope): Promise<number>;
   /**
    * Makes the run visible in one transaction, seals it, empties the log and deletes the stage. Asynchronous only to give
    * the event loop air. A failed run publishes its own row and its sweeps, no record.

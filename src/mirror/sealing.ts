@@ -1,10 +1,11 @@
 /**
- * Seals: which members a stable hash leaves out, the digest of a run's changes, and the root that chains runs. A root
- * vouches for every record, revision and run up to it; `verify` computes all of them again.
+ * Seals: which members a stable hash leaves out, and the root that chains runs. A root vouches for every record, revision,
+ * sweep and run up to it; `verify` computes all of them again.
  */
 import { createHash } from 'node:crypto';
 import type { Kind } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
+import type { RunDigests } from './run-digests.ts';
 
 /** Which members the stable hash of a kind leaves out, from `run` on. */
 export interface SealingRule {
@@ -32,54 +33,20 @@ export function ruleAt(rules: readonly SealingRule[], run: number): SealingRule 
   return rules.findLast((rule) => rule.run <= run);
 }
 
-/** Revisions read at a time for a digest. */
-const DIGEST_SLICE = 5000;
-
-/**
- * SHA-256 over a run's revisions in key order, a line each: collection, record, change, hash of the content (empty for
- * tombstones). Hands control back after each slice.
- */
-export function* digestRun(connection: Connection, run: number): Generator<undefined, Buffer> {
-  const digest = createHash('sha256');
-  // One text for a slice: a JavaScript object for every revision would cost three times as much.
-  const slice = connection.prepare<[number, number, number, number], [string | null]>(
-    `SELECT group_concat(collection || ' ' || record || ' ' || change || ' ' || ifnull(hex(hash), '') || char(10), '')
-     FROM (SELECT collection, record, change, hash FROM revisions
-           WHERE run = ? AND (collection, record) > (?, ?) ORDER BY collection, record LIMIT ?)`,
-  );
-  const sliceEnd = connection.prepare<
-    [number, number, number, number],
-    { collection: number; record: number }
-  >(
-    `SELECT collection, record FROM revisions WHERE run = ? AND (collection, record) > (?, ?)
-     ORDER BY collection, record LIMIT 1 OFFSET ?`,
-  );
-  slice.raw();
-  let from = { collection: 0, record: 0 };
-  for (;;) {
-    const [text] = slice.get(run, from.collection, from.record, DIGEST_SLICE) ?? [null];
-    if (text !== null) digest.update(text);
-    const end = sliceEnd.get(run, from.collection, from.record, DIGEST_SLICE - 1);
-    if (end === undefined) return digest.digest();
-    from = end;
-    yield undefined;
-  }
-}
-
 /** What a root vouches for. */
-export interface RootFacts {
+export interface RootFacts extends RunDigests {
   readonly previousRoot: Buffer | null;
   readonly run: number;
   readonly source: string;
   readonly outcome: string;
   readonly startedAt: string;
   readonly finishedAt: string;
-  readonly changeDigest: Buffer;
 }
 
 export function rootOf(facts: RootFacts): Buffer {
   const lines = [
-    'tidemark.root/1',
+    // Runs that the first version sealed go on to verify by what it sealed.
+    facts.sweepDigest === null ? 'tidemark.root/1' : 'tidemark.root/2',
     facts.previousRoot?.toString('hex') ?? '',
     String(facts.run),
     JSON.stringify(facts.source),
@@ -87,6 +54,7 @@ export function rootOf(facts: RootFacts): Buffer {
     facts.startedAt,
     facts.finishedAt,
     facts.changeDigest.toString('hex'),
+    ...(facts.sweepDigest === null ? [] : [facts.sweepDigest.toString('hex')]),
   ];
   return createHash('sha256').update(lines.join('\n')).digest();
 }

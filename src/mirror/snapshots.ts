@@ -2,6 +2,7 @@
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { Connection } from './database.ts';
+import { isSealed, readSealedSnapshots, snapshotSeal } from './snapshot-seal.ts';
 
 export interface SnapshotRow {
   readonly name: string;
@@ -41,12 +42,13 @@ export function pinSnapshot(writer: Connection, name: string, run: number, at: s
           hint: 'a snapshot does not move: `tidemark snapshots unpin NAME` first, or choose another name',
         });
       }
-      checkRun(writer, run);
+      const root = rootOfRun(writer, run);
+      const seal = snapshotSeal({ name, run, pinnedAt: at, isBaseline: 0, root });
       writer
-        .prepare<[string, number, string]>(
-          `INSERT INTO snapshots (name, run, pinned_at, is_baseline) VALUES (?, ?, ?, 0)`,
+        .prepare<[string, number, string, Buffer]>(
+          `INSERT INTO snapshots (name, run, pinned_at, is_baseline, seal) VALUES (?, ?, ?, 0, ?)`,
         )
-        .run(name, run, at);
+        .run(name, run, at, seal);
       return { name, run, pinnedAt: at, isBaseline: false };
     })
     .immediate();
@@ -68,13 +70,27 @@ export function unpinSnapshot(writer: Connection, name: string): SnapshotRow {
 
 /**
  * Measures drift from this snapshot, and from no other one.
- * @throws TidemarkError `reference_unknown`
+ * @throws TidemarkError `reference_unknown`, `mirror_corrupt` for a pin that is not as it was made
  */
 export function markBaseline(writer: Connection, name: string): SnapshotRow {
   return writer
     .transaction((): SnapshotRow => {
       const known = knownSnapshot(writer, name);
-      writer.prepare<[string]>(`UPDATE snapshots SET is_baseline = (name = ?)`).run(name);
+      const mark = writer.prepare<[number, Buffer | null, string]>(
+        `UPDATE snapshots SET is_baseline = ?, seal = ? WHERE name = ?`,
+      );
+      for (const snapshot of readSealedSnapshots(writer)) {
+        const isBaseline = snapshot.name === name ? 1 : 0;
+        const isIntact = isSealed(snapshot);
+        if (isBaseline === 1 && !isIntact) throw movedPin(name);
+        if (isBaseline === snapshot.isBaseline) continue;
+        // One that was tampered with keeps the seal that shows it.
+        mark.run(
+          isBaseline,
+          isIntact ? snapshotSeal({ ...snapshot, isBaseline }) : snapshot.seal,
+          snapshot.name,
+        );
+      }
       return { ...known, isBaseline: true };
     })
     .immediate();
@@ -95,7 +111,10 @@ function knownSnapshot(connection: Connection, name: string): SnapshotRow {
   );
 }
 
-/** What fits after `snapshot:` and prints as one line that looks like what it is. */
+/**
+ * What fits after `snapshot:`, prints as what it is, and can be typed without quotes. Names that were pinned before this
+ * was asked for still resolve, and can be unpinned.
+ */
 function checkName(name: string): void {
   const why =
     name === ''
@@ -104,20 +123,29 @@ function checkName(name: string): void {
         ? `it is longer than ${MAX_NAME} characters`
         : /[\p{C}\p{Zl}\p{Zp}]/u.test(name)
           ? 'it holds characters that cannot be seen'
-          : name.trim() !== name
-            ? 'it begins or ends with a space'
-            : undefined;
+          : name.startsWith('-')
+            ? 'it begins with a dash, as options do'
+            : /^[\p{L}\p{M}\p{N}._-]+$/u.test(name)
+              ? undefined
+              : 'it holds what a shell or a path would not take as it is';
   if (why === undefined) return;
   throw new TidemarkError('usage', `${quoted(name.slice(0, MAX_NAME))} is no name for a snapshot: ${why}`, {
-    hint: `a name has 1 to ${MAX_NAME} printable characters, like before-migration`,
+    hint: `a name has 1 to ${MAX_NAME} letters, digits, dots, dashes and underscores, like before-migration`,
   });
 }
 
-function checkRun(connection: Connection, run: number): void {
+function movedPin(name: string): TidemarkError {
+  return new TidemarkError('mirror_corrupt', `snapshot ${quoted(name)} is not as it was pinned`, {
+    hint: '`tidemark verify` says more; `tidemark snapshots unpin NAME` and pin the run that is meant',
+  });
+}
+
+/** @throws TidemarkError `reference_unknown` for one that was never published */
+function rootOfRun(connection: Connection, run: number): Buffer {
   const row = connection
     .prepare<[number], { root: Buffer | null }>(`SELECT root FROM runs WHERE run = ?`)
     .get(run);
-  if (row !== undefined && row.root !== null) return;
+  if (row !== undefined && row.root !== null) return row.root;
   throw new TidemarkError(
     'reference_unknown',
     row === undefined ? `there is no run ${run}` : `run ${run} was never published: it holds no state`,

@@ -2,7 +2,7 @@
 import type { Kind } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
 import type { CurrentRow } from './judgement.ts';
-import { ACTION } from './stage.ts';
+import { ACTION, VERDICT } from './stage.ts';
 
 type ActionName = keyof typeof ACTION;
 
@@ -61,6 +61,13 @@ export function prepareStageStatements(writer: Connection) {
     putVerdict: writer.prepare<[number, number, number]>(
       `INSERT OR REPLACE INTO stage.verdicts VALUES (?, ?, ?)`,
     ),
+    /** The current record with this key, where the run removes it. */
+    going: writer
+      .prepare<[number, string], number>(
+        `SELECT k.record FROM record_keys k JOIN stage.verdicts v ON v.record = k.record AND v.verdict = ${VERDICT.remove}
+         WHERE k.collection = ? AND k.remote_id = ? AND NOT EXISTS (SELECT 1 FROM stage.seen s WHERE s.record = k.record)`,
+      )
+      .pluck(),
     putChecked: writer.prepare<[number, string]>(`INSERT OR IGNORE INTO stage.checked VALUES (?, ?)`),
     actionName: (action: number): ActionName => {
       const name = (Object.keys(ACTION) as ActionName[]).find((key) => ACTION[key] === action);

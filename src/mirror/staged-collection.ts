@@ -2,34 +2,16 @@
 import { TidemarkError } from '../core/errors.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
-import { absentRecords } from './absence.ts';
-import type { AbsentRecord } from './absence.ts';
+import { absentRecords, countAbsent, judgeAbsent } from './absence.ts';
+import type { AbsentCounts, AbsentRecord, AbsentShare } from './absence.ts';
 import type { CollectionFacts, CollectionStage, PageCounts, StageCounts } from './collection-stage.ts';
-import type { Connection } from './database.ts';
 import { translated } from './database.ts';
-import type { RunShapes } from './field-shapes-store.ts';
 import type { KindShapes } from './field-shapes.ts';
 import { hashStart, stableHash, volatileMark } from './fingerprint.ts';
 import type { CurrentRow, Judgement, KnownAction } from './judgement.ts';
 import { countOf, isAddition, judge } from './judgement.ts';
-import type { StageStatements } from './stage-statements.ts';
+import type { StageContext } from './stage-context.ts';
 import { VERDICT } from './stage.ts';
-
-export interface StageContext {
-  readonly writer: Connection;
-  readonly path: string;
-  readonly statements: StageStatements;
-  readonly shapes: RunShapes;
-  readonly isEqual: (kind: Kind, oldText: string, newText: string) => boolean;
-  /** A number that no other walk of the run has. */
-  readonly nextWalk: () => number;
-  /** Likewise for new records. */
-  readonly nextFresh: () => number;
-  /** Throws once the run is over, and when the stage broke. */
-  readonly check: () => void;
-  /** The stage could not be written: it has no journal, so nothing of it may be published. */
-  readonly breakStage: (cause: unknown) => void;
-}
 
 /** Counts of one collection, moved by each record. */
 interface Tally {
@@ -47,6 +29,7 @@ class StagedCollection implements CollectionStage {
   readonly kind: Kind;
   readonly scope: Scope;
   readonly known: number;
+  readonly hasRemoved: boolean;
   readonly #context: StageContext;
   readonly #facts: CollectionFacts;
   readonly #shapes: KindShapes;
@@ -60,6 +43,7 @@ class StagedCollection implements CollectionStage {
     this.kind = facts.kind;
     this.scope = facts.scope;
     this.known = facts.known;
+    this.hasRemoved = facts.hasRemoved;
     this.#context = context;
     this.#facts = facts;
     this.#shapes = context.shapes.of(facts.kind);
@@ -251,9 +235,22 @@ class StagedCollection implements CollectionStage {
     return walk !== this.#walk;
   }
 
-  absent(): Iterable<AbsentRecord> & AsyncIterable<AbsentRecord> {
+  absent(share?: AbsentShare): Iterable<AbsentRecord> & AsyncIterable<AbsentRecord> {
     this.#context.check();
-    return absentRecords(this.#context.writer, this.#context.path, this.#facts.id);
+    return absentRecords(this.#context.writer, this.#context.path, this.#facts.id, share);
+  }
+
+  async countAbsent(heldBy: string): Promise<AbsentCounts> {
+    this.#context.check();
+    return await countAbsent(this.#context.writer, this.#context.path, this.#facts.id, heldBy);
+  }
+
+  async judgeAbsent(verdict: 'remove' | 'hold', share?: AbsentShare): Promise<number> {
+    const { writer, path, check } = this.#context;
+    return await judgeAbsent(writer, path, this.#facts.id, { verdict, share }, (work) => {
+      check();
+      return translated(path, () => this.#write(work));
+    });
   }
 
   keep(id: string): void {
@@ -266,6 +263,12 @@ class StagedCollection implements CollectionStage {
 
   hold(id: string): void {
     this.#verdict(id, VERDICT.hold);
+  }
+
+  isGoing(id: string): boolean {
+    this.#context.check();
+    const { statements, path } = this.#context;
+    return translated(path, () => statements.going.get(this.#facts.id, id) !== undefined);
   }
 
   #verdict(id: string, verdict: number): void {

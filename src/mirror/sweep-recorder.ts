@@ -54,7 +54,8 @@ export function prepareSweepRecorder(
       errorCode,
       error,
       isComplete: isComplete ? 1 : 0,
-      isFull: isComplete && sweep.mode !== 'head' ? 1 : 0,
+      // What it held back is not settled: the next look has to be at the whole list again.
+      isFull: isComplete && sweep.outcome !== 'held' && sweep.mode !== 'head' ? 1 : 0,
       pageCap: sweep.pageCap ?? null,
       // A skipped collection was not looked at: where it went away, it stays so.
       wasSeen: isRetired || sweep.outcome === 'skipped' ? 0 : 1,

@@ -14,6 +14,7 @@ import type { SealingRule } from './sealing.ts';
 import { readRules } from './sealing.ts';
 import { verifyChain } from './verify-chain.ts';
 import { verifyCollection } from './verify-records.ts';
+import { verifySweeps } from './verify-sweeps.ts';
 
 export interface VerifyProblem {
   readonly kind:
@@ -115,6 +116,7 @@ function* parts(
     });
   }
   yield shapes.report(findings);
+  yield verifySweeps(connection, findings);
   yield verifyChain(connection, findings);
 }
 

@@ -1,10 +1,10 @@
 /** One change of one field as a line without markup. */
 import type { FieldChange } from '../diff/compare.ts';
 import { pathText } from './sections.ts';
-import { foldedPair, valueText } from './value-text.ts';
+import { foldedValues } from './value-text.ts';
 
 /** E.g. `/paused: false → true`; each side folded to `limit` characters. */
 export function fieldLine(field: FieldChange, limit: number): string {
-  const [from, to] = foldedPair(valueText(field.from), valueText(field.to), limit);
+  const [from, to] = foldedValues(field.from, field.to, limit);
   return `${pathText(field)}: ${from} → ${to}`;
 }

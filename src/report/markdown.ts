@@ -6,7 +6,7 @@ import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
 import type { Report, ReportChange, Section } from './sections.ts';
 import { fieldsForPeople, pathText, prepareReport, SIGN } from './sections.ts';
-import { folded, foldedPair, valueText } from './value-text.ts';
+import { folded, foldedValue, foldedValues } from './value-text.ts';
 
 export interface MarkdownOptions extends ReportOptions {
   /** Most characters of the whole text. GitHub refuses comments above 65,536. */
@@ -102,10 +102,9 @@ function recordText(
 /** A change of one field as code spans, folded. */
 export function fieldText(field: FieldChange): string {
   const path = code(pathText(field));
-  const [from, to] = [valueText(field.from), valueText(field.to)];
-  if (field.from === undefined) return `${path}: ${code(folded(to, VALUE_LIMIT))}`;
-  if (field.to === undefined) return `${path}: ${code(folded(from, VALUE_LIMIT))} → absent`;
-  const [shownFrom, shownTo] = foldedPair(from, to, VALUE_LIMIT);
+  if (field.from === undefined) return `${path}: ${code(foldedValue(field.to, VALUE_LIMIT))}`;
+  if (field.to === undefined) return `${path}: ${code(foldedValue(field.from, VALUE_LIMIT))} → absent`;
+  const [shownFrom, shownTo] = foldedValues(field.from, field.to, VALUE_LIMIT);
   return `${path}: ${code(shownFrom)} → ${code(shownTo)}`;
 }
 

@@ -1,11 +1,13 @@
 /** Secrets stay out of reports: what the catalog marks is replaced by a fixed text wherever it stands in a change. */
 import { hash } from 'node:crypto';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import { isSecretName, withoutPasswords } from '../catalog/masks.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { isJsonObject, setOwn } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { escapeSegment, splitPointer } from '../diff/pointer.ts';
+import { isElementSegment } from '../diff/elements.ts';
+import { pointerTo, splitPointer } from '../diff/pointer.ts';
 
 /** What stands in place of a secret. Old and new look the same: that they differ is what the report says. */
 export const MASK = '[secret]';
@@ -18,18 +20,24 @@ function secretPlaces(definition: ResourceDefinition): string[][] {
   });
 }
 
-/** Masks what is secret at or below `segments`; null and the empty text are no secrets and stay. */
+/**
+ * Masks what is secret at or below `segments`; null and the empty text are no secrets and stay. What the catalog does not
+ * name is judged by its own name, below the top level, where the documentation ends; a boolean there is no secret.
+ */
 function maskedValue(
   value: JsonValue,
   segments: readonly string[],
   places: readonly (readonly string[])[],
 ): JsonValue {
+  if (value === null || value === '') return value;
   const near = places.filter((place) => {
     const common = Math.min(place.length, segments.length);
     return place.slice(0, common).every((part, index) => part === '*' || part === segments[index]);
   });
-  if (near.length === 0 || value === null || value === '') return value;
   if (near.some((place) => place.length <= segments.length)) return MASK;
+  if (typeof value === 'boolean') return value;
+  if (isSecretByName(segments)) return MASK;
+  if (typeof value === 'string') return withoutPasswords(value, MASK);
   if (Array.isArray(value)) {
     return value.map((element, index) => maskedValue(element, [...segments, String(index)], near));
   }
@@ -41,10 +49,15 @@ function maskedValue(
   return masked;
 }
 
+function isSecretByName(segments: readonly string[]): boolean {
+  return segments.some((name, index) => index > 0 && isSecretName(name));
+}
+
 function maskedField(field: FieldChange, places: readonly (readonly string[])[]): FieldChange {
   const segments = splitPointer(field.path);
   return {
     ...field,
+    ...(field.place === undefined ? {} : { place: placeWithout(field.place, places) }),
     ...(field.from === undefined ? {} : { from: maskedValue(field.from, segments, places) }),
     ...(field.to === undefined ? {} : { to: maskedValue(field.to, segments, places) }),
   };
@@ -61,7 +74,7 @@ export function maskedFields(
   definition: ResourceDefinition,
 ): readonly FieldChange[] {
   const places = secretPlaces(definition);
-  return places.length === 0 ? fields : fields.map((field) => maskedField(field, places));
+  return fields.map((field) => maskedField(field, places));
 }
 
 /** The value at a pointer with what is secret at or below it masked. */
@@ -69,9 +82,25 @@ export function maskedAt(path: string, value: JsonValue, definition: ResourceDef
   return maskedValue(value, splitPointer(path), secretPlaces(definition));
 }
 
-/** True where a kind's id is itself a secret. */
+/** A change's place, with ids of elements replaced that are secret themselves. */
+export function maskedPlace(place: string, definition: ResourceDefinition): string {
+  return placeWithout(place, secretPlaces(definition));
+}
+
+function placeWithout(place: string, places: readonly (readonly string[])[]): string {
+  const segments = splitPointer(place);
+  const shown = segments.map((segment, index) => {
+    if (!isElementSegment(segment)) return segment;
+    const id = maskedValue(segment, [...segments.slice(0, index + 1), 'id'], places);
+    return id === MASK ? `[id=${MASK}]` : segment;
+  });
+  return pointerTo(shown);
+}
+
+/** True where a kind's id is itself a secret (an invite's id is its sign-up link, wire-notes.md, Secrets). */
 export function isSecretId(definition: ResourceDefinition): boolean {
-  return shownId({ id: '' }, definition) === MASK;
+  const pointer = pointerTo(definition.idPath);
+  return pointer !== '' && isSecretPath(definition)({ path: pointer });
 }
 
 /** True for a change at or below a secret place: all of its value is masked. */
@@ -79,18 +108,20 @@ export function isSecretPath(definition: ResourceDefinition): (field: FieldChang
   const places = secretPlaces(definition);
   return (field) => {
     const segments = splitPointer(field.path);
-    return places.some(
-      (place) =>
-        place.length <= segments.length &&
-        place.every((part, index) => part === '*' || part === segments[index]),
+    return (
+      isSecretByName(segments) ||
+      places.some(
+        (place) =>
+          place.length <= segments.length &&
+          place.every((part, index) => part === '*' || part === segments[index]),
+      )
     );
   };
 }
 
 /** The change with every secret value masked. Ids and names stay. */
 export function maskedChange(change: RecordChange, definition: ResourceDefinition): RecordChange {
-  const places = secretPlaces(definition);
-  return places.length === 0 ? change : { ...change, fields: maskedFields(change.fields, definition) };
+  return { ...change, fields: maskedFields(change.fields, definition) };
 }
 
 /** The document with every secret masked: values, and ids that are secrets themselves. */
@@ -107,7 +138,7 @@ export function maskedDocument(
   };
 }
 
-/** What has this id, and perhaps goes by it, with the id masked where it is a secret. */
+/** What has this id, and perhaps goes by it, with the id masked where it is a secret, in both places. */
 export function withMaskedId<T extends { readonly id: string; readonly name: string }>(
   record: T,
   definition: ResourceDefinition,
@@ -117,19 +148,19 @@ export function withMaskedId<T extends { readonly id: string; readonly name: str
   return { ...record, id, name: record.name === record.id ? id : record.name };
 }
 
-/**
- * An id for machines: a secret one as a mark that stays the same, so that two records can be told apart. The ids that are
- * secrets are random, so that nobody finds one from its mark.
- */
-export function maskedId(id: string, definition: ResourceDefinition): string {
-  return isSecretId(definition) ? `[secret:${hash('sha256', id, 'hex').slice(0, 12)}]` : id;
+/** `[secret:` and twelve hex digits: what commands take for an id, and what is masked already. */
+const MASKED_ID = /^\[secret:[0-9a-f]{12}\]$/;
+
+/** True for a text that `maskedId` could have made. */
+export function isMaskedId(text: string): boolean {
+  return MASKED_ID.test(text);
 }
 
 /**
- * A record's id for people's eyes: masked where the id itself is the secret (an invite's id is its sign-up link,
- * wire-notes.md, Secrets).
+ * An id as reports show it: a secret one as a mark that stays the same, so that two records can be told apart and a
+ * command can be told which is meant. The ids that are secrets are random, so that nobody finds one from its mark.
  */
-export function shownId(change: Pick<RecordChange, 'id'>, definition: ResourceDefinition): string {
-  const pointer = definition.idPath.map((name) => `/${escapeSegment(name)}`).join('');
-  return pointer !== '' && isSecretPath(definition)({ path: pointer }) ? MASK : change.id;
+export function maskedId(id: string, definition: ResourceDefinition): string {
+  if (!isSecretId(definition) || isMaskedId(id)) return id;
+  return `[secret:${hash('sha256', id, 'hex').slice(0, 12)}]`;
 }

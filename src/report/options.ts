@@ -1,5 +1,6 @@
 /** What every rendering of a diff may be told beside the diff itself. */
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { FingerprintOf } from '../diff/fingerprint.ts';
 import type { SeverityOf } from '../diff/severity.ts';
 
 export interface ReportOptions {
@@ -11,8 +12,10 @@ export interface ReportOptions {
   readonly showsSecrets?: boolean;
   /** Heading, e.g. `Configuration drift`. */
   readonly title?: string;
-  /** The source that fingerprints are made for; left out, that of the document, or `default`. */
+  /** The source that the places of findings name; left out, that of the document, or `default`. */
   readonly source?: string;
+  /** The fingerprints of drift, where the mirror that has their key is at hand. */
+  readonly fingerprintOf?: FingerprintOf;
   /** The name of a parent record, where the caller knows it: shown before its id. */
   readonly parentName?: (kind: Kind, id: string) => string | undefined;
   /** True puts the kind with the gravest change first, instead of the catalog's order. */

@@ -3,7 +3,7 @@ import type { Severity } from '../catalog/definition.ts';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { findingFingerprint } from '../diff/fingerprint.ts';
+import { placeFingerprint } from '../diff/fingerprint.ts';
 import { SEVERITIES } from '../diff/severity.ts';
 import { fieldLine } from './field-line.ts';
 import type { ReportOptions } from './options.ts';
@@ -40,8 +40,8 @@ const CHANGES = ['changed', 'added', 'removed'] as const;
 
 /**
  * One run: a rule per kind of change and severity, a result per changed field and per record that came or went, with the
- * drift fingerprint as `partialFingerprints`, so that a result keeps its identity from report to report. What could not be
- * compared is a notification, and then `executionSuccessful` is false.
+ * drift fingerprint as `partialFingerprints`, or where none is made its place alone, so that a result keeps its identity
+ * from report to report. What could not be compared is a notification, and then `executionSuccessful` is false.
  */
 export function renderSarif(document: DiffDocument, options: ReportOptions): string {
   const isComplete = document.skipped.length === 0 && document.compared.collections > 0;
@@ -100,9 +100,10 @@ function results(section: Section, document: DiffDocument, options: ReportOption
         level: LEVEL[severity],
         message: { text: message(report, section, field) },
         locations: [location(report, section, field)],
-        partialFingerprints: {
-          'tidemark/v1': findingFingerprint(source, original, originalField),
-        },
+        partialFingerprints:
+          options.fingerprintOf === undefined
+            ? { 'tidemarkPlace/v1': placeFingerprint(source, original, originalField) }
+            : { 'tidemark/v2': options.fingerprintOf(original, originalField) },
       };
     });
   });

@@ -6,7 +6,7 @@ import type { DiffDocument, RecordChange, StateReference } from '../diff/change.
 import type { FieldChange } from '../diff/compare.ts';
 import type { SeverityOf } from '../diff/severity.ts';
 import { changeSeverity, compareSeverities, severities, SEVERITIES } from '../diff/severity.ts';
-import { MASK, maskedChange, shownId } from './mask.ts';
+import { maskedChange, withMaskedId } from './mask.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
 import { folded } from './value-text.ts';
@@ -103,13 +103,13 @@ function prepare(
   options: ReportOptions,
 ): ReportChange {
   const isShown = options.showsSecrets === true;
-  const id = isShown ? original.id : shownId(original, definition);
+  // A record without a name goes by its id, and then the name is just as secret.
+  const { id, name } = isShown ? original : withMaskedId(original, definition);
   return {
     change: isShown ? original : maskedChange(original, definition),
     original,
     severity: changeSeverity(original, severityOf),
-    // A record without a name goes by its id, and then the name is just as secret.
-    name: id === MASK && original.name === original.id ? MASK : nameText(original.name),
+    name: nameText(name),
     id: nameText(id),
     place: placeText(original.scope, options),
   };

@@ -7,7 +7,7 @@ import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
 import type { ReportChange, Section } from './sections.ts';
 import { fieldsForPeople, pathText, prepareReport, SIGN } from './sections.ts';
-import { folded, foldedPair, valueText } from './value-text.ts';
+import { foldedValue, foldedValues } from './value-text.ts';
 
 /** How a line of text is coloured, and how much room it has. */
 export interface LineOptions {
@@ -114,22 +114,20 @@ export function paintOf(change: RecordChange['change'], colors: Colors): (text: 
 export function fieldLines(field: FieldChange, options: LineOptions): string[] {
   const { colors, width } = options;
   const path = pathText(field);
-  const from = valueText(field.from);
-  const to = valueText(field.to);
   const room = Math.max(width - 6, 40);
   const isOneSided = field.from === undefined || field.to === undefined;
   if (isOneSided) {
-    const text = field.to === undefined ? from : to;
+    const text = foldedValue(field.to ?? field.from, Math.max(room - path.length - 3, 40));
     const paint = field.to === undefined ? colors.red : colors.green;
     const sign = field.to === undefined ? '-' : '+';
-    return [`      ${paint(sign)} ${path} ${paint(folded(text, Math.max(room - path.length - 3, 40)))}`];
+    return [`      ${paint(sign)} ${path} ${paint(text)}`];
   }
+  // What fits one line is never folded: two lines are the limit.
+  const [from, to] = foldedValues(field.from, field.to, 2 * (room - 4));
   if (path.length + from.length + to.length + 5 <= room) {
     return [`      ${path} ${colors.red(from)} → ${colors.green(to)}`];
   }
-  const limit = 2 * (room - 4);
-  const [shownFrom, shownTo] = foldedPair(from, to, limit);
-  return [`      ${path}`, `          ${colors.red(shownFrom)}`, `        → ${colors.green(shownTo)}`];
+  return [`      ${path}`, `          ${colors.red(from)}`, `        → ${colors.green(to)}`];
 }
 
 function severityTag(severity: Severity, { colors }: TextOptions): string {

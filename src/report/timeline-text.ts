@@ -1,6 +1,6 @@
 /** A period on a terminal: run by run, newest first, a line per record and one per changed field. */
 import { neutralise } from './neutralise.ts';
-import { MASK, maskedFields, shownId } from './mask.ts';
+import { maskedFields, withMaskedId } from './mask.ts';
 import { nameText, SIGN } from './sections.ts';
 import type { TextOptions } from './text.ts';
 import { fieldLines, paintOf } from './text.ts';
@@ -45,13 +45,12 @@ function runLines(events: readonly TimelineEvent[], options: TextOptions): strin
 function eventLines(event: TimelineEvent, options: TextOptions): string[] {
   const definition = options.definitions(event.kind);
   const isShown = options.showsSecrets === true;
-  const id = isShown ? event.id : shownId(event, definition);
-  const name = id === MASK && event.name === event.id ? MASK : nameText(event.name);
+  const { id, name } = isShown ? event : withMaskedId(event, definition);
   const { colors } = options;
   const head = paintOf(
     event.change,
     colors,
-  )(`${SIGN[event.change]} ${definition.title.one} ${colors.bold(name)}`);
+  )(`${SIGN[event.change]} ${definition.title.one} ${colors.bold(nameText(name))}`);
   const fields = event.change === 'changed' ? (event.fields ?? []) : [];
   const masked = isShown ? fields : maskedFields(fields, definition);
   return [

@@ -8,7 +8,7 @@ import { fieldLine } from './field-line.ts';
 import { filterTools, htmlPage } from './html-page.ts';
 import { kindMatrix } from './kind-matrix.ts';
 import { escapeMarkup } from './markup.ts';
-import { MASK, maskedFields, shownId } from './mask.ts';
+import { maskedFields, withMaskedId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
 import { nameText, SIGN } from './sections.ts';
 
@@ -139,8 +139,7 @@ function daySection(day: string, events: readonly TimelineEvent[], options: Repo
 
 function eventHtml(event: TimelineEvent, options: ReportOptions): string {
   const definition = options.definitions(event.kind);
-  const id = options.showsSecrets === true ? event.id : shownId(event, definition);
-  const name = id === MASK && event.name === event.id ? MASK : nameText(event.name);
+  const { id, name } = options.showsSecrets === true ? event : withMaskedId(event, definition);
   const lines = linesOf(event, options);
   const more = lines.length - PATHS_SHOWN;
   const fields = lines
@@ -148,7 +147,7 @@ function eventHtml(event: TimelineEvent, options: ReportOptions): string {
     .map((line) => `<code>${escapeMarkup(line)}</code>`)
     .join('');
   const source = event.source === undefined ? '' : `${nameText(event.source)} `;
-  return `<li class="record line" data-kind="${event.kind}" data-change="${event.change}"><span class="faint when">${escapeMarkup(`${event.at.slice(11, 16)} ${source}run ${event.run}`)}</span><span class="tag ${event.change}">${SIGN[event.change]} ${event.change}</span><div>${escapeMarkup(definition.title.one)} <strong><bdi>${escapeMarkup(name)}</bdi></strong> <span class="faint id">${escapeMarkup(nameText(id))}</span>${fields}${more > 0 ? `<span class="faint">and ${more} more fields</span>` : ''}</div></li>`;
+  return `<li class="record line" data-kind="${event.kind}" data-change="${event.change}"><span class="faint when">${escapeMarkup(`${event.at.slice(11, 16)} ${source}run ${event.run}`)}</span><span class="tag ${event.change}">${SIGN[event.change]} ${event.change}</span><div>${escapeMarkup(definition.title.one)} <strong><bdi>${escapeMarkup(nameText(name))}</bdi></strong> <span class="faint id">${escapeMarkup(nameText(id))}</span>${fields}${more > 0 ? `<span class="faint">and ${more} more fields</span>` : ''}</div></li>`;
 }
 
 /** What changed inside the record; nothing for one that came or went. */

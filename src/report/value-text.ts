@@ -10,17 +10,78 @@ export function valueText(value: JsonValue | undefined): string {
   return value === undefined ? ABSENT : neutralise(JSON.stringify(value));
 }
 
+/** From this many times the limit on, a value is cut before active characters are written out. */
+const CUT_FIRST = 4;
+
+/**
+ * `folded(valueText(value), limit)` at the cost of what is shown: of a megabyte, only the beginning and the end are looked
+ * at. What is left out is counted in characters of the JSON.
+ */
+export function foldedValue(value: JsonValue | undefined, limit: number): string {
+  if (value === undefined) return ABSENT;
+  const text = JSON.stringify(value);
+  if (text.length <= CUT_FIRST * limit) return folded(neutralise(text), limit);
+  const { head, tail } = sharesOf(text.length, limit);
+  const start = fitting([...text.slice(0, head)], head);
+  const end = fitting([...text.slice(text.length - tail)].reverse(), tail);
+  const left = text.length - start.taken - end.taken;
+  return `${start.parts.join('')}${gapText(left)}${end.parts.reverse().join('')}`;
+}
+
+/** `foldedPair` of two values, likewise. */
+export function foldedValues(
+  from: JsonValue | undefined,
+  to: JsonValue | undefined,
+  limit: number,
+): [string, string] {
+  const [before, after] = [from, to].map((value) =>
+    value === undefined ? ABSENT : JSON.stringify(value),
+  ) as [string, string];
+  if (before.length <= CUT_FIRST * limit && after.length <= CUT_FIRST * limit)
+    return foldedPair(neutralise(before), neutralise(after), limit);
+  const [start, end] = foldedPair(before, after, limit).map(neutralise) as [string, string];
+  // Active characters grow when they are written out.
+  return foldedPair(start, end, 2 * limit + GROWTH);
+}
+
+const GROWTH = 400; // characters that marks of what is left out may add to a pair
+
+/** As many characters, written out, as fit; never half a one. `taken` counts UTF-16 units of the text. */
+function fitting(characters: readonly string[], room: number): { parts: string[]; taken: number } {
+  const parts: string[] = [];
+  let taken = 0;
+  let length = 0;
+  for (const character of characters) {
+    // The cut may have halved the outermost pair.
+    if (/^[\ud800-\udfff]$/.test(character)) break;
+    const part = neutralise(character);
+    if (length + part.length > room) break;
+    parts.push(part);
+    taken += character.length;
+    length += part.length;
+  }
+  return { parts, taken };
+}
+
 /** At most about `limit` characters of a text, its beginning and end, saying how many are left out between. */
 export function folded(text: string, limit: number): string {
   if (text.length <= limit) return text;
-  const gap = ` … ${(text.length - limit).toLocaleString('en')} more characters … `;
-  const kept = Math.max(limit - gap.length, 16);
-  const head = Math.ceil(kept * 0.7);
+  const { head, tail } = sharesOf(text.length, limit);
   // Not through the middle of a surrogate pair, which would leave half a character on either side.
   const start = text.slice(0, head).replace(/[\ud800-\udbff]$/, '');
-  const end = text.slice(text.length - (kept - head)).replace(/^[\udc00-\udfff]/, '');
-  const left = text.length - start.length - end.length;
-  return `${start} … ${left.toLocaleString('en')} more characters … ${end}`;
+  const end = text.slice(text.length - tail).replace(/^[\udc00-\udfff]/, '');
+  return `${start}${gapText(text.length - start.length - end.length)}${end}`;
+}
+
+/** Characters of beginning and end that are shown of a text of that length. */
+function sharesOf(length: number, limit: number): { head: number; tail: number } {
+  const kept = Math.max(limit - gapText(length - limit).length, 16);
+  const head = Math.ceil(kept * 0.7);
+  return { head, tail: kept - head };
+}
+
+function gapText(left: number): string {
+  return ` … ${left.toLocaleString('en')} more characters … `;
 }
 
 /** Characters of what both sides share that stay visible beside the difference. */

@@ -1,8 +1,8 @@
 /** Two sources compared (`diff --source A --to-source B`): twins by natural key, since every id differs. */
-import { CATALOG } from '../catalog/catalog.ts';
+import { CATALOG, definitionOf } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
-import type { DiffDocument, LeftOut, Skipped, Stale, StateReference } from '../diff/change.ts';
+import type { DiffDocument, LeftOut, RecordChange, Skipped, Stale, StateReference } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import { diffSources } from '../diff/sources.ts';
 import type { RecordState } from '../diff/states.ts';
@@ -64,8 +64,9 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
     records,
     collections,
   });
+  const options = { mode, fields, definitions, kinds: reported, skipped };
   const document: DiffDocument = {
-    ...diffSources(state(sides[0]), state(sides[1]), { mode, fields, definitions, kinds: reported, skipped }),
+    ...withoutUnknown(diffSources(state(sides[0]), state(sides[1]), options), sides),
     stale: sides.flatMap(({ stale }, index) =>
       stale
         .filter(({ kind }) => reported.has(kind))
@@ -105,9 +106,59 @@ function sideOf(state: LoadedState, filter: StateFilter): Side {
     known,
     stale: known.flatMap(({ kind, scope, coverage }) =>
       coverage.how === 'read' && coverage.stale !== undefined
-        ? [{ kind, scope, reason: coverage.stale }]
+        ? [
+            {
+              kind,
+              scope,
+              ...(coverage.isPartial === true ? { is_partial: true as const } : {}),
+              reason: coverage.stale,
+            },
+          ]
         : [],
     ),
+  };
+}
+
+/**
+ * Without what only one side has where the other may have had it as well. By kind: which collection of the other side is
+ * the twin cannot be told.
+ */
+function withoutUnknown(document: DiffDocument, [from, to]: readonly [Side, Side]): DiffDocument {
+  const partial = ({ known }: Side): ReadonlySet<Kind> =>
+    new Set(
+      known
+        .filter(({ coverage }) => coverage.how === 'read' && coverage.isPartial === true)
+        .map(({ kind }) => kind),
+    );
+  const unknown = { added: partial(from), removed: partial(to) };
+  const isUnknown = ({ kind, change }: RecordChange): boolean =>
+    change !== 'changed' && unknown[change].has(kind);
+  const hidden = document.changes.filter(isUnknown);
+  if (hidden.length === 0) return document;
+  const changes = document.changes.filter((each) => !isUnknown(each));
+  const count = (change: string): number => changes.filter((each) => each.change === change).length;
+  const skipped = [...Map.groupBy(hidden, ({ kind, change }) => `${kind} ${change}`).values()].flatMap(
+    (own) => {
+      const [first] = own;
+      if (first === undefined) return [];
+      const { kind, change } = first;
+      const { one, many } = definitionOf(kind).title;
+      const name = `${own.length.toLocaleString('en')} ${own.length === 1 ? one : many}`;
+      const { state, known } = change === 'added' ? from : to;
+      const spots = known.flatMap((each) =>
+        each.kind === kind ? (state.blindSpot(kind, each.scope) ?? []) : [],
+      );
+      return [
+        { kind, scope: {}, name, reason: `${name}: ${spots[0]?.reason ?? 'the other side may lack some'}` },
+      ];
+    },
+  );
+  return {
+    ...document,
+    changes,
+    skipped: [...document.skipped, ...skipped],
+    compared: { ...document.compared, records: document.compared.records - hidden.length },
+    summary: { ...document.summary, added: count('added'), removed: count('removed') },
   };
 }
 

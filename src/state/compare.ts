@@ -1,21 +1,23 @@
 /** Two states of one source compared: what both speak of, by the one comparison; what they do not is named. */
-import { definitionOf, scopeKey } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
-import { KINDS } from '../catalog/definition.ts';
 import type { DiffDocument, LeftOut, Skipped, Stale } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
-import type { RecordKey } from '../diff/order.ts';
 import { compareKeys } from '../diff/order.ts';
-import type { RecordState } from '../diff/states.ts';
-import { diffStates } from '../diff/states.ts';
+import type { State } from '../diff/states.ts';
+import { stepsOverStates } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import type { IdMapping } from '../mirror/restores.ts';
+import type { SpotPair } from './blind-spots.ts';
+import { BlindSpots, collectionName } from './blind-spots.ts';
 import { requireComparedFields } from './compared-fields.ts';
+import { continuedState } from './continued-state.ts';
 import type { StateFilter } from './filter.ts';
 import { filterParts, isSearched, selectsCollection } from './filter.ts';
+import { inTurns } from './in-turns.ts';
 import { mergeParts } from './merge-parts.ts';
-import { diffPoints } from './mirror-diff.ts';
+import { stepsOverPoints } from './mirror-diff.ts';
 import { nothingCompared } from './nothing-compared.ts';
-import type { BlindSpot, CollectionKey, Coverage, LoadedState } from './state.ts';
+import type { CollectionKey, Coverage, LoadedState } from './state.ts';
 
 export interface ComparisonRequest {
   readonly from: LoadedState;
@@ -30,15 +32,23 @@ export interface ComparisonRequest {
   readonly leaveOut?: ReadonlyMap<Kind, string>;
   /** The mirror that both states are of, where they are: then the cost follows the changes. */
   readonly mirror?: Mirror;
+  /** Which records came back under which ids; those that the mirror knows when left out. */
+  readonly idMap?: readonly IdMapping[];
+  /** Ends the comparison early. */
+  readonly signal?: AbortSignal;
 }
 
 /**
- * Compares the two.
+ * Compares the two, in turns with whatever else goes on.
  * @throws TidemarkError when nothing was compared (`forbidden` and `unauthorized` where the key was refused everything
  * that was asked for), `usage` when a field is no pointer, `malformed` when a body is not JSON
  */
-export function compareStates(request: ComparisonRequest): DiffDocument {
-  const { from, to, filter, mode, fields, definitions, mirror } = request;
+export async function compareStates(asked: ComparisonRequest): Promise<DiffDocument> {
+  const { to, filter, mode, fields, definitions } = asked;
+  const from = continuedState(asked.from, to, asked.idMap ?? []);
+  const request = { ...asked, from };
+  // The shortcut goes by the mirror's own ids.
+  const mirror = from === asked.from ? asked.mirror : undefined;
   const organizations = filter.organizations ?? [];
   const parts = filterParts(filter, () => [
     ...new Set([...from.projectsOf(organizations), ...to.projectsOf(organizations)]),
@@ -47,40 +57,41 @@ export function compareStates(request: ComparisonRequest): DiffDocument {
   // Left out alike on both sides; only what could not be read is the document's `skipped`.
   const apart = [...ground.skipped, ...ground.leftOut];
   const blind = ground.blindSpots();
-  const documents = parts.map((part) => {
+  const documents: DiffDocument[] = [];
+  for (const part of parts) {
     // Of a collection that was only searched for named records, nothing was compared unless one was there.
     const collections = ground.compared.filter(
       ({ kind, scope }) => selectsCollection(part, kind, scope) && !isSearched(part, kind),
     );
-    const options = {
+    const options: Parameters<typeof stepsOverStates>[2] = {
       mode,
       fields,
       definitions,
       skipped: apart,
-      collections,
+      isUnknown: (key, change) => blind.isUnknown(key, change),
     };
-    if (mirror !== undefined && from.point !== null && to.point !== null && from.source !== null) {
-      return blind.withoutChanges(
-        diffPoints(mirror, from.point, to.point, {
-          ...options,
-          filter: { ...part, sources: [from.source] },
-        }),
-      );
-    }
-    const side = (state: LoadedState): Parameters<typeof diffStates>[0] => ({
+    const side = (state: LoadedState): State => ({
       reference: state.reference,
-      records: blind.without(state.records(part)),
+      records: state.records(part),
       collections,
     });
-    return diffStates(side(from), side(to), options);
-  });
+    const steps =
+      mirror !== undefined && from.point !== null && to.point !== null && from.source !== null
+        ? stepsOverPoints(mirror, from.point, to.point, {
+            ...options,
+            collections,
+            filter: { ...part, sources: [from.source] },
+          })
+        : stepsOverStates(side(from), side(to), options);
+    documents.push(await inTurns(steps, asked.signal));
+  }
   const merged = mergeParts(documents, from.reference, to.reference);
   const document: DiffDocument = {
     ...merged,
     ...(to.source === null ? {} : { source: to.source }),
-    skipped: ground.skipped,
+    skipped: [...ground.skipped, ...blind.skipped()],
     stale: ground.stale,
-    left_out: [...ground.leftOut, ...blind.seen()],
+    left_out: [...ground.leftOut, ...blind.leftOut()],
   };
   if (document.compared.collections === 0 && document.compared.records === 0) {
     throw nothingCompared(document, filter, ground.unread);
@@ -106,7 +117,7 @@ function commonGround(request: ComparisonRequest, parts: readonly StateFilter[])
   const leftOut: LeftOut[] = [];
   const stale: Stale[] = [];
   const unread: Extract<Coverage, { how: 'unread' }>[] = [];
-  const spots = new Map<string, BlindSpot[]>();
+  const spots = new Map<string, SpotPair>();
   for (const [kind, reason] of leaveOut) leftOut.push({ kind, scope: {}, reason });
   for (const { kind, scope } of collectionsOf(from, to)) {
     if (leaveOut.has(kind) || !parts.some((part) => selectsCollection(part, kind, scope))) continue;
@@ -123,13 +134,21 @@ function commonGround(request: ComparisonRequest, parts: readonly StateFilter[])
       ['from', sides[0]],
       ['to', sides[1]],
     ] as const) {
-      if (coverage.how === 'read' && coverage.stale !== undefined)
-        stale.push({ kind, scope, side, reason: coverage.stale });
+      if (coverage.how !== 'read' || coverage.stale === undefined) continue;
+      const isPartial = coverage.isPartial === true;
+      stale.push({
+        kind,
+        scope,
+        side,
+        ...(isPartial ? { is_partial: true as const } : {}),
+        reason: coverage.stale,
+      });
     }
-    const own = [from.blindSpot(kind, scope), to.blindSpot(kind, scope)]
-      .filter((spot) => spot !== null)
-      .filter(({ isGuess }) => isGuess !== true || request.filter.kinds?.includes(kind) !== true);
-    if (own.length > 0) spots.set(keyOf({ kind, scope }), own);
+    const spotOf = (state: LoadedState): SpotPair['from'] => {
+      const spot = state.blindSpot(kind, scope);
+      return spot?.isGuess === true && request.filter.kinds?.includes(kind) === true ? null : spot;
+    };
+    spots.set(collectionName({ kind, scope }), { from: spotOf(from), to: spotOf(to) });
   }
   const isCompared = (kind: Kind): boolean => compared.some((each) => each.kind === kind);
   return {
@@ -177,64 +196,8 @@ function apartness(
 
 /** Of both states, each once, in the order of records. */
 function collectionsOf(from: LoadedState, to: LoadedState): CollectionKey[] {
-  const all = new Map([...from.collections(), ...to.collections()].map((each) => [keyOf(each), each]));
+  const all = new Map(
+    [...from.collections(), ...to.collections()].map((each) => [collectionName(each), each]),
+  );
   return [...all.values()].sort((a, b) => compareKeys({ ...a, id: '' }, { ...b, id: '' }));
-}
-
-/** Records of which one of the states cannot tell: left out on both, and counted. */
-class BlindSpots {
-  readonly #spots: ReadonlyMap<string, readonly BlindSpot[]>;
-  readonly #hidden = new Map<string, CollectionKey & { reason: string; ids: Set<string> }>();
-
-  constructor(spots: ReadonlyMap<string, readonly BlindSpot[]>) {
-    this.#spots = spots;
-  }
-
-  without(records: Iterable<RecordState>): Iterable<RecordState> {
-    return this.#spots.size === 0 ? records : this.#filtered(records);
-  }
-
-  /** A record that both states hold is in no blind spot. */
-  withoutChanges(document: DiffDocument): DiffDocument {
-    if (this.#spots.size === 0) return document;
-    const changes = document.changes.filter((each) => each.change === 'changed' || !this.#isHidden(each));
-    const hidden = document.changes.length - changes.length;
-    if (hidden === 0) return document;
-    const count = (change: string): number => changes.filter((each) => each.change === change).length;
-    return {
-      ...document,
-      changes,
-      compared: { ...document.compared, records: document.compared.records - hidden },
-      summary: { ...document.summary, added: count('added'), removed: count('removed') },
-    };
-  }
-
-  *#filtered(records: Iterable<RecordState>): Generator<RecordState> {
-    for (const record of records) if (!this.#isHidden(record)) yield record;
-  }
-
-  #isHidden({ kind, scope, id }: RecordKey): boolean {
-    const key = keyOf({ kind, scope });
-    const spot = this.#spots.get(key)?.find(({ covers }) => covers(id));
-    if (spot === undefined) return false;
-    const hidden = this.#hidden.get(key) ?? { kind, scope, reason: spot.reason, ids: new Set() };
-    this.#hidden.set(key, hidden);
-    hidden.ids.add(id);
-    return true;
-  }
-
-  seen(): LeftOut[] {
-    return [...this.#hidden.values()].map(({ kind, scope, reason, ids }) => {
-      const { one, many } = definitionOf(kind).title;
-      return {
-        kind,
-        scope,
-        reason: `${ids.size.toLocaleString('en')} ${ids.size === 1 ? one : many}: ${reason}`,
-      };
-    });
-  }
-}
-
-function keyOf({ kind, scope }: CollectionKey): string {
-  return `${KINDS.indexOf(kind)} ${scopeKey(scope)}`;
 }

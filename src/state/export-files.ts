@@ -6,8 +6,12 @@ import { buffer } from 'node:stream/consumers';
 import { isKind } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
+import type { JsonValue } from '../core/json.ts';
+import { isJsonObject, parseLossless } from '../core/json.ts';
 import { asFileTrouble } from '../core/file-trouble.ts';
 import { systemCodeOf } from '../core/system-trouble.ts';
+import type { ExportExtent } from './export-extent.ts';
+import { extentIn, UNFINISHED_NAME } from './export-extent.ts';
 import type { TextFormat } from './export-texts.ts';
 import { formatOfName, formatOfText } from './export-texts.ts';
 
@@ -22,6 +26,8 @@ export interface ExportFiles {
   readonly texts: AsyncIterable<ExportText>;
   /** Kinds that the directory has a place for, be it empty; null where nothing says which. */
   readonly kinds: ReadonlySet<Kind> | null;
+  /** What the directory's manifest says of it; null where nothing does. */
+  readonly extent: ExportExtent | null;
 }
 
 const MANIFEST = '.tidemark-export.json';
@@ -38,15 +44,16 @@ export async function findExport(path: string, cwd: string): Promise<ExportFiles
     return {
       texts: oneText('standard input', null, () => buffer(createReadStream(STDIN))),
       kinds: null,
+      extent: null,
     };
   const absolute = resolve(cwd, path);
   const isDirectory = await isFolder(absolute, path);
   if (!isDirectory) {
     const format = formatOfName(path);
     if (format === 'csv') throw isCsv(path);
-    return { texts: oneText(path, format ?? null, () => readFile(absolute)), kinds: null };
+    return { texts: oneText(path, format ?? null, () => readFile(absolute)), kinds: null, extent: null };
   }
-  const kinds = await kindsOfManifest(absolute, path);
+  const { kinds, extent } = await readManifest(absolute, path);
   const names = (await readdir(absolute, { recursive: true, withFileTypes: true }))
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name).slice(absolute.length + 1))
@@ -63,7 +70,7 @@ export async function findExport(path: string, cwd: string): Promise<ExportFiles
       hint: 'name a file or directory that `tidemark export` wrote as ndjson, json or yaml',
     });
   }
-  return { texts: textsOf(readable, absolute, path), kinds };
+  return { texts: textsOf(readable, absolute, path), kinds, extent };
 }
 
 async function isFolder(absolute: string, path: string): Promise<boolean> {
@@ -116,27 +123,35 @@ async function* oneText(
   yield { name, format: format ?? formatOfText(text), text };
 }
 
-/** The kinds that the manifest of an export names places for; null without one, or where its folders are sources. */
-async function kindsOfManifest(directory: string, path: string): Promise<ReadonlySet<Kind> | null> {
-  let text: string;
+type Manifest = Pick<ExportFiles, 'kinds' | 'extent'>;
+
+/** The kinds that a manifest names places for, if its folders are kinds, and what it says of them. */
+async function readManifest(directory: string, path: string): Promise<Manifest> {
+  const none = { kinds: null, extent: null };
+  let manifest: JsonValue;
   try {
-    text = await readFile(join(directory, MANIFEST), 'utf8');
+    manifest = parseLossless(await readFile(join(directory, MANIFEST), 'utf8'));
   } catch (error) {
-    if (systemCodeOf(error) === 'ENOENT') return null;
+    // What is no JSON is not what an export leaves; the records say what they are by themselves.
+    if (systemCodeOf(error) === 'ENOENT' || error instanceof SyntaxError) return none;
     throw asFileTrouble(error, join(path, MANIFEST), 'read');
   }
-  const paths = pathsOf(text);
-  if (paths === null) return null;
-  const kinds = paths.map((each) => each.replace(/(?:\/|\.[a-z]+)$/, ''));
-  return kinds.every(isKind) ? new Set(kinds) : null;
+  const paths = isJsonObject(manifest) ? manifest['paths'] : undefined;
+  if (!Array.isArray(paths)) return none;
+  const kinds = paths.map((each) => (typeof each === 'string' ? each : '').replace(/(?:\/|\.[a-z]+)$/, ''));
+  const isUnfinished = await isThere(join(directory, UNFINISHED_NAME));
+  return {
+    kinds: kinds.every(isKind) ? new Set(kinds) : null,
+    extent: isUnfinished ? null : extentIn(manifest),
+  };
 }
 
-function pathsOf(text: string): string[] | null {
+async function isThere(path: string): Promise<boolean> {
   try {
-    const { paths } = JSON.parse(text) as { paths?: unknown };
-    return Array.isArray(paths) ? paths.map(String) : null;
-  } catch {
-    // Not what an export leaves; the records say what they are by themselves.
-    return null;
+    await stat(path);
+    return true;
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return false;
+    throw asFileTrouble(error, path, 'read');
   }
 }

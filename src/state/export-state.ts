@@ -8,13 +8,15 @@ import type { StateReference } from '../diff/change.ts';
 import type { RecordState } from '../diff/states.ts';
 import { sortRecords } from '../diff/states.ts';
 import { findExport } from './export-files.ts';
+import type { ExportExtent } from './export-extent.ts';
+import { extentIn } from './export-extent.ts';
 import type { ExportedRecord } from './export-record.ts';
 import { exportedRecord } from './export-record.ts';
 import { TextMistake, valuesOf } from './export-texts.ts';
 import type { StateFilter } from './filter.ts';
-import { selectsRecord } from './filter.ts';
+import { isSearched, selectsRecord } from './filter.ts';
 import { projectsIn } from './projects.ts';
-import type { CollectionKey, Coverage, LoadedState } from './state.ts';
+import type { BlindSpot, CollectionKey, Coverage, LoadedState } from './state.ts';
 
 /** More than these are only counted. */
 const MISTAKES_SHOWN = 10;
@@ -24,21 +26,28 @@ export interface ExportChoice {
   readonly cwd: string;
   /** Whose records to take from an export of several sources; null where none was named. */
   readonly source: string | null;
+  /** True where the user says that it holds all there is of the collections that it speaks of. */
+  readonly isWhole?: boolean;
 }
 
 /**
  * Reads an export whole. What it says nothing of is left out of a comparison: a kind that does not occur, and collections
- * whose parent record it does not hold.
+ * whose parent record it does not hold. That a record is not in it means something only where it says, or the user does,
+ * that it holds all of its collection.
  * @throws TidemarkError `usage` with file and line for each record that is wrong or stands twice; as `findExport`
  */
 export async function readExport(choice: ExportChoice): Promise<LoadedState> {
   const { path, cwd } = choice;
-  const { texts, kinds } = await findExport(path, cwd);
+  const { texts, kinds, extent } = await findExport(path, cwd);
+  const extents = extent === null ? [] : [extent];
   const found: ExportedRecord[] = [];
   const places = new Map<string, string>();
   const mistakes: string[] = [];
   for await (const { name, format, text } of texts) {
-    for (const { line, value } of valuesIn(name, format, text, mistakes)) {
+    const { values, document } = valuesIn(name, format, text, mistakes);
+    const about = extentIn(document);
+    if (about !== null) extents.push(about);
+    for (const { line, value } of values) {
       const record = exportedRecord(value);
       const place = `${name}:${line}`;
       if ('mistake' in record) {
@@ -54,7 +63,7 @@ export async function readExport(choice: ExportChoice): Promise<LoadedState> {
   }
   if (mistakes.length > 0) throw notAnExport(path, mistakes);
   const { source, records } = ofOneSource(found, choice);
-  return new ExportState(path, source, records, kinds);
+  return new ExportState({ path, source, records, kinds, extents, isWhole: choice.isWhole === true });
 }
 
 function valuesIn(
@@ -68,7 +77,7 @@ function valuesIn(
   } catch (error) {
     if (!(error instanceof TextMistake)) throw error;
     mistakes.push(`${name}:${error.line}: ${error.message}`);
-    return [];
+    return { values: [], document: null };
   }
 }
 
@@ -103,6 +112,16 @@ function ofOneSource(
   return { source: wanted, records: records.filter((record) => record.source === wanted) };
 }
 
+interface ExportFacts {
+  readonly path: string;
+  readonly source: string | null;
+  readonly records: readonly RecordState[];
+  /** Kinds that it has a place for, be it empty. */
+  readonly kinds: ReadonlySet<Kind> | null;
+  readonly extents: readonly ExportExtent[];
+  readonly isWhole: boolean;
+}
+
 class ExportState implements LoadedState {
   readonly reference: StateReference;
   readonly source: string | null;
@@ -111,21 +130,28 @@ class ExportState implements LoadedState {
   readonly #kinds: ReadonlySet<Kind>;
   readonly #collections = new Map<string, CollectionKey>();
   readonly #keys = new Set<string>();
+  readonly #extents: readonly ExportExtent[];
+  readonly #isWhole: boolean;
+  /** Collections that it says are whole. */
+  readonly #whole = new Set<string>();
 
-  constructor(
-    path: string,
-    source: string | null,
-    records: readonly RecordState[],
-    kinds: ReadonlySet<Kind> | null,
-  ) {
+  constructor({ path, source, records, kinds, extents, isWhole }: ExportFacts) {
     this.reference = { ref: `file:${path}` };
     this.source = source;
     this.#records = sortRecords(records);
     this.#kinds = new Set([...(kinds ?? []), ...records.map(({ kind }) => kind)]);
+    this.#extents = extents;
+    this.#isWhole = isWhole;
     for (const { kind, scope, id } of this.#records) {
       this.#keys.add(`${kind} ${id}`);
-      const key = `${kind} ${scopeKey(scope)}`;
-      if (!this.#collections.has(key)) this.#collections.set(key, { kind, scope });
+      this.#collections.set(`${kind} ${scopeKey(scope)}`, { kind, scope });
+    }
+    for (const { source: of, kind, scopes } of extents.flatMap(({ whole }) => whole)) {
+      if (of !== undefined && of !== source) continue;
+      for (const scope of scopes) {
+        this.#whole.add(`${kind} ${scopeKey(scope)}`);
+        this.#collections.set(`${kind} ${scopeKey(scope)}`, { kind, scope });
+      }
     }
   }
 
@@ -134,18 +160,35 @@ class ExportState implements LoadedState {
   }
 
   coverage(kind: Kind, scope: Scope): Coverage {
-    if (this.#collections.has(`${kind} ${scopeKey(scope)}`)) return { how: 'read' };
+    const read: Coverage = this.#knowsAll(kind, scope) ? { how: 'read' } : { how: 'read', isPartial: true };
+    if (this.#collections.has(`${kind} ${scopeKey(scope)}`)) return read;
     if (!this.#kinds.has(kind)) return { how: 'left_out', reason: 'the export holds none of this kind' };
     const key = SCOPE_KEYS.findLast((each) => scope[each] !== undefined);
     const parent = key === undefined ? undefined : scope[key];
-    if (key === undefined || parent === undefined) return { how: 'read' };
+    if (key === undefined || parent === undefined) return read;
     return this.#keys.has(`${SCOPE_KIND[key]} ${parent}`)
-      ? { how: 'read' }
+      ? read
       : { how: 'left_out', reason: 'the export does not hold the record that it belongs to' };
   }
 
-  blindSpot(): null {
-    return null;
+  blindSpot(kind: Kind, scope: Scope): BlindSpot | null {
+    if (this.#knowsAll(kind, scope)) return null;
+    const covers = (): boolean => true;
+    const [first] = this.#extents;
+    if (first === undefined) {
+      const reason = `${this.reference.ref} does not say whether it holds all of them (--whole-file says so)`;
+      return { covers, reason, isUnproven: true };
+    }
+    if (this.#extents.some(({ filter }) => isSearched(filter, kind)))
+      return {
+        covers,
+        reason: 'the export was narrowed to some of them (--whole-file says that these are all)',
+      };
+    return { covers, reason: 'the export could not hold all of them when it was written', isUnproven: true };
+  }
+
+  #knowsAll(kind: Kind, scope: Scope): boolean {
+    return this.#isWhole || this.#whole.has(`${kind} ${scopeKey(scope)}`);
   }
 
   *records(filter: StateFilter): Generator<RecordState> {

@@ -47,13 +47,20 @@ export function formatOfText(text: string): TextFormat {
   return /^\{\s*"schema"|^\[/.test(start) ? 'json' : 'ndjson';
 }
 
+/** What a text holds. */
+export interface ExportValues {
+  readonly values: readonly LocatedValue[];
+  /** The document around them; null where they stand by themselves. */
+  readonly document: JsonValue;
+}
+
 /**
  * The values of a text, numbers digit by digit.
  * @throws TextMistake
  */
-export function valuesOf(text: string, format: TextFormat): LocatedValue[] {
-  if (format === 'ndjson') return linesOf(text);
-  return format === 'json' ? documentOf(text) : yamlOf(text);
+export function valuesOf(text: string, format: TextFormat): ExportValues {
+  if (format === 'json') return documentOf(text);
+  return { values: format === 'ndjson' ? linesOf(text) : yamlOf(text), document: null };
 }
 
 function linesOf(text: string): LocatedValue[] {
@@ -68,20 +75,22 @@ function linesOf(text: string): LocatedValue[] {
 }
 
 /** `{"schema": "tidemark.export/1", "records": […]}`, a bare array of records, or one record by itself. */
-function documentOf(text: string): LocatedValue[] {
+function documentOf(text: string): ExportValues {
   let whole: JsonValue;
   try {
     whole = parseLossless(text);
   } catch (error) {
     // What `export --format ndjson` wrote under another name.
-    if (text.trim().includes('\n') && isJsonLine(text.trim().split('\n')[0] ?? '')) return linesOf(text);
+    if (text.trim().includes('\n') && isJsonLine(text.trim().split('\n')[0] ?? ''))
+      return { values: linesOf(text), document: null };
     throw notJson(error, 1);
   }
   const schema = isJsonObject(whole) ? whole['schema'] : undefined;
   if (schema !== undefined && schema !== 'tidemark.export/1') {
     throw new TextMistake(`expected the schema tidemark.export/1, got ${JSON.stringify(schema)}`, 1);
   }
-  if (isJsonObject(whole) && schema === undefined) return [{ line: 1, value: whole }];
+  if (isJsonObject(whole) && schema === undefined)
+    return { values: [{ line: 1, value: whole }], document: null };
   const values = Array.isArray(whole)
     ? whole
     : whole !== null && isJsonObject(whole)
@@ -89,7 +98,8 @@ function documentOf(text: string): LocatedValue[] {
       : null;
   if (!Array.isArray(values)) throw new TextMistake('expected records: a list', 1);
   const starts = startsOf(text);
-  return values.map((value, index) => ({ line: starts[index] ?? 1, value }));
+  const located = values.map((value, index) => ({ line: starts[index] ?? 1, value }));
+  return { values: located, document: isJsonObject(whole) ? whole : null };
 }
 
 function isJsonLine(line: string): boolean {

@@ -9,13 +9,18 @@ import { KINDS } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { Logger } from '../core/logger.ts';
 import type { StateReference } from '../diff/change.ts';
+import { compareKeys } from '../diff/order.ts';
 import type { RecordState } from '../diff/states.ts';
+import { sortRecords } from '../diff/states.ts';
 import type { SyncEvents } from '../sync/events.ts';
 import { wantedKinds } from '../sync/extent.ts';
 import type { SweepReport } from '../sync/outcome.ts';
 import { syncSource } from '../sync/run.ts';
 import type { RunReport } from '../sync/run.ts';
 import type { StateFilter } from './filter.ts';
+import { selectsRecord } from './filter.ts';
+import type { Absence, LiveLists } from './live-absence.ts';
+import { LOOKED_UP_AT_MOST, settleLive } from './live-absence.ts';
 import { LiveParents } from './live-parents.ts';
 import { projectsIn } from './projects.ts';
 import type { BlindSpot, CollectionKey, Coverage, LoadedState } from './state.ts';
@@ -29,6 +34,8 @@ export interface LiveOptions {
   readonly filter: StateFilter;
   /** Kinds that are not read unless the filter names them. */
   readonly except?: ReadonlySet<Kind>;
+  /** What live is read for: of its records, those that no list shows are looked for (`live-absence.ts`). */
+  readonly against?: LoadedState;
   readonly reader: Reader;
   readonly log: Logger;
   readonly events: SyncEvents;
@@ -56,11 +63,43 @@ export async function readLive(options: LiveOptions): Promise<LoadedState> {
     const report = await readOnce(options, temporary, first, only);
     const state = new LiveState(options, temporary, report, new Set(asked));
     for (const kind of asked) if (!first.includes(kind)) await readEach(options, temporary, state, kind);
+    if (options.against !== undefined) await settle(options, temporary, state, options.against, only);
     return state;
   } catch (error) {
     temporary.discard();
     throw error;
   }
+}
+
+async function settle(
+  options: LiveOptions,
+  temporary: TemporaryMirror,
+  state: LiveState,
+  against: LoadedState,
+  only: Pick<StateFilter, 'organizations' | 'projects'>,
+): Promise<void> {
+  const { source, client, filter, log, signal } = options;
+  const definitions = new Map(source.definitions.map((definition) => [definition.kind, definition]));
+  const lists: LiveLists = {
+    records: (part) => state.records(part),
+    projectsOf: (organizations) => state.projectsOf(organizations),
+    blindSpot: (kind, scope) => state.blindSpot(kind, scope),
+    pagesOf: (kind, scope) => state.pagesOf(kind, scope),
+    settle: (absence) => state.settle(absence),
+    readAgain: async (kinds) => {
+      const { sweeps } = await readOnce(options, temporary, kinds, only);
+      state.add(sweeps.filter(({ kind }) => kinds.includes(kind)));
+    },
+  };
+  await settleLive(lists, {
+    against,
+    filter,
+    client,
+    definitionOf: (kind) => definitions.get(kind) ?? definitionOf(kind),
+    concurrency: Math.max(1, source.rate.concurrency),
+    log,
+    signal,
+  });
 }
 
 async function readOnce(
@@ -126,9 +165,12 @@ class LiveState implements LoadedState {
   readonly #options: LiveOptions;
   readonly #temporary: TemporaryMirror;
   readonly #asked: ReadonlySet<Kind>;
-  readonly #parents: LiveParents;
+  #parents: LiveParents;
   readonly #sweeps = new Map<string, SweepReport>();
   readonly #leftOut = new Map<string, string>();
+  readonly #absences = new Map<string, Absence>();
+  /** Records that no list showed, in the order of `compareKeys`. */
+  #found: readonly RecordState[] = [];
 
   constructor(options: LiveOptions, temporary: TemporaryMirror, report: RunReport, asked: ReadonlySet<Kind>) {
     this.#options = options;
@@ -137,11 +179,26 @@ class LiveState implements LoadedState {
     this.source = options.source.name;
     this.reference = { ref: 'live', at: report.finished_at };
     this.add(report.sweeps);
-    this.#parents = new LiveParents(
-      options.source,
+    this.#parents = this.#lookAtParents();
+  }
+
+  #lookAtParents(): LiveParents {
+    return new LiveParents(
+      this.#options.source,
       (kind, scope) => this.#sweeps.get(keyOf(kind, scope)),
       (filter) => this.records(filter),
     );
+  }
+
+  pagesOf(kind: Kind, scope: Scope): number | null {
+    const sweep = this.#sweeps.get(keyOf(kind, scope));
+    return sweep?.outcome === 'complete' ? sweep.pages : null;
+  }
+
+  settle(absence: Absence): void {
+    this.#absences.set(keyOf(absence.kind, absence.scope), absence);
+    this.#found = sortRecords([...this.#found, ...absence.found]);
+    this.#parents = this.#lookAtParents();
   }
 
   add(sweeps: readonly SweepReport[]): void {
@@ -160,7 +217,8 @@ class LiveState implements LoadedState {
     const reason = this.#leftOut.get(keyOf(kind, scope));
     if (reason !== undefined) return { how: 'left_out', reason };
     const sweep = this.#sweeps.get(keyOf(kind, scope));
-    if (sweep?.outcome === 'complete') return { how: 'read' };
+    if (sweep?.outcome === 'complete')
+      return { how: 'read', ...doubt(this.#absences.get(keyOf(kind, scope))) };
     if (!this.#asked.has(kind)) return { how: 'left_out', reason: 'the configuration excludes the kind' };
     const parent = this.#parents.of(scope);
     if (parent === 'gone') return { how: 'absent' };
@@ -168,7 +226,15 @@ class LiveState implements LoadedState {
     return parent === 'there' ? { how: 'unread', reason: 'it was not read', code: null } : parent;
   }
 
-  blindSpot(kind: Kind): BlindSpot | null {
+  blindSpot(kind: Kind, scope: Scope): BlindSpot | null {
+    const { unknown, error } = this.#absences.get(keyOf(kind, scope)) ?? {};
+    if (unknown !== undefined && unknown.size > 0) {
+      return {
+        covers: (id) => unknown.has(id),
+        reason: `not in the list, and retrieving failed: ${error?.message ?? 'no answer'}`,
+        isUnproven: true,
+      };
+    }
     const { organizations } = this.#options.source;
     if (definitionOf(kind).discovery.from !== 'root' || organizations === 'all') return null;
     return {
@@ -178,9 +244,18 @@ class LiveState implements LoadedState {
   }
 
   *records(filter: StateFilter): Generator<RecordState> {
+    const found = this.#found.filter((record) => selectsRecord(filter, record));
+    let next = 0;
     for (const { kind, scope, id, body } of this.#temporary.mirror.readRecords({ ...filter })) {
-      yield { kind, scope, id, body };
+      const record = { kind, scope, id, body };
+      for (let first = found[next]; first !== undefined; first = found[next]) {
+        if (compareKeys(first, record) > 0) break;
+        yield first;
+        next += 1;
+      }
+      yield record;
     }
+    yield* found.slice(next);
   }
 
   projectsOf(organizations: readonly string[]): readonly string[] {
@@ -190,6 +265,23 @@ class LiveState implements LoadedState {
   close(): void {
     this.#temporary.discard();
   }
+}
+
+/** What stands against a list that proved itself; nothing where every absence from it was confirmed. */
+function doubt(absence: Absence | undefined): { readonly stale?: string } {
+  if (absence === undefined) return {};
+  const { leaked, unconfirmed } = absence;
+  const count = (records: number): string =>
+    `${records.toLocaleString('en')} ${records === 1 ? 'record' : 'records'}`;
+  const parts = [
+    ...(leaked === 0
+      ? []
+      : [`the list did not show ${count(leaked)} that ${leaked === 1 ? 'exists' : 'exist'}`]),
+    ...(unconfirmed === 0
+      ? []
+      : [`${count(unconfirmed)} that it did not show were not looked up (at most ${LOOKED_UP_AT_MOST} are)`]),
+  ];
+  return parts.length === 0 ? {} : { stale: parts.join('; ') };
 }
 
 function unread({ outcome, error }: SweepReport): Coverage {

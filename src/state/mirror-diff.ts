@@ -2,8 +2,9 @@
 import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import type { DiffDocument, Skipped, StateReference } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
-import { diffPairs } from '../diff/pairs.ts';
-import type { RecordState, StatePair } from '../diff/states.ts';
+import { stepsOverPairs } from '../diff/pairs.ts';
+import type { CompareOptions, DiffSteps, RecordState, StatePair } from '../diff/states.ts';
+import { inOneGo } from '../diff/states.ts';
 import type { ChangedRecord } from '../mirror/changes-between.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
@@ -28,6 +29,7 @@ export interface PointDiffOptions {
   readonly skipped?: readonly Skipped[];
   /** Collections that are part of both states though they may hold no record. */
   readonly collections?: Iterable<{ readonly kind: Kind; readonly scope: Scope }>;
+  readonly isUnknown?: CompareOptions['isUnknown'];
 }
 
 /**
@@ -43,8 +45,18 @@ export function diffPoints(
   to: RunPoint,
   options: PointDiffOptions,
 ): DiffDocument {
-  const { filter, collections, ...compare } = options;
-  return diffPairs(
+  return inOneGo(stepsOverPoints(mirror, from, to, options));
+}
+
+/** As `diffPoints`, in steps. */
+export function stepsOverPoints(
+  mirror: Mirror,
+  from: RunPoint,
+  to: RunPoint,
+  options: PointDiffOptions,
+): DiffSteps {
+  const { filter, collections, isUnknown, ...compare } = options;
+  return stepsOverPairs(
     {
       from: referenceOf(from),
       to: referenceOf(to),
@@ -52,7 +64,7 @@ export function diffPoints(
       sizes: mirror.recordCountsAt(to.run, filter),
       ...(collections === undefined ? {} : { collections }),
     },
-    compare,
+    { ...compare, ...(isUnknown === undefined ? {} : { isUnknown }) },
   );
 }
 

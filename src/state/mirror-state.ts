@@ -44,23 +44,40 @@ class MirrorState implements LoadedState {
     const seen = this.#seen.get(keyOf(kind, scope));
     if (seen === undefined || seen.lastRun === null) {
       // No sweep of it up to this run: either it was not there yet, or nobody looked, or retention dropped the row.
-      if (this.#hasAny({ kinds: [kind] }, scope)) return { how: 'read' };
+      if (this.#hasAny({ kinds: [kind] }, scope)) {
+        return {
+          how: 'read',
+          stale: `no reading of it up to run ${this.point.run} is known`,
+          isPartial: true,
+        };
+      }
       if (!this.#isParentKnown(scope)) return { how: 'absent' };
       return { how: 'unread', reason: `the mirror had not read it by run ${this.point.run}`, code: null };
     }
-    const { wasRead, outcome, error, errorCode, lastRun, readRun } = seen;
+    const { wasRead, outcome, error, errorCode, lastRun, readRun, completeRun } = seen;
     const why = `${outcome ?? 'not read'} in run ${lastRun}${error === null ? '' : `: ${error}`}`;
     if (!wasRead && !this.#hasAny({ kinds: [kind] }, scope)) {
       return { how: 'unread', reason: `the mirror never read it (${why})`, code: errorCode };
     }
     if (outcome === 'complete') return { how: 'read' };
+    if (completeRun === null && definitionOf(kind).reading !== 'each') {
+      return { how: 'read', stale: `${why}; no run had read it whole before`, isPartial: true };
+    }
     const since = readRun === null || readRun === lastRun ? '' : `; compared as of run ${readRun}`;
     return { how: 'read', stale: `${why}${since}` };
   }
 
   blindSpot(kind: Kind, scope: Scope): BlindSpot | null {
     const { reading, discovery } = definitionOf(kind);
-    if (reading !== 'each' || discovery.from === 'root') return null;
+    if (reading !== 'each' || discovery.from === 'root') {
+      const coverage = this.coverage(kind, scope);
+      if (coverage.how !== 'read' || coverage.isPartial !== true) return null;
+      return {
+        covers: () => true,
+        reason: `perhaps there as well: run ${this.point.run} had not read all of it`,
+        isUnproven: true,
+      };
+    }
     if (this.point.isLatest) {
       const unchecked = new Set(this.#mirror.uncheckedParents(this.source, kind, scope));
       return { covers: (id) => unchecked.has(id), reason: 'not read into the mirror yet' };

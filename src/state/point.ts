@@ -1,4 +1,5 @@
 /** Points of the mirror: the published run that a reference means. */
+import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -22,15 +23,23 @@ export interface Point {
 /** Whose runs a reference is about; every source's where none is given. */
 export interface PointChoice {
   readonly source?: string;
+  /** Milliseconds since the epoch; the system's time where it is left out. */
+  readonly now?: number;
 }
 
-type PointSource = Pick<Mirror, 'runs' | 'run' | 'snapshots' | 'baseline'>;
+/** Said of a time that no run can have ended at yet. */
+const AHEAD = 'that time lies ahead: shown is the latest run';
+
+type PointSource = Pick<
+  Mirror,
+  'runs' | 'run' | 'snapshots' | 'baseline' | 'forgottenRun' | 'sourcesForgottenAt'
+>;
 
 /**
  * The run that a reference to a state of the mirror means. A time means the last run that was published at or before it.
- * @throws TidemarkError `reference_unknown` when it has no known form, or names no run or snapshot that there is; `usage`
- * for `live` and `file:`, which are no states of the mirror; `not_found` when nothing was published yet, no baseline is
- * set, or the time lies before the first run
+ * @throws TidemarkError `reference_unknown` when it has no known form, or names no run, snapshot, baseline or time that
+ * there is a state of; `usage` for `live` and `file:`, which are no states of the mirror; `not_found` when nothing was
+ * published yet
  */
 export function resolvePoint(mirror: PointSource, text: string, choice: PointChoice = {}): Point {
   return pointOf(mirror, parseReference(text), choice);
@@ -69,8 +78,8 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
     case 'baseline': {
       const baseline = mirror.baseline();
       if (baseline === undefined) {
-        throw new TidemarkError('not_found', 'no baseline is set: there is nothing to measure drift from', {
-          hint: 'set it with `tidemark snapshots baseline NAME` on a pinned snapshot, or name a state with --from',
+        throw new TidemarkError('reference_unknown', 'no baseline is set', {
+          hint: 'set it with `tidemark snapshots baseline NAME` on a pinned snapshot, or name another state',
         });
       }
       return pointAt(mirror, text, publishedRun(mirror, text, baseline.run), choice);
@@ -87,12 +96,15 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
         const first = published(mirror, choice).at(-1);
         if (first === undefined) throw nothingPublished(choice);
         throw new TidemarkError(
-          'not_found',
+          'reference_unknown',
           `the mirror holds nothing as of ${at}: its first run ended at ${first.finishedAt ?? first.startedAt}`,
           { hint: `name a later time, or run:${first.run} for the oldest state` },
         );
       }
-      return { ...pointAt(mirror, text, run, choice), ...(remark === undefined ? {} : { remark }) };
+      const point = pointAt(mirror, text, run, choice);
+      const ahead = Date.parse(at) > (choice.now ?? systemClock.now()) ? AHEAD : undefined;
+      const remarks = [remark, ahead, point.remark].filter((one) => one !== undefined);
+      return { ...point, ...(remarks.length === 0 ? {} : { remark: remarks.join('; ') }) };
     }
   }
 }
@@ -100,19 +112,36 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
 function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointChoice): Point {
   const [latest] = published(mirror, choice, { limit: 1 });
   if (latest === undefined) throw nothingPublished(choice);
+  const gone = mirror
+    .sourcesForgottenAt(run.run)
+    .filter((source) => choice.source === undefined || choice.source === source);
+  if (choice.source !== undefined && gone.length > 0) {
+    throw new TidemarkError(
+      'reference_unknown',
+      `what source ${choice.source} held as of run ${run.run} was dropped by retention`,
+      {
+        hint: `name a run of its own: \`tidemark runs --source ${choice.source}\` lists those that are kept`,
+      },
+    );
+  }
   if (choice.source !== undefined) {
     const [own] = published(mirror, choice, { upTo: run.run, limit: 1 });
     if (own === undefined) {
       const first = published(mirror, choice).at(-1) ?? latest;
       throw new TidemarkError(
-        'not_found',
+        'reference_unknown',
         `the mirror held nothing of source ${choice.source} as of run ${run.run}: its first run is ${first.run}`,
         { hint: `name a later state, or another source with --source` },
       );
     }
   }
+  const remark = `retention dropped what ${gone.join(', ')} held as of run ${run.run}: only what was there before is shown`;
   // A later run of another source leaves this source's rows as they are.
-  return { ...pointOfRun(ref, run), isLatest: latest.run <= run.run };
+  return {
+    ...(gone.length === 0 ? {} : { remark }),
+    ...pointOfRun(ref, run),
+    isLatest: latest.run <= run.run,
+  };
 }
 
 function pointOfRun(ref: string, run: RunRow): Omit<Point, 'isLatest'> {
@@ -137,6 +166,16 @@ function publishedRun(mirror: PointSource, text: string, number: number): RunRow
   if (run !== undefined && isPublished(run)) return run;
   const [latest] = published(mirror, {}, { limit: 1 });
   if (latest === undefined) throw nothingPublished({});
+  const forgotten = run === undefined ? mirror.forgottenRun(number) : undefined;
+  if (forgotten !== undefined) {
+    const { at, into } = forgotten;
+    throw new TidemarkError('reference_unknown', `run ${number} was dropped by retention on ${at}`, {
+      hint:
+        into === null
+          ? `it was never published; \`tidemark runs\` lists what is kept, the latest one is run:${latest.run}`
+          : `what it changed is part of run:${into} now; \`tidemark runs\` lists what is kept`,
+    });
+  }
   throw new TidemarkError(
     'reference_unknown',
     run === undefined

@@ -16,8 +16,13 @@ export interface CollectionKey {
 
 /** What a state can say of a collection. */
 export type Coverage =
-  /** Its records are all there are; `stale` says why they are older than the state. */
-  | { readonly how: 'read'; readonly stale?: string }
+  /** It was read. `stale` says why what was read is older than the state, or not beyond doubt. */
+  | {
+      readonly how: 'read';
+      readonly stale?: string;
+      /** True where it may have held more records than these: that one is not among them says nothing (`blindSpot`). */
+      readonly isPartial?: true;
+    }
   /** It was not there, nor anything in it. */
   | { readonly how: 'absent' }
   /** It could not be read. */
@@ -33,8 +38,11 @@ export type Coverage =
 
 /** Records of a read collection of which a state cannot say whether they were there. */
 export interface BlindSpot {
+  /** Asked of ids that the state does not hold. */
   readonly covers: (id: string) => boolean;
   readonly reason: string;
+  /** True where it is for want of an answer, not by choice: a comparison that meets such a record is not whole. */
+  readonly isUnproven?: true;
   /** True where it cannot even be told which records these are: whoever names the kind sees them all. */
   readonly isGuess?: boolean;
 }

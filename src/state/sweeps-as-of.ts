@@ -18,6 +18,8 @@ export interface SeenCollection {
   readonly wasRead: boolean;
   /** The last run up to that one which read it. */
   readonly readRun: number | null;
+  /** The last run up to that one which read it whole; null where none is known. */
+  readonly completeRun: number | null;
 }
 
 /** In catalog order, then by scope. */
@@ -35,8 +37,9 @@ export function sweepsAsOf(mirror: Mirror, source: string, run: number): SeenCol
     if (collection.lastRun !== null && collection.lastRun <= run) return seenLast(collection);
     const { kind, scope, lastCompleteRun } = collection;
     const found = sweeps.get(`${kind} ${scopeKey(scope)}`);
-    if (found !== undefined) return found;
     const isRead = lastCompleteRun !== null && lastCompleteRun <= run;
+    // Retention drops the sweeps of forgotten runs; the collection still knows its last whole reading.
+    if (found !== undefined) return isRead ? { ...found, completeRun: lastCompleteRun } : found;
     return {
       kind,
       scope,
@@ -46,6 +49,7 @@ export function sweepsAsOf(mirror: Mirror, source: string, run: number): SeenCol
       error: null,
       wasRead: isRead,
       readRun: isRead ? lastCompleteRun : null,
+      completeRun: isRead ? lastCompleteRun : null,
     };
   });
 }
@@ -61,5 +65,6 @@ function seenLast(row: CollectionRow): SeenCollection {
     error: row.lastError,
     wasRead: isRead || row.lastCompleteRun !== null || row.records > 0,
     readRun: isRead ? row.lastRun : row.lastCompleteRun,
+    completeRun: row.lastCompleteRun,
   };
 }

@@ -1,5 +1,5 @@
 /** An empty mirror in the temporary directory, for a state that is read live: gone afterwards, whatever happens. */
-import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Clock } from '../core/clock.ts';
@@ -59,7 +59,8 @@ function removeAbandoned({ clock, command, pid, host }: Reader): void {
   for (const name of inTemporaryDirectory(() => readdirSync(tmpdir()))) {
     if (!name.startsWith(PREFIX)) continue;
     const directory = join(tmpdir(), name);
-    const stats = statSync(directory, { throwIfNoEntry: false });
+    // Not what a link points to: only a directory that this user made here.
+    const stats = lstatSync(directory, { throwIfNoEntry: false });
     if (stats === undefined || !stats.isDirectory() || stats.uid !== process.getuid?.()) continue;
     if (clock.now() - stats.mtimeMs < SETTLED_MS) continue;
     try {

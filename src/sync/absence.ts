@@ -4,16 +4,18 @@
  */
 import { operationOf } from '../catalog/definition.ts';
 import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
+import { scopeKeyNaming } from '../catalog/lineage.ts';
 import type { WalkVerdict } from '../api/read-client.ts';
 import { isoTime } from '../core/clock.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
-import type { AbsentRecord } from '../mirror/absence.ts';
+import type { AbsentCounts, AbsentShare } from '../mirror/absence.ts';
 import type { CollectionStage } from '../mirror/collection-stage.ts';
-import { isAlarming, isConfirmed, removalLimit } from './removals.ts';
+import { confirmedFrom, isAlarming, removalLimit } from './removals.ts';
 import type { Settlement, SweepContext } from './sweep.ts';
 
-type Absent = AbsentRecord;
+/** Records retrieved one by one before the next are looked up: their ids are in memory together. */
+const BATCH = 1000;
 
 /**
  * Settles the absent records of a collection whose walk was complete. Alarming numbers are held without another
@@ -28,8 +30,10 @@ export async function settleAbsent(
   walkAgain: () => Promise<WalkVerdict>,
 ): Promise<Settlement> {
   const settled: Settlement = { outcome: 'complete', removed: 0, held: 0, leaked: 0, error: null };
-  let absent = await allAbsent(stage);
-  if (absent.length === 0) return settled;
+  const { limits } = context;
+  const heldBy = confirmedFrom(limits, context.clock.now());
+  let counts = await stage.countAbsent(heldBy);
+  if (counts.absent === 0) return settled;
 
   const canRetrieve = operationOf(definition, 'retrieve') !== undefined;
   if (!canRetrieve && !verdict.isOnePage) {
@@ -41,7 +45,7 @@ export async function settleAbsent(
         outcome: 'incomplete',
         error: new TidemarkError(
           'walk_unproven',
-          `${absent.length} records did not show, and the second walk could not confirm it`,
+          `${counts.absent} ${counts.absent === 1 ? 'record' : 'records'} did not show, and the second walk could not confirm it`,
           {
             hint: 'nothing was removed; the next run looks again',
             cause: second.error ?? undefined,
@@ -49,78 +53,124 @@ export async function settleAbsent(
         ),
       };
     }
-    absent = await allAbsent(stage);
-    if (absent.length === 0) return settled;
+    counts = await stage.countAbsent(heldBy);
+    if (counts.absent === 0) return settled;
   }
 
-  const now = context.clock.now();
-  const { limits } = context;
-  const waiting = absent.filter(({ heldSince }) => !isConfirmed(limits, heldSince?.at ?? null, now));
-  const dependents = waiting.reduce((sum, { id }) => sum + context.dependents(definition.kind, id), 0);
+  const removal = { context, definition, scope, stage, canRetrieve };
+  const waiting: AbsentShare = { which: 'waiting', heldBy };
+  const waitingCount = counts.absent - counts.confirmed;
+  // What a restore made again under another id is no loss: old id and new one are the same record.
+  const lost = counts.absent - counts.replaced;
+  const dependents = waitingCount === 0 ? 0 : await countBelow(context, stage, waiting);
   // Removing one organization takes all that is below it along: that counts too.
   const isDragging = dependents > removalLimit(limits, context.sourceRecords);
-  const isHeld = waiting.length > 0 && (isDragging || isAlarming(limits, stage.known, absent.length));
-  if (isHeld && !context.accepted.take(absent.length + dependents)) {
+  const isHeld = waitingCount > 0 && (isDragging || isAlarming(limits, stage.known, lost));
+  if (isHeld && !context.accepted.take(lost + dependents)) {
     // What was found absent long enough ago has had its second look; only the rest waits.
-    const confirmed = absent.filter(({ heldSince }) => isConfirmed(limits, heldSince?.at ?? null, now));
-    const result = await confirmEach(context, definition, scope, stage, confirmed, canRetrieve);
-    for (const { id } of waiting) stage.hold(id);
+    const result = await removeAbsent({ ...removal, share: { which: 'confirmed', heldBy } });
+    const held = await stage.judgeAbsent('hold', waiting);
     return {
       ...result,
       outcome: 'held',
-      held: waiting.length,
-      error: result.error ?? heldError(context, stage.known, waiting, dependents),
+      held,
+      error: result.error ?? heldError(context, stage.known, counts, dependents),
     };
   }
-  return confirmEach(context, definition, scope, stage, absent, canRetrieve);
+  return await removeAbsent(removal);
 }
 
-async function allAbsent(stage: CollectionStage): Promise<Absent[]> {
-  const absent: Absent[] = [];
-  for await (const record of stage.absent()) absent.push(record);
-  return absent;
+/** Records that the mirror holds below these, for kinds that have any: few, so each is looked at. */
+async function countBelow(
+  context: SweepContext,
+  stage: CollectionStage,
+  share: AbsentShare,
+): Promise<number> {
+  if (scopeKeyNaming(stage.kind) === undefined) return 0;
+  let sum = 0;
+  for await (const { id } of stage.absent(share)) sum += context.dependents(stage.kind, id);
+  return sum;
+}
+
+interface Removal {
+  readonly context: SweepContext;
+  readonly definition: ResourceDefinition;
+  readonly scope: Scope;
+  readonly stage: CollectionStage;
+  readonly canRetrieve: boolean;
+  /** Left out: all that are absent. */
+  readonly share?: AbsentShare;
 }
 
 /** Removes what a retrieve no longer finds (or, where the kind has none, what the walks testified). */
-async function confirmEach(
+async function removeAbsent(removal: Removal): Promise<Settlement> {
+  const { context, stage, canRetrieve, share } = removal;
+  if (canRetrieve) return await confirmEach(removal);
+  await tellRemoved(context, stage, share);
+  const removed = await stage.judgeAbsent('remove', share);
+  return { outcome: 'complete', removed, held: 0, leaked: 0, error: null };
+}
+
+/** Tells the run of absent records that are removed, where anything may be below them. */
+export async function tellRemoved(
   context: SweepContext,
-  definition: ResourceDefinition,
-  scope: Scope,
   stage: CollectionStage,
-  absent: readonly Absent[],
-  canRetrieve: boolean,
-): Promise<Settlement> {
-  let removed = 0;
-  let leaked = 0;
-  let unconfirmed = 0;
-  const errors: TidemarkError[] = [];
-  await eachConcurrently(absent, context.concurrency, async ({ id }) => {
-    if (canRetrieve) {
-      try {
-        const { found } = await context.client.retrieve(definition, scope, id, context.signal);
-        if (found) {
-          stage.keep(id);
-          leaked += 1;
-          context.log.warn(
-            { kind: definition.kind, scope, id },
-            'a proven list did not show a record that exists: kept',
-          );
-          return;
-        }
-      } catch (error) {
-        context.signal.throwIfAborted();
-        const known = asTidemarkError(error);
-        if (isLocalTrouble(known.code)) throw error;
+  share?: AbsentShare,
+): Promise<void> {
+  if (scopeKeyNaming(stage.kind) === undefined) return;
+  for await (const { id } of stage.absent(share)) context.removed(stage.kind, id);
+}
+
+interface Confirmations {
+  removed: number;
+  leaked: number;
+  unconfirmed: number;
+  firstError: TidemarkError | null;
+}
+
+async function confirmEach({ context, definition, scope, stage, share }: Removal): Promise<Settlement> {
+  const found: Confirmations = { removed: 0, leaked: 0, unconfirmed: 0, firstError: null };
+  const namesScopes = scopeKeyNaming(definition.kind) !== undefined;
+  const confirm = async (id: string): Promise<void> => {
+    try {
+      const retrieved = await context.client.retrieve(definition, scope, id, context.signal);
+      if (retrieved.found) {
         stage.keep(id);
-        unconfirmed += 1;
-        errors.push(known);
+        found.leaked += 1;
+        context.log.warn(
+          { kind: definition.kind, scope, id },
+          'a proven list did not show a record that exists: kept',
+        );
         return;
       }
+    } catch (error) {
+      context.signal.throwIfAborted();
+      const known = asTidemarkError(error);
+      if (isLocalTrouble(known.code)) throw error;
+      stage.keep(id);
+      found.unconfirmed += 1;
+      found.firstError ??= known;
+      return;
     }
     stage.remove(id);
-    context.removed(definition.kind, id);
-    removed += 1;
-  });
+    if (namesScopes) context.removed(definition.kind, id);
+    found.removed += 1;
+  };
+  let batch: string[] = [];
+  const settle = async (): Promise<void> => {
+    const ids = batch;
+    batch = [];
+    await eachConcurrently(ids, context.concurrency, confirm);
+  };
+  for await (const { id } of stage.absent(share)) {
+    batch.push(id);
+    if (batch.length === BATCH) await settle();
+  }
+  await settle();
+  return confirmed(found);
+}
+
+function confirmed({ removed, leaked, unconfirmed, firstError }: Confirmations): Settlement {
   if (unconfirmed > 0) {
     return {
       outcome: 'incomplete',
@@ -129,10 +179,10 @@ async function confirmEach(
       leaked,
       error: new TidemarkError(
         'walk_unproven',
-        `${unconfirmed} records did not show, and retrieving them could not confirm it`,
+        `${unconfirmed} ${unconfirmed === 1 ? 'record' : 'records'} did not show, and retrieving ${unconfirmed === 1 ? 'it' : 'them'} could not confirm it`,
         {
           hint: 'they were kept; the next run looks again',
-          cause: errors[0],
+          cause: firstError ?? undefined,
         },
       ),
     };
@@ -142,7 +192,9 @@ async function confirmEach(
       ? null
       : new TidemarkError(
           'walk_unproven',
-          `the list did not show ${leaked} records that exist; they were kept`,
+          leaked === 1
+            ? 'the list did not show 1 record that exists; it was kept'
+            : `the list did not show ${leaked} records that exist; they were kept`,
           {
             hint: "the server's list leaks rows: look at its ordering, and expect the next run to see them again",
           },
@@ -153,24 +205,20 @@ async function confirmEach(
 function heldError(
   context: SweepContext,
   known: number,
-  waiting: readonly Absent[],
+  { absent, confirmed, firstHeldAt }: AbsentCounts,
   dependents: number,
 ): TidemarkError {
   const { limits } = context;
-  const first = waiting.reduce<string | null>(
-    (earliest, { heldSince }) =>
-      heldSince !== null && (earliest === null || heldSince.at < earliest) ? heldSince.at : earliest,
-    null,
-  );
-  const since = Date.parse(first ?? isoTime(context.clock.now()));
+  const waiting = absent - confirmed;
+  const since = Date.parse(firstHeldAt ?? isoTime(context.clock.now()));
   return new TidemarkError(
     'walk_unproven',
-    `${waiting.length} of ${known} records${dependents === 0 ? '' : ` and ${dependents} below them`} would be removed, ` +
+    `${waiting} of ${known} records${dependents === 0 ? '' : ` and ${dependents} below them`} would be removed, ` +
       `more than ${removalLimit(limits, known)} or all of them: held`,
     {
       hint:
         `they go if a run after ${isoTime(since + limits.confirmAfterMs)} still does not find them, ` +
-        `or at once with \`tidemark sync --accept-removals ${waiting.length + dependents}\``,
+        `or at once with \`tidemark sync --accept-removals ${waiting + dependents}\``,
     },
   );
 }

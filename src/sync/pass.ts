@@ -3,7 +3,7 @@
  * sync).
  */
 import { scopeKey } from '../catalog/catalog.ts';
-import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
 import { LEVELS, parentsOf, scopeKeyNaming } from '../catalog/lineage.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import type { CollectionRow } from '../mirror/run-rows.ts';
@@ -16,7 +16,7 @@ import { sweepNamed } from './named.ts';
 import type { SyncOptions } from './options.ts';
 import { wasRead } from './outcome.ts';
 import type { SweepError, SweepReport } from './outcome.ts';
-import { sweepEach } from './sharing.ts';
+import { retireEach, sweepEach } from './sharing.ts';
 import { sweepCollection } from './sweep.ts';
 import type { SweepContext } from './sweep.ts';
 
@@ -33,6 +33,8 @@ export class Pass {
   readonly #gone: ReadonlySet<string>;
   readonly #reports: SweepReport[] = [];
   readonly #addedParents = new Map<string, Set<string>>();
+  /** Collections with removals that wait, as `kind scope`: only a walk of the whole list can settle them. */
+  readonly #waiting: ReadonlySet<string>;
 
   /** `gone`: parents whose removal this run decided, as `kind id`; a 404 below them is then their children's end. */
   constructor(
@@ -45,6 +47,9 @@ export class Pass {
     this.#context = context;
     this.#options = options;
     this.#held = held;
+    this.#waiting = new Set(
+      options.mirror.heldRemovals(options.source.name).map(({ kind, scope }) => `${kind} ${scopeKey(scope)}`),
+    );
     this.#limits = parentLimits(options.source, options.only);
     this.#discovery = new Discovery(this.#limits);
   }
@@ -74,6 +79,7 @@ export class Pass {
       // A parent list that could not be read whole must not hide what is below it.
       for (const { scope } of this.#held) this.#discovery.knew(scope);
     }
+    await this.#removeOrphans();
     const order = new Map(source.definitions.map(({ kind }, index) => [kind, index]));
     return this.#reports.sort(
       (a, b) => (order.get(a.kind) ?? 0) - (order.get(b.kind) ?? 0) || compareScopes(a.scope, b.scope),
@@ -123,16 +129,11 @@ export class Pass {
           onRecord: (record, id) => this.#discovery.found(definition.kind, scope, id, record.text),
         });
       }
-      const isParentGone = parentsOf(definition).some((parent) => {
-        const key = scopeKeyNaming(parent);
-        const id = key === undefined ? undefined : scope[key];
-        return id !== undefined && this.#gone.has(`${parent} ${id}`);
-      });
       const isFeedHead =
         definition.reading === 'feed' && this.#isHeadEnough(this.#heldOf(definition.kind, scope));
       return await sweepCollection(this.#context, definition, scope, {
         mode: isFeedHead ? 'head' : 'full',
-        isParentGone: isParentGone && origin === 'mirror',
+        parentGone: origin === 'mirror' ? this.#parentGone(definition, scope) : null,
         onRecord: (record, id) => this.#discovery.found(definition.kind, scope, id, record.text),
         onAdded: (id) => this.#rememberAdded(definition.kind, scope, id),
       });
@@ -142,17 +143,66 @@ export class Pass {
     }
   }
 
+  /**
+   * Whether a parent record of this collection is gone: removed by this run, or by an earlier one and not shown again by
+   * any list of this run.
+   */
+  #parentGone(definition: ResourceDefinition, scope: Scope): 'now' | 'before' | null {
+    let gone: 'now' | 'before' | null = null;
+    for (const parent of parentsOf(definition)) {
+      const key = scopeKeyNaming(parent);
+      const id = key === undefined ? undefined : scope[key];
+      if (id === undefined) continue;
+      if (this.#gone.has(`${parent} ${id}`)) gone ??= 'now';
+      else if (this.#wasRemoved(parent, id, scope)) gone = 'before';
+    }
+    return gone;
+  }
+
+  #wasRemoved(parent: Kind, id: string, below: Scope): boolean {
+    const { mirror, source } = this.#options;
+    const within = Object.entries(below);
+    const records = mirror
+      .findRecords(parent, id, { sources: [source.name] })
+      .filter(({ scope }) => within.every(([key, value]) => (scope[key as ScopeKey] ?? value) === value));
+    return (
+      records.length > 0 &&
+      records.every(({ isRemoved, scope }) => isRemoved && this.#wasNotShown(parent, scope))
+    );
+  }
+
+  /** A list that this run did not ask for takes nothing back; one that it could not read whole might. */
+  #wasNotShown(kind: Kind, scope: Scope): boolean {
+    const report = this.#reportOf(kind, scope);
+    return report === undefined || report.outcome === 'complete' || report.outcome === 'held';
+  }
+
+  #reportOf(kind: Kind, scope: Scope): SweepReport | undefined {
+    return this.#reports.find((each) => each.kind === kind && scopeKey(each.scope) === scopeKey(scope));
+  }
+
+  /** Parents that went take along what is read one by one for each of them, also where this run did not ask for it. */
+  async #removeOrphans(): Promise<void> {
+    for (const { kind, scope } of this.#held) {
+      const { reading, discovery } = this.#context.definitionOf(kind);
+      if (reading !== 'each' || discovery.from === 'root') continue;
+      const parents = this.#reportOf(discovery.from, scope);
+      if (parents === undefined || !wasRead(parents) || this.#reportOf(kind, scope) !== undefined) continue;
+      if (parents.mode === 'parent') await this.#context.run.retire(kind, scope);
+      else await this.#context.run.removeOrphans(kind, scope);
+    }
+  }
+
   async #sweepEach(definition: ResourceDefinition, scope: Scope): Promise<SweepReport> {
     const { mirror, source } = this.#options;
     const { sharingPerRun } = source.recordings;
     const parentKind = definition.discovery.from as Kind;
     // What could not be read of the parents says nothing about what is below them.
-    const parentReport = this.#reports.find(
-      (report) => report.kind === parentKind && scopeKey(report.scope) === scopeKey(scope),
-    );
+    const parentReport = this.#reportOf(parentKind, scope);
     if (parentReport !== undefined && parentReport.error !== null && !wasRead(parentReport)) {
       return skipped(definition, scope, parentReport.error);
     }
+    if (parentReport?.mode === 'parent') return await retireEach(this.#context, definition, scope);
     const parents = this.#context.run.stage(parentKind, scope);
     const total = parents.known + parents.counts().added;
     const budget = sharingPerRun === 'all' ? total : sharingPerRun;
@@ -160,11 +210,11 @@ export class Pass {
     const added = this.#addedParents.get(`${parentKind} ${scope.project_id ?? ''}`) ?? new Set<string>();
     const ids = new Set([...added].slice(0, budget));
     const due = mirror.dueForCheck(source.name, definition.kind, scope, budget - ids.size);
-    for (const id of due) if (ids.size < budget) ids.add(id);
+    // Those that this run removes take their records along: nothing to ask.
+    for (const id of due) if (ids.size < budget && !parents.isGoing(id)) ids.add(id);
     return sweepEach(this.#context, definition, scope, {
       parentKind,
       ids: [...ids],
-      parents: total,
       isMirrored: (id) =>
         mirror
           .findRecords(definition.kind, id, { sources: [source.name], scope })
@@ -172,9 +222,14 @@ export class Pass {
     });
   }
 
-  /** A feed is walked whole at first, when asked, and when its last whole walk is older than the cadence. */
+  /**
+   * A feed is walked whole at first, when asked, while removals wait in it or are to be accepted, and when its last whole
+   * walk is older than the cadence.
+   */
   #isHeadEnough(collection: CollectionRow | undefined): boolean {
-    if (this.#options.isFull) return false;
+    if (this.#options.isFull || this.#options.acceptRemovals > 0) return false;
+    if (collection !== undefined && this.#waiting.has(`${collection.kind} ${scopeKey(collection.scope)}`))
+      return false;
     const last = collection?.lastFullAt ?? null;
     if (last === null) return false;
     const age = this.#context.clock.now() - Date.parse(last);

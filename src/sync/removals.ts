@@ -1,4 +1,5 @@
 /** When an absence is believed, and when it is held (design.md, The sync: Absence). Pure. */
+import { isoTime } from '../core/clock.ts';
 
 export interface RemovalLimits {
   readonly maxRecords: number;
@@ -17,9 +18,9 @@ export function isAlarming(limits: RemovalLimits, known: number, absent: number)
   return absent > 0 && (absent > removalLimit(limits, known) || absent >= known);
 }
 
-/** True when an absence first found at `heldAt` (ISO 8601) has been found again long enough after. */
-export function isConfirmed(limits: RemovalLimits, heldAt: string | null, nowMs: number): boolean {
-  return heldAt !== null && nowMs - Date.parse(heldAt) >= limits.confirmAfterMs;
+/** An absence first found at this time (ISO 8601) or before, and found again now, has had its second look. */
+export function confirmedFrom(limits: RemovalLimits, nowMs: number): string {
+  return isoTime(nowMs - limits.confirmAfterMs);
 }
 
 /** How many held removals the user accepts in this run: a ceiling, spent collection by collection, never a licence. */

@@ -15,8 +15,6 @@ export interface EachOptions {
   readonly parentKind: Kind;
   /** Ids of the parents to ask for, in this order, each once. */
   readonly ids: readonly string[];
-  /** How many parents there are. */
-  readonly parents: number;
   /** True when the mirror holds a current record of this kind for the parent. */
   readonly isMirrored: (id: string) => boolean;
 }
@@ -31,7 +29,10 @@ const STOPPING: ReadonlySet<ErrorCode> = new Set([
 ]);
 const REFUSED: ReadonlySet<ErrorCode> = new Set(['forbidden', 'unauthorized']);
 
-/** Checks parents of one scope. `pending` of the report counts those without an answer so far. */
+/**
+ * Checks parents of one scope, and removes what lost its parent. `pending` of the report counts the parents that no run
+ * has had an answer for.
+ */
 export async function sweepEach(
   context: SweepContext,
   definition: ResourceDefinition,
@@ -78,12 +79,14 @@ export async function sweepEach(
     events.sweepProgressed({ kind, scope, pages: tally.asked, received: tally.found + tally.absent, count });
   });
 
+  tally.removed += await run.removeOrphans(kind, scope);
   const failure = failures.find(({ code }) => STOPPING.has(code)) ?? failures[0] ?? null;
+  const hadAny = stage.known > 0 || stage.hasRemoved;
   const counts = stage.counts();
   const report: SweepReport = {
     kind,
     scope,
-    outcome: outcomeOf(failure, tally),
+    outcome: outcomeOf(failure, tally, hadAny),
     mode: 'each',
     pages: tally.asked,
     records: counts.distinct,
@@ -93,10 +96,42 @@ export async function sweepEach(
     unchanged: counts.unchanged,
     held: 0,
     leaked: 0,
-    pending: Math.max(0, options.parents - stage.known - counts.added - tally.absent),
+    pending: await run.countUnchecked(kind, scope),
     count: null,
     pageCap: null,
-    error: sweepError(failure ?? notOffered(tally), definition),
+    error: sweepError(failure ?? (isNotOffered(tally, hadAny) ? notOffered(tally) : null), definition),
+  };
+  events.sweepEnded(report, context.clock.monotonicMs() - startedAt);
+  return report;
+}
+
+/** The parents' whole collection went with its own parent, and so does what belongs to each of them. */
+export async function retireEach(
+  context: SweepContext,
+  definition: ResourceDefinition,
+  scope: Scope,
+): Promise<SweepReport> {
+  const { run, events } = context;
+  const { kind } = definition;
+  const startedAt = context.clock.monotonicMs();
+  events.sweepStarted({ kind, scope, reading: 'each', known: 0 });
+  const report: SweepReport = {
+    kind,
+    scope,
+    outcome: 'complete',
+    mode: 'parent',
+    pages: 0,
+    records: 0,
+    added: 0,
+    changed: 0,
+    removed: await run.retire(kind, scope),
+    unchanged: 0,
+    held: 0,
+    leaked: 0,
+    pending: 0,
+    count: null,
+    pageCap: null,
+    error: null,
   };
   events.sweepEnded(report, context.clock.monotonicMs() - startedAt);
   return report;
@@ -108,15 +143,22 @@ interface Tally {
   readonly absent: number;
 }
 
-function outcomeOf(failure: TidemarkError | null, tally: Tally): SweepReport['outcome'] {
+function outcomeOf(failure: TidemarkError | null, tally: Tally, hadAny: boolean): SweepReport['outcome'] {
   if (failure !== null) {
     if (REFUSED.has(failure.code) && tally.found === 0) return 'denied';
     return tally.found + tally.absent === 0 ? 'failed' : 'incomplete';
   }
-  return tally.found === 0 && tally.absent > 0 ? 'missing' : 'complete';
+  return isNotOffered(tally, hadAny) ? 'missing' : 'complete';
 }
 
-function notOffered(tally: Tally): TidemarkError | null {
-  if (tally.found > 0 || tally.absent === 0) return null;
+/**
+ * A 404 says that this record has none. Only where every answer was that, and nobody ever saw one of the kind, may it be
+ * that the service does not offer it.
+ */
+function isNotOffered(tally: Tally, hadAny: boolean): boolean {
+  return !hadAny && tally.found === 0 && tally.absent > 0;
+}
+
+function notOffered(tally: Tally): TidemarkError {
   return new TidemarkError('not_found', `none of the ${tally.absent} records asked for exists here`);
 }

@@ -12,7 +12,7 @@ import type { RecordShape, ScannedRecord } from '../core/json-scan.ts';
 import type { Logger } from '../core/logger.ts';
 import type { CollectionStage } from '../mirror/collection-stage.ts';
 import type { RunWriter } from '../mirror/run-writer.ts';
-import { settleAbsent } from './absence.ts';
+import { settleAbsent, tellRemoved } from './absence.ts';
 import type { SyncEvents } from './events.ts';
 import { stageFullRecords } from './full-records.ts';
 import type { SweepError, SweepMode, SweepOutcome, SweepReport } from './outcome.ts';
@@ -47,8 +47,11 @@ export interface SweepOptions {
   readonly onRecord?: (record: ScannedRecord, id: string) => void;
   /** Called for every record that the mirror did not hold. */
   readonly onAdded?: (id: string) => void;
-  /** True when this collection's parent is gone from the far side: an answer 404 then means that it went with it. */
-  readonly isParentGone?: boolean;
+  /**
+   * Set when this collection's parent is gone from the far side: an answer 404 then means that it went with it. Where an
+   * earlier run had removed the parent (`before`) and its list did not show it again, so does a refusal.
+   */
+  readonly parentGone?: 'now' | 'before' | null;
 }
 
 /** What the scanner looks for in records of this kind. */
@@ -130,7 +133,7 @@ export async function sweepCollection(
   let mode: SweepMode = verdict.mode;
   if (verdict.outcome === 'complete' && verdict.mode === 'full') {
     settlement = await settleAbsent(context, definition, scope, stage, verdict, walkOnce);
-  } else if (verdict.outcome === 'missing' && options.isParentGone === true) {
+  } else if (isOver(verdict, options)) {
     settlement = { ...settlement, outcome: 'complete', removed: await retire(context, stage), error: null };
     mode = 'parent';
   }
@@ -185,13 +188,12 @@ function acceptPage(
 
 /** The collection went with its parent: every record that the mirror holds of it leaves. */
 async function retire(context: SweepContext, stage: CollectionStage): Promise<number> {
-  let removed = 0;
-  for await (const { id } of stage.absent()) {
-    context.removed(stage.kind, id);
-    removed += 1;
-  }
-  context.run.retire(stage.kind, stage.scope);
-  return removed;
+  await tellRemoved(context, stage);
+  return await context.run.retire(stage.kind, stage.scope);
+}
+
+function isOver({ outcome }: WalkVerdict, { parentGone = null }: SweepOptions): boolean {
+  return (outcome === 'missing' && parentGone !== null) || (outcome === 'denied' && parentGone === 'before');
 }
 
 /** An error as a sweep's report carries it: one line, what to do, the permission that is missing. */

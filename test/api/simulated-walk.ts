@@ -61,7 +61,7 @@ export function simulateWalk(
       cursor: null,
       limit,
       path: `/?offset=${offset}`,
-      next: hasMore ? { offset: offset + received, path: '/', isPositional: true } : null,
+      next: hasMore ? { offset: offset + received, path: '/', isPositional: true, origin: null } : null,
     };
     const page = server.bend?.(truth, nth, address) ?? truth;
     size.arrived({ received: page.records.length, limit, more: page.more });

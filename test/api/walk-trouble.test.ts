@@ -14,6 +14,35 @@ const list =
     listReply(rows, request, options);
 
 describe('trouble', () => {
+  it('a `next` at another origin is named where its path leads nowhere', async () => {
+    const { server, client, sink } = await opened.rig((_request, nth) =>
+      nth === 1
+        ? {
+            body: {
+              count: 2,
+              next: 'https://other.example/listing/?page=2',
+              results: [{ id: 'r1' }],
+            },
+          }
+        : { status: 404 },
+    );
+    const verdict = await client.walk(targetOf(), sink);
+    expect(verdict).toMatchObject({ outcome: 'failed', pages: 1 });
+    expect(verdict.error?.message).toMatch(/broke off: its `next` points to https:\/\/other\.example, .*404/);
+    expect(verdict.error?.hint).not.toContain('exclude the kind');
+    expect(server.requests.map(({ path }) => path).at(-1)).toBe('/listing/?page=2');
+  });
+
+  it.each([
+    ['cut JSON', { body: '{"count":330,"results":[{"id":"r1"' }, false],
+    ['a web page', { body: '<html>log in</html>', headers: { 'content-type': 'text/html' } }, true],
+  ])('%s has a hint of its own', async (_name, reply, isPage) => {
+    const { client, sink } = await opened.rig(() => reply);
+    const { error } = await client.walk(targetOf(), sink);
+    expect(error?.code).toBe('malformed');
+    expect(/web page/.test(error?.hint ?? '')).toBe(isPage);
+  });
+
   it.each([
     ['403', 403, { detail: "API key missing required scope 'organization:read'" }, 'denied', 'forbidden'],
     ['401', 401, { detail: 'Invalid personal API key.' }, 'denied', 'unauthorized'],

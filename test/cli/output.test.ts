@@ -1,11 +1,11 @@
-import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
-import { environment, scratch, tidemark } from '../journeys/harness.ts';
-import { FakeService } from '../journeys/service.ts';
+import { environment, scratch, start, tidemark } from '../journeys/harness.ts';
+import { FakeService, forbidden } from '../journeys/service.ts';
 
 const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
@@ -45,6 +45,62 @@ describe('an output that takes nothing more', () => {
     const { stdout, stderr } = shell('tidemark export | head -1 | wc -l; echo ${PIPESTATUS[0]}', env);
     expect([stdout, stderr]).toEqual(['1\n0\n', '']);
   });
+
+  it('a reader that left does not end work: all sources are synced, and the code says how it went', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    writeFileSync(
+      join(directory, 'tidemark.yaml'),
+      `mirror: ./mirror.db
+sources:
+  - { name: first, baseUrl: "${service.url}", apiKey: test-key-of-some-length }
+  - { name: second, baseUrl: "${service.url}", apiKey: test-key-of-some-length }
+`,
+    );
+    const sync = async (streams: 'stdout' | 'both', ...options: string[]): Promise<number | null> => {
+      const { child, ended } = start(['sync', ...options], { cwd: directory });
+      child.stdout?.destroy();
+      if (streams === 'both') child.stderr?.destroy();
+      return (await ended).code;
+    };
+    expect(await sync('stdout')).toBe(0);
+    expect(await sync('both', '--json', '--log-level', 'debug')).toBe(0);
+    service.quirks.push(({ path }, response) =>
+      path.endsWith('/plugins/') ? forbidden(response, 'plugin:read') : false,
+    );
+    expect(await sync('stdout')).toBe(3);
+    const read = shell(
+      `cd '${directory}'; tidemark runs --json; tidemark forget --keep-last 1 | true; echo \${PIPESTATUS[0]}; tidemark runs --json`,
+      {},
+    );
+    const [before = '', code, after = ''] = read.stdout.split('\n');
+    const runs = (text: string): unknown[] =>
+      (JSON.parse(text) as { runs: { source: string; outcome: string }[] }).runs.map(
+        ({ source, outcome }) => `${source} ${outcome}`,
+      );
+    const [partial, complete] = [
+      ['second partial', 'first partial'],
+      ['second complete', 'first complete'],
+    ];
+    expect(runs(before)).toEqual([...partial, ...complete, ...complete]);
+    expect([code, read.stderr]).toEqual(['0', '']);
+    expect(runs(after)).toEqual(partial);
+  });
+
+  it.skipIf(!existsSync('/dev/full'))(
+    'full, where there is work to do: it is done, and 1 says so',
+    async () => {
+      const service = await FakeService.start();
+      const env = environment(service.url, scratch());
+      const script = `"${process.execPath}" --disable-warning=ExperimentalWarning "${program}" sync --json > /dev/full`;
+      const child = spawn('bash', ['--norc', '-c', script], { env: { PATH: process.env['PATH'], ...env } });
+      let stderr = '';
+      child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+      expect(await new Promise((resolve) => child.on('close', resolve))).toBe(1);
+      expect(stderr).toBe('tidemark: the output could not be written: the disk is full\n');
+      expect((await tidemark(['status'], { env })).code).toBe(0);
+    },
+  );
 });
 
 describe('words', () => {

@@ -46,6 +46,19 @@ describe('a file that is no configuration', () => {
     expect(refused(bytes).message).toContain(message);
   });
 
+  it('a double key is told together with every other mistake', () => {
+    const { message } = refused(
+      `mirror: a\nmirror: b\npageSize: 5\nsources:\n  - name: a\n    name: b\n    baseUrl: nowhere\n    apiKey: ${KEY}\n    rate: { perMinute: many }\n`,
+    );
+    expect(message.split('\n').slice(1)).toEqual([
+      expect.stringMatching(/^tidemark\.yaml:2: .*appears twice/),
+      expect.stringMatching(/^tidemark\.yaml:3: pageSize: /),
+      expect.stringMatching(/^tidemark\.yaml:6: .*appears twice/),
+      expect.stringMatching(/^tidemark\.yaml:7: .*baseUrl: /),
+      expect.stringMatching(/^tidemark\.yaml:9: .*perMinute: /),
+    ]);
+  });
+
   it('a directory', () => {
     mkdirSync(join(directory, 'tidemark.yaml'));
     const error = thrownBy(() => load());

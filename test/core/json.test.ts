@@ -28,6 +28,44 @@ describe('parseLossless', () => {
     );
   });
 
+  it('keeps the text of any number, wherever it stands, and of no other as text', () => {
+    const digits = (least: number, most: number): fc.Arbitrary<string> =>
+      fc.string({ unit: fc.constantFrom('0', '1', '5', '9'), minLength: least, maxLength: most });
+    const number = fc
+      .tuple(
+        fc.constantFrom('', '-'),
+        fc.oneof(
+          fc.constant('0'),
+          digits(0, 22).map((rest) => `1${rest}`),
+        ),
+        fc.option(digits(1, 20), { nil: undefined }),
+        fc.option(fc.tuple(fc.constantFrom('e', 'E', 'e-', 'E+'), digits(1, 3)), { nil: undefined }),
+      )
+      .map(
+        ([sign, whole, fraction, exponent]) =>
+          sign + whole + (fraction === undefined ? '' : `.${fraction}`) + (exponent?.join('') ?? ''),
+      );
+    const space = fc.constantFrom('', ' ', '\n\t');
+    fc.assert(
+      fc.property(number, space, space, (text, before, after) => {
+        const places = [
+          '#',
+          '[#]',
+          '{"a":#}',
+          '[[],#,"x"]',
+          '{"a":"2026-03-01T00:00:00.000Z","b":[{"c":#}]}',
+        ];
+        for (const place of places) {
+          const value = parseLossless(place.replace('#', `${before}${text}${after}`));
+          expect(JSON.stringify(value)).toBe(place.replace('#', text));
+          const own = parseLossless(text);
+          expect(isRawNumber(own)).toBe(String(Number(text)) !== text);
+        }
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
   it('keeps ordinary numbers as numbers', () => {
     expect(parseLossless('[1,2.5,-3,9007199254740991]')).toEqual([1, 2.5, -3, 9007199254740991]);
     expect(isRawNumber(parseLossless('1.10'))).toBe(true);

@@ -64,16 +64,16 @@ describe('compareBodies', () => {
     const from = '{"list":[{"id":1,"n":"a"},{"id":2,"n":"b"},{"id":3,"n":"c"}]}';
     const to = '{"list":[{"id":9,"n":"z"},{"id":2,"n":"B"},{"id":3,"n":"c"}]}';
     expect(compare(from, to)).toEqual([
-      { path: '/list/1/n', from: 'b', to: 'B' },
-      { path: '/list/0', from: { id: 1, n: 'a' } },
-      { path: '/list/0', to: { id: 9, n: 'z' } },
+      { path: '/list/1/n', place: '/list/[id=2]/n', from: 'b', to: 'B' },
+      { path: '/list/0', place: '/list/[id=1]', from: { id: 1, n: 'a' } },
+      { path: '/list/0', place: '/list/[id=9]', to: { id: 9, n: 'z' } },
     ]);
   });
 
   it('says where a moved element stands in FROM', () => {
     expect(compare('{"list":[{"id":1},{"id":2,"n":1}]}', '{"list":[{"id":2,"n":2}]}')).toEqual([
-      { path: '/list/0/n', from_path: '/list/1/n', from: 1, to: 2 },
-      { path: '/list/0', from: { id: 1 } },
+      { path: '/list/0/n', from_path: '/list/1/n', place: '/list/[id=2]/n', from: 1, to: 2 },
+      { path: '/list/0', place: '/list/[id=1]', from: { id: 1 } },
     ]);
   });
 
@@ -97,8 +97,8 @@ describe('compareBodies', () => {
 
   it('takes the id "7" and the id 7 for two elements', () => {
     expect(compare('{"list":[{"id":"7"}]}', '{"list":[{"id":7}]}')).toEqual([
-      { path: '/list/0', from: { id: '7' } },
-      { path: '/list/0', to: { id: 7 } },
+      { path: '/list/0', place: '/list/[id="7"]', from: { id: '7' } },
+      { path: '/list/0', place: '/list/[id=7]', to: { id: 7 } },
     ]);
   });
 

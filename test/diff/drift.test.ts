@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import type { Kind } from '../../src/catalog/definition.ts';
@@ -5,11 +6,14 @@ import type { RecordChange } from '../../src/diff/change.ts';
 import { DiffBuilder } from '../../src/diff/change.ts';
 import type { Acceptance, DriftInput } from '../../src/diff/drift.ts';
 import { assessDrift } from '../../src/diff/drift.ts';
-import { findingFingerprint } from '../../src/diff/fingerprint.ts';
+import { fingerprints } from '../../src/diff/fingerprint.ts';
+import { elementSegment } from '../../src/diff/elements.ts';
+import { diffStates } from '../../src/diff/states.ts';
 import { pathPattern } from '../../src/diff/path-pattern.ts';
 import { changeSeverity, severities } from '../../src/diff/severity.ts';
 
 const scope = { organization_id: 'o' };
+const fingerprintsOf = (source: string, key = new Uint8Array(32)) => fingerprints({ source, key });
 const now = Date.parse('2026-03-02T00:00:00Z');
 const changed = (fields: RecordChange['fields'], kind: Kind = 'organizations', id = 'x'): RecordChange => ({
   kind,
@@ -38,7 +42,7 @@ function assess(changes: RecordChange[], more: Partial<DriftInput> = {}) {
   for (const change of changes) builder.change(change);
   builder.unchanged(5);
   return assessDrift({
-    source: 's',
+    fingerprintOf: fingerprintsOf('s'),
     diff: builder.finish(),
     rules: [],
     acceptances: [],
@@ -51,7 +55,7 @@ function assess(changes: RecordChange[], more: Partial<DriftInput> = {}) {
 function acceptanceOf(change: RecordChange, until?: string): Acceptance {
   const field = change.change === 'changed' ? change.fields[0]! : null;
   return {
-    fingerprint: findingFingerprint('s', change, field),
+    fingerprint: fingerprintsOf('s')(change, field),
     kind: change.kind,
     scope: change.scope,
     id: change.id,
@@ -99,7 +103,7 @@ describe('assessDrift', () => {
 
   it('does not hide that a record went behind a rule for a field', () => {
     const drift = assess([whole('organizations', 'removed', [{ path: '/name', from: 1 }])], {
-      rules: [{ path: '/**', reason: 'noise' }],
+      rules: [{ kind: 'organizations', path: '/**', reason: 'noise' }],
     });
     expect(drift.open).toHaveLength(1);
     expect(
@@ -111,6 +115,8 @@ describe('assessDrift', () => {
   it.each([
     ['no reason', { kind: 'roles' as const, reason: ' ' }, /no reason/],
     ['nothing it is about', { reason: 'all' }, /would hide everything/],
+    ['wildcards alone', { path: '/**', reason: 'typo' }, /would hide every change/],
+    ['wildcards for every level', { path: '/*/**', reason: 'typo' }, /would hide every change/],
     ['a path that is no pointer', { path: 'name', reason: 'x' }, /not a JSON pointer/],
   ])('refuses a rule with %s', (_name, rule, message) => {
     expect(() => assess([], { rules: [rule] })).toThrow(message);
@@ -122,7 +128,7 @@ describe('assessDrift', () => {
     expect(assess([change], { acceptances: [acceptance] }).open).toEqual([]);
     const further = assess([changed([{ path: '/name', from: 'a', to: 'c' }])], { acceptances: [acceptance] });
     expect(further.open[0]!.reopened).toEqual({ acceptance, because: 'value' });
-    const otherSource = assess([change], { acceptances: [acceptance], source: 't' });
+    const otherSource = assess([change], { acceptances: [acceptance], fingerprintOf: fingerprintsOf('t') });
     expect(otherSource.open).toHaveLength(1);
   });
 
@@ -147,11 +153,120 @@ describe('assessDrift', () => {
   });
 });
 
+describe('elements with ids', () => {
+  const states = (members: object[]) => ({
+    reference: { ref: 'x' },
+    records: [
+      { kind: 'roles' as const, scope, id: 'r', body: JSON.stringify({ id: 'r', name: 'Ops', members }) },
+    ],
+  });
+  const before = states([
+    { id: 'alice', admin: false },
+    { id: 'bob', admin: false },
+  ]);
+  const drifted = (members: object[], more: Partial<DriftInput> = {}) =>
+    assess([], { diff: diffStates(before, states(members), { mode: 'default' }), ...more });
+  const elevated = [
+    { id: 'alice', admin: true },
+    { id: 'bob', admin: false },
+  ];
+  const [finding] = drifted(elevated).open;
+  const acceptance: Acceptance = {
+    ...finding!,
+    path: finding!.place!,
+    reason: 'alice is fine',
+    acceptedAt: '2026-03-01T00:00:00Z',
+  };
+
+  it('are named by their ids beside the index', () => {
+    expect(finding).toMatchObject({ path: '/members/0/admin', place: '/members/[id=alice]/admin' });
+  });
+
+  it('keep what was accepted to themselves: another one at the same index is open', () => {
+    const { open, accepted, stale } = drifted([{ id: 'bob', admin: true }], { acceptances: [acceptance] });
+    expect(open.map(({ place, to }) => [place, to])).toEqual([
+      ['/members/[id=bob]/admin', true],
+      ['/members/[id=alice]', undefined],
+    ]);
+    expect(open.map(({ reopened }) => reopened)).toEqual([undefined, undefined]);
+    expect(accepted).toEqual([]);
+    expect(stale).toEqual([acceptance]);
+  });
+
+  it('keep what was accepted when their index shifts', () => {
+    const { open, accepted } = drifted([{ id: 'zoe', admin: false }, ...elevated], {
+      acceptances: [acceptance],
+    });
+    expect(accepted.map(({ finding: { path } }) => path)).toEqual(['/members/1/admin']);
+    expect(open.map(({ place }) => place)).toEqual(['/members/[id=zoe]']);
+  });
+
+  it.each([
+    ['/members/*/admin', true, 0],
+    ['/members/[id=alice]/admin', true, 0],
+    ['/members', true, 0],
+    ['/members/[id=bob]/admin', false, 0],
+    ['/members/0/admin', false, 1],
+    ['/members/1/admin', false, 0],
+  ])('are ruled by id or wildcard, not by index: %s', (path, isIgnored, missed) => {
+    const drift = drifted(elevated, { rules: [{ path, reason: 'x' }] });
+    expect(drift.ignored).toHaveLength(isIgnored ? 1 : 0);
+    expect(drift.open).toHaveLength(isIgnored ? 0 : 1);
+    expect(drift.missed).toHaveLength(missed);
+    const ruled = severities(definitionOf, [{ path, severity: 'low' }]);
+    expect(drifted(elevated, { severityOf: ruled }).open[0]!.severity === 'low').toBe(isIgnored);
+  });
+
+  it.each([
+    [7, '[id=7]'],
+    [1200, '[id=1200]'],
+    [0.5, '[id=5e-1]'],
+    ['7', '[id="7"]'],
+    ['5e-1', '[id="5e-1"]'],
+    ['"7"', '[id="\\"7\\""]'],
+    ['0190-e1', '[id=0190-e1]'],
+    ['a/b', '[id=a/b]'],
+  ])('are named apart: %j', (id, segment) => {
+    expect(elementSegment({ id })).toBe(segment);
+  });
+
+  it('share no name, whatever their ids are', () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(fc.string(), fc.double({ noNaN: true, noDefaultInfinity: true }), fc.integer()),
+        fc.oneof(fc.string(), fc.double({ noNaN: true, noDefaultInfinity: true }), fc.integer().map(String)),
+        (a, b) => {
+          expect(elementSegment({ id: a }) === elementSegment({ id: b })).toBe(Object.is(a, b) || a === b);
+        },
+      ),
+    );
+  });
+});
+
 describe('fingerprint', () => {
+  it('needs the key: without it a short secret is not found by trying', () => {
+    const change = changed([{ path: '/password', to: 4711 }]);
+    const own = fingerprintsOf('s', new Uint8Array(32).fill(1))(change, change.fields[0]!);
+    expect(own).not.toBe(fingerprintsOf('s', new Uint8Array(32).fill(2))(change, change.fields[0]!));
+    expect(own).toBe(fingerprintsOf('s', new Uint8Array(32).fill(1))(change, change.fields[0]!));
+  });
+
+  it('of a record goes by what the default comparison tells of it', () => {
+    const all = whole('roles', 'added', [
+      { path: '/name', to: 'Ops' },
+      { path: '/at', to: 1 },
+    ]);
+    const narrowed = { ...all, fields: all.fields.slice(0, 1) };
+    const key = new Uint8Array(32);
+    const of = fingerprints({ source: 's', key, whole: () => all });
+    expect(of(narrowed, null)).toBe(fingerprintsOf('s')(all, null));
+    expect(of(narrowed, null)).not.toBe(fingerprintsOf('s')(narrowed, null));
+  });
+
   it('hangs on source, record, place and new value, not on the old value, the name or how a number is spelled', () => {
     const base = changed([{ path: '/name', from: 'a', to: 1.5 }]);
     const of = (change: RecordChange, source = 's'): string =>
-      findingFingerprint(source, change, change.fields[0]!);
+      fingerprintsOf(source)(change, change.fields[0]!);
     expect(of(base)).toMatch(/^[0-9a-f]{64}$/);
     expect(of({ ...base, name: 'other', fields: [{ path: '/name', from: 'z', to: 1.5 }] })).toBe(of(base));
     const others = [

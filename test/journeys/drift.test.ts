@@ -65,7 +65,7 @@ describe('drift', () => {
     const { expectRun } = await world();
     expect((await expectRun(1, 'drift')).stderr).toContain('tidemark sync');
     await expectRun(0, 'sync', '--quiet');
-    const { stderr } = await expectRun(1, 'drift');
+    const { stderr } = await expectRun(4, 'drift');
     expect(stderr).toContain('no baseline is set');
     expect(stderr).toContain('tidemark snapshots baseline NAME');
     // Any state can be the wanted one.

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, utimesSync } from 'node:fs';
+import { mkdirSync, readdirSync, symlinkSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { DOMAINS, askedFor, world } from './comparison.ts';
@@ -181,6 +181,18 @@ describe('diff with live', () => {
     expect(live()).toEqual([]);
     service.quirks.length = 0;
     await expectRun(0, 'diff', '--quiet');
+  });
+
+  it('follows no link that lies among what killed processes left', async () => {
+    const { env, directory } = await synced();
+    const temporary = join(directory, 'tmp');
+    const elsewhere = join(directory, 'elsewhere');
+    for (const each of [temporary, elsewhere]) mkdirSync(each);
+    symlinkSync(elsewhere, join(temporary, 'tidemark-live-link'));
+    utimesSync(elsewhere, 0, 0);
+    const own = { ...env, TMPDIR: temporary };
+    expect((await tidemark(['diff', '--quiet'], { env: own, cwd: directory })).code).toBe(0);
+    expect([readdirSync(elsewhere), readdirSync(temporary)]).toEqual([[], ['tidemark-live-link']]);
   });
 
   it('needs no mirror to be compared with an export', async () => {

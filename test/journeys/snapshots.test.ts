@@ -33,10 +33,10 @@ describe('snapshots', () => {
   it('are pinned, listed, made the baseline, and let go', async () => {
     const { run, list } = await mirrored();
     expect((await run('snapshots')).stdout).toMatch(/no snapshots.*snapshots pin NAME/);
-    const pinned = await run('snapshots', 'pin', 'after change');
+    const pinned = await run('snapshots', 'pin', 'after-change');
     expect(pinned.code, pinned.stderr).toBe(0);
     expect(pinned.stdout).toMatch(
-      /^after change is pinned to run 2 \(.*\): use it as snapshot:after change\n$/,
+      /^after-change is pinned to run 2 \(.*\): use it as snapshot:after-change\n$/,
     );
     expect((await run('snapshots', 'pin', 'first', 'run:1')).code).toBe(0);
     expect((await run('snapshots', 'pin', 'first', 'run:1')).code).toBe(0);
@@ -47,7 +47,7 @@ describe('snapshots', () => {
       schema: 'tidemark.snapshots/1',
       snapshots: [
         {
-          ...{ name: 'after change', run: 2, source: 'production', is_baseline: false },
+          ...{ name: 'after-change', run: 2, source: 'production', is_baseline: false },
           ...{ at: expect.stringMatching(/Z$/) as string, pinned_at: expect.stringMatching(/Z$/) as string },
         },
         expect.objectContaining({ name: 'first', run: 1, is_baseline: true }),
@@ -55,8 +55,13 @@ describe('snapshots', () => {
     });
     expect((await run('snapshots')).stdout).toMatch(/first +1 +\S+Z +\S+Z +baseline\n/);
     expect((await run('snapshots', 'baseline')).stdout).toMatch(/first/);
-    expect((await run('snapshots', 'baseline', 'after change')).stdout).toMatch(/\(run 2\), no longer first/);
-    expect((await run('snapshots', 'unpin', 'after change')).stdout).toMatch(/There is no baseline now/);
+    expect((await run('snapshots', 'baseline', 'after-change')).stdout).toMatch(/\(run 2\), no longer first/);
+    const refused = await run('snapshots', 'unpin', 'after-change');
+    expect(refused.code).toBe(4);
+    expect(refused.stderr).toMatch(/after-change is the baseline.*\n.*snapshots baseline OTHER.*--force/);
+    expect((await run('snapshots', 'unpin', 'after-change', '--force')).stdout).toMatch(
+      /There is no baseline now/,
+    );
     expect((await list('snapshots')).snapshots.map(({ name }) => name)).toEqual(['first']);
   });
 
@@ -64,6 +69,15 @@ describe('snapshots', () => {
     ['a run that there is not', ['pin', 'x', 'run:9'], 4, /there is no run 9/],
     ['no reference', ['pin', 'x', 'lastest'], 4, /did you mean latest/],
     ['a name of two lines', ['pin', 'a\nb'], 4, /cannot be seen/],
+    ['a time that lies ahead', ['pin', 'x', '2130-01-01'], 4, /2130-01-01 lies ahead.*\n.*latest run/],
+    ['a time before the first run', ['pin', 'x', '2001-01-01T00:00Z'], 4, /nothing as of .*first run ended/],
+    ['the baseline, where there is none', ['pin', 'x', 'baseline'], 4, /no baseline is set/],
+    ['a word for a state', ['pin', 'Latest'], 4, /reads as another reference/],
+    ['a run as name', ['pin', 'run:1'], 4, /reads as another reference/],
+    ['a time as name', ['pin', '2026-03-01'], 4, /reads as a time/],
+    ['a name with a space', ['pin', 'a b'], 4, /a shell or a path/],
+    ['a name with a slash', ['pin', 'a/b'], 4, /a shell or a path/],
+    ['a name in angle brackets', ['pin', '<b>'], 4, /a shell or a path/],
     ['an empty name', ['pin', ''], 4, /it is empty/],
     ['a long name', ['pin', 'x'.repeat(101)], 4, /longer than 100/],
     ['another run under a name', ['pin', 'first', 'run:2'], 4, /pinned to run 1 already.*\n.*unpin/],

@@ -2,6 +2,7 @@ import Database from 'better-sqlite3';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { DriftAcceptance } from '../../src/mirror/acceptances.ts';
+import { migrate, shippedMigrations } from '../../src/mirror/migrations.ts';
 import { ORG, PROJECT, begin, open, sync, temporaryDirectory } from './fixture.ts';
 
 const accepted: DriftAcceptance = {
@@ -14,6 +15,29 @@ const accepted: DriftAcceptance = {
   reason: 'renamed on purpose, says "Ann"',
   acceptedAt: '2026-03-01T12:00:00.000Z',
 };
+
+describe('the key of fingerprints', () => {
+  it('is made once per mirror, also where an older one is opened for reading', () => {
+    const path = join(temporaryDirectory(), 'mirror.db');
+    const file = new Database(path);
+    migrate(file, path, shippedMigrations().slice(0, 3));
+    file.close();
+    const read = open({ path, mode: 'read' });
+    const key = Buffer.from(read.fingerprintKey());
+    expect(key).toHaveLength(32);
+    const writing = open({ path });
+    expect(Buffer.from(writing.fingerprintKey())).toEqual(key);
+    expect(Buffer.from(open().fingerprintKey())).not.toEqual(key);
+  });
+
+  it('is missed where it is gone', () => {
+    const mirror = open();
+    const file = new Database(mirror.path);
+    file.exec('DELETE FROM fingerprint_key');
+    file.close();
+    expect(() => mirror.fingerprintKey()).toThrow(expect.objectContaining({ code: 'mirror_corrupt' }));
+  });
+});
 
 describe('accepted drift', () => {
   it('comes back as it was, by source, with and without an end', () => {

@@ -48,7 +48,7 @@ describe('changes between two runs', () => {
     await sync(mirror, 'roles', ORG, [role('a', '1'), role('z', '1')]);
     await sync(mirror, 'roles', other, [role('a', '1')]);
     const run = begin(mirror);
-    run.retire('roles', ORG);
+    await run.retire('roles', ORG);
     await run.publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 });
     expect(between(mirror, 1, 3)).toEqual(['a: 1 > -', 'z: 1 > -', 'a: - > 1']);
     expect(between(mirror, 1, 3, { organizations: ['o2'] })).toEqual(['a: - > 1']);

@@ -8,6 +8,8 @@ import type { Mirror } from '../../src/mirror/mirror.ts';
 import { verifyMirror } from '../../src/mirror/mirror.ts';
 import type { RetentionPolicy } from '../../src/mirror/retention.ts';
 import type { PublishedRun } from '../../src/mirror/run-writer.ts';
+import type { SweepResult } from '../../src/mirror/sweep-result.ts';
+import { resolvePoint } from '../../src/state/point.ts';
 import {
   ORG,
   PROJECT,
@@ -209,23 +211,129 @@ describe('forgetting', () => {
     const other = { source: { name: 'other', baseUrl: 'https://other.example.com' } };
     for (let n = 0; n < 3; n += 1) {
       await sync(mirror, 'roles', ORG, [role('a', `${n}`)]);
+      await sync(mirror, 'roles', ORG, [role('a', `${n} again`)]);
       await sync(mirror, 'roles', ORG, [role('a', `${n}`)], other);
     }
-    const before = [2, 4, 6].map((run) => stateAt(mirror, run, 'other'));
-    await forget(mirror, { last: 1 }, ['production']);
-    expect(mirror.runs().map(({ run }) => run)).toEqual([6, 5, 4, 2]);
-    expect([2, 4, 6].map((run) => stateAt(mirror, run, 'other'))).toEqual(before);
+    const before = [3, 6, 9].map((run) => stateAt(mirror, run));
+    const result = await forget(mirror, { last: 1 }, ['production']);
+    // All of the other source's runs stay, and what they show beside it.
+    expect(result.kept.map(({ run, reasons }) => [run, reasons])).toEqual([
+      [8, ['latest', 'last']],
+      [5, ['beside run:6']],
+      [2, ['beside run:3']],
+    ]);
+    expect(mirror.runs().map(({ run }) => run)).toEqual([9, 8, 6, 5, 3, 2]);
+    expect([3, 6, 9].map((run) => stateAt(mirror, run))).toEqual(before);
     expect(mirror.forgets()).toMatchObject([
       {
         sources: ['production'],
         runs: [
           [1, 1],
-          [3, 3],
+          [4, 4],
+          [7, 7],
         ],
-        runCount: 2,
+        runCount: 3,
       },
     ]);
     expect((await verifyMirror(mirror)).problems).toEqual([]);
+  });
+
+  it('keeps what a kept run had last seen of a collection, and when', async () => {
+    const clock = testClock();
+    const mirror = open({ clock });
+    const denied = { outcome: 'denied', mode: null, pages: 0, count: null } as const;
+    const run = async (...sweeps: SweepResult[]): Promise<void> => {
+      clock.move(HOUR);
+      await begin(mirror).publish({ outcome: 'partial', sweeps, requests: 1, retries: 0 });
+    };
+    await run(sweep('roles', ORG, 0), sweep('domains', ORG, 0));
+    await run(sweep('roles', ORG, 0, { ...denied, error: { code: 'forbidden', message: 'no' } }));
+    await run(sweep('domains', ORG, 0));
+    await run(sweep('roles', ORG, 0), sweep('domains', ORG, 0));
+    mirror.pin('three', 3);
+    const before = mirror.sweepsAsOf('production', 3);
+    expect(before.find(({ kind }) => kind === 'roles')).toMatchObject({
+      lastRun: 2,
+      outcome: 'denied',
+      errorCode: 'forbidden',
+      readRun: 1,
+      completeRun: 1,
+      completeAt: mirror.run(1)?.finishedAt,
+    });
+    const { id } = mirror.collectionsOf().find(({ kind }) => kind === 'roles')!;
+    const look = mirror.lastFullLook(id, 4);
+    expect(look).toMatchObject({ run: 1 });
+    await forget(mirror, { last: 1 });
+    expect(mirror.runs().map((row) => row.run)).toEqual([4, 3]);
+    expect(mirror.sweepsAsOf('production', 3)).toEqual(before);
+    expect(mirror.lastFullLook(id, 4)).toEqual(look);
+    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    // Run 4 looked at everything itself: nothing is left to carry.
+    mirror.unpin('three');
+    await forget(mirror, { last: 1 });
+    expect(sql(mirror.path, `SELECT count(*) FROM carried_sweeps`)).toEqual([[0]]);
+    expect((await verifyMirror(mirror)).problems).toEqual([]);
+  });
+
+  it('tells where a dropped run went, through the runs that went after it', async () => {
+    const mirror = await someHistory();
+    const other = { source: { name: 'other', baseUrl: 'https://other.example.com' } };
+    mirror.pin('four', 4);
+    await forget(mirror, { last: 1 });
+    expect(mirror.forgottenRun(2)).toMatchObject({ run: 2, into: 4 });
+    mirror.unpin('four');
+    await sync(mirror, 'roles', ORG, [role('x', '1')], other);
+    await forget(mirror, { last: 1 });
+    const [first, second] = mirror.forgets();
+    expect(mirror.forgottenRun(2)).toEqual({ run: 2, at: first?.at, into: 9 });
+    expect(mirror.forgottenRun(4)).toEqual({ run: 4, at: second?.at, into: 9 });
+    expect(mirror.forgottenRun(9)).toBeUndefined();
+    expect(mirror.forgottenRun(99)).toBeUndefined();
+    expect(() => resolvePoint(mirror, 'run:2')).toThrow(
+      expect.objectContaining({
+        code: 'reference_unknown',
+        message: `run 2 was dropped by retention on ${first?.at ?? ''}`,
+        hint: expect.stringContaining('run:9') as string,
+      }),
+    );
+  });
+
+  it('says of a run that is kept beside another one what it no longer shows', async () => {
+    const mirror = open();
+    const of = (name: string) => ({ source: { name, baseUrl: 'https://svc.example.com' } });
+    for (const name of ['a', 'b', 'a', 'b', 'a', 'b'])
+      await sync(mirror, 'roles', ORG, [role('r', 'x')], of(name));
+    await forget(mirror, { last: 1 });
+    expect(mirror.runs().map(({ run }) => run)).toEqual([6, 5, 4]);
+    expect([4, 5, 6].map((run) => mirror.sourcesForgottenAt(run))).toEqual([['a'], [], []]);
+    expect(resolvePoint(mirror, 'run:4').remark).toMatch(/^retention dropped what a held as of run 4/);
+    expect(resolvePoint(mirror, 'run:5').remark).toBeUndefined();
+    expect(() => resolvePoint(mirror, 'run:4', { source: 'a' })).toThrow(
+      expect.objectContaining({ code: 'not_found' }),
+    );
+  });
+
+  it('makes one change of what a field gained and lost, and none where nothing is left of it', async () => {
+    const mirror = open();
+    const text = (more: string): string => `{"id":"a","name":"A"${more}}`;
+    const steps = [
+      '',
+      ',"brief":1',
+      '',
+      ',"stays":1,"turns":1',
+      ',"stays":1,"turns":"1"',
+      ',"stays":1,"turns":"1"',
+    ];
+    for (const more of steps) await sync(mirror, 'roles', ORG, [text(more)]);
+    expect(mirror.schemaChanges()).toHaveLength(5);
+    mirror.pin('one', 1);
+    await forget(mirror, { last: 1 });
+    expect(
+      mirror.schemaChanges().map(({ run, field, change, after }) => [run, field, change, after]),
+    ).toEqual([
+      [6, '/stays', 'gained', ['number']],
+      [6, '/turns', 'gained', ['string']],
+    ]);
   });
 
   it('takes hashes along to a run from which another rule holds', async () => {
@@ -293,6 +401,8 @@ describe('the seals after forgetting', () => {
     ['a replaced root taken out', `DELETE FROM replaced_roots WHERE run = 2`],
     ['where the chain begins', `UPDATE runs SET previous_root = NULL WHERE run = 6`],
     ['a run taken out', `DELETE FROM runs WHERE run = 6`],
+    ['where a run went', `UPDATE replaced_roots SET into_run = 9 WHERE run = 2 AND forget = 1`],
+    ['a pin', `UPDATE snapshots SET run = 9`],
   ])('show that somebody changed %s', async (_name, statement) => {
     const mirror = await someHistory();
     mirror.pin('six', 6);
@@ -435,7 +545,7 @@ describe('any history, any retention', () => {
           const advance = async (one: Step): Promise<void> => {
             clock.move(HOUR / 2);
             const { run } = await play(mirror, one);
-            if (one.isPinned) mirror.pin(`pin ${run}`, run);
+            if (one.isPinned) mirror.pin(`pin-${run}`, run);
           };
           const forgetAndLook = async (): Promise<void> => {
             const { kept } = mirror.planForget({ policy });
@@ -464,6 +574,55 @@ describe('any history, any retention', () => {
         },
       ),
       { numRuns: 25 },
+    );
+  });
+
+  it('says of every kept run what had been seen of each collection, as before', async () => {
+    const outcome = fc.constantFrom('complete', 'incomplete', 'held', 'denied', 'failed');
+    const seen = fc.record({
+      source: fc.constantFrom('a', 'b'),
+      run: fc.constantFrom('complete', 'partial', 'partial', 'failed'),
+      sweeps: fc.array(fc.tuple(outcome, fc.constantFrom('full', 'head', null)), { maxLength: 3 }),
+      kinds: fc.shuffledSubarray<Kind>(['roles', 'domains', 'members'], { minLength: 1 }),
+      isPinned: fc.boolean(),
+      forgets: fc.constantFrom(0, 0, 1, 2),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(seen, { minLength: 3, maxLength: 10 }), async (steps) => {
+        const clock = testClock();
+        const mirror = open({ clock });
+        for (const { source, run, sweeps, kinds, isPinned, forgets } of steps) {
+          clock.move(HOUR);
+          const results = sweeps.flatMap(([result, mode], index) => {
+            const kind = kinds[index];
+            return kind === undefined
+              ? []
+              : [sweep(kind, ORG, 0, { outcome: result, mode })];
+          });
+          const begun = begin(mirror, { source: { name: source, baseUrl: 'https://svc.example.com' } });
+          const published = await begun.publish({
+            outcome: run,
+            sweeps: results,
+            requests: 1,
+            retries: 0,
+          });
+          if (isPinned && published.root !== null) mirror.pin(`pin ${published.run}`, published.run);
+          if (forgets === 0) continue;
+          const { kept } = mirror.planForget({ policy: { last: forgets } });
+          const asOf = (): unknown =>
+            kept.flatMap((row) =>
+              (row.reasons.every((reason) => reason.startsWith('beside ')) ? [row.source] : ['a', 'b']).map(
+                (name) => mirror.sweepsAsOf(name, row.run).sort((x, y) => (x.kind < y.kind ? -1 : 1)),
+              ),
+            );
+          const before = asOf();
+          await forget(mirror, { last: forgets });
+          expect(asOf()).toEqual(before);
+        }
+        expect((await verifyMirror(mirror)).problems).toEqual([]);
+        mirror.close();
+      }),
+      { numRuns: 15 },
     );
   });
 

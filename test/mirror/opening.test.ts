@@ -5,6 +5,7 @@ import {
   readFileSync,
   readdirSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
@@ -275,6 +276,12 @@ describe('a mirror on a read-only disk', () => {
       expect(bodies(reader, 'roles')).toEqual({ r1: ROLE });
       expect(reader.runs()).toHaveLength(1);
       expect(readdirSync(directory).sort()).toEqual(['mirror.db', 'mirror.db-lock']);
+      // However much is read at once, it is copied once.
+      const iteration = reader.readRecords();
+      expect(iteration.next().value).toMatchObject({ id: 'r1' });
+      expect(copies()).toHaveLength(before.length + 1);
+      iteration.return?.();
+      expect(copies()).toHaveLength(before.length + 1);
       reader.close();
     });
     expect(copies()).toEqual(before);
@@ -311,6 +318,30 @@ describe('the writer lock', () => {
     first.close();
     expect(open({ path, command: 'daemon', clock }).runs()).toEqual([]);
   });
+
+  it.each(['the file', 'its directory', 'a file that is still to be made'])(
+    'is the same one through a link to %s',
+    (what) => {
+      const directory = temporaryDirectory();
+      const elsewhere = temporaryDirectory();
+      const path = join(directory, 'mirror.db');
+      const isDirectory = what === 'its directory';
+      const link = join(elsewhere, 'link');
+      symlinkSync(isDirectory ? directory : path, link);
+      const name = isDirectory ? join(link, 'mirror.db') : link;
+      if (what === 'the file') open({ path }).close();
+      const first = open({ path: name });
+      expect(() => open({ path })).toThrow(expect.objectContaining({ code: 'mirror_locked' }));
+      expect(() => open({ path: name })).toThrow(expect.objectContaining({ code: 'mirror_locked' }));
+      expect(readdirSync(elsewhere)).toEqual(['link']);
+      expect(first.path).toBe(path);
+      first.close();
+      const second = open({ path });
+      expect(() => open({ path: name })).toThrow(expect.objectContaining({ code: 'mirror_locked' }));
+      expect(open({ path: name, mode: 'read' }).runs()).toEqual([]);
+      second.close();
+    },
+  );
 
   it('does not take a file of somebody else for its own', () => {
     const path = join(temporaryDirectory(), 'mirror.db');

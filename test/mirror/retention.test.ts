@@ -62,11 +62,13 @@ describe('the retention of runs', () => {
     expect(keptOf({ runs, snapshots })).toEqual({
       3: ['beside snapshot:before'],
       4: ['snapshot:before', 'baseline'],
+      5: ['beside run:6'],
       6: ['latest', 'last'],
       7: ['latest', 'last'],
     });
     expect(keptOf({ runs, snapshots, sources: ['b'] })).toEqual({
       3: ['beside snapshot:before'],
+      5: ['beside run:6'],
       7: ['latest', 'last'],
     });
   });
@@ -201,6 +203,19 @@ describe('any retention', () => {
           const published = runs.filter((row) => row.source === source && row.outcome !== 'failed');
           expect(by).toHaveLength(Math.min(policy.last ?? 0, published.length));
         }
+      }
+    });
+  });
+
+  it('keeps what every run that is kept for its own sake shows of the other source', () => {
+    plans(({ runs }, { kept }) => {
+      const numbers = new Set(kept.map((row) => row.run));
+      for (const { run: number, source, reasons } of kept) {
+        if (reasons.every((reason) => reason.startsWith('beside '))) continue;
+        const beside = runs.findLast(
+          (row) => row.source !== source && row.run < number && row.outcome !== 'failed',
+        );
+        if (beside !== undefined) expect(numbers).toContain(beside.run);
       }
     });
   });

@@ -464,7 +464,7 @@ describe('absent records', () => {
     const mirror = open();
     await sync(mirror, 'roles', ORG, [role('a', 'A'), role('b', 'B')]);
     const run = begin(mirror);
-    run.retire('roles', ORG);
+    await run.retire('roles', ORG);
     expect(await run.publish({ outcome: 'complete', sweeps: [], requests: 1, retries: 0 })).toMatchObject({
       removed: 2,
     });

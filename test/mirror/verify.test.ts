@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { openSync, readFileSync, writeSync, closeSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
@@ -14,8 +15,39 @@ async function someHistory(): Promise<string> {
   await sync(mirror, 'roles', ORG, [role('a', 'A2'), role('b', 'B'), role('c', 'C')]);
   await sync(mirror, 'roles', ORG, [role('a', 'A3'), role('b', 'B')]);
   await sync(mirror, 'session_recordings', PROJECT, ['{"id":"r","click_count":1,"viewed":true}']);
+  mirror.pin('before', 1);
+  mirror.pin('after', 3);
+  mirror.setBaseline('before');
   mirror.close();
   return mirror.path;
+}
+
+/** What the first version wrote: no digest of sweeps, no names in that of changes. */
+function sealAsTheFirstVersion(path: string): void {
+  const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest();
+  const file = new Database(path);
+  const revisions = file.prepare<[number], string>(
+    `SELECT collection || ' ' || record || ' ' || change || ' ' || ifnull(hex(hash), '') || char(10) FROM revisions
+     WHERE run = ? ORDER BY collection, record`,
+  );
+  const seal = file.prepare(
+    `UPDATE runs SET change_digest = ?, sweep_digest = NULL, previous_root = ?, root = ? WHERE run = ?`,
+  );
+  let previous: Buffer | null = null;
+  for (const { run, outcome, startedAt, finishedAt } of file
+    .prepare<[], { run: number; outcome: string; startedAt: string; finishedAt: string }>(
+      `SELECT run, outcome, started_at AS startedAt, finished_at AS finishedAt FROM runs ORDER BY run`,
+    )
+    .all()) {
+    const digest = sha256(revisions.pluck().all(run).join(''));
+    const lines = ['tidemark.root/1', previous?.toString('hex') ?? '', run, '"production"', outcome];
+    const root = sha256([...lines, startedAt, finishedAt, digest.toString('hex')].join('\n'));
+    seal.run(digest, previous, root, run);
+    previous = root;
+  }
+  // Pinning came later: whoever upgrades has no pins.
+  file.exec(`DELETE FROM snapshots`);
+  file.close();
 }
 
 async function verify(path: string): Promise<VerifyResult> {
@@ -61,6 +93,31 @@ describe('verify', () => {
     ['the order of runs', `UPDATE runs SET previous_root = NULL WHERE run = 3`, 'chain'],
     ['a table', `DROP TABLE snapshots`, 'schema'],
     ['a name', `UPDATE sources SET name = 'else'`, 'chain'],
+    [
+      'whose records they are',
+      `UPDATE collections SET scope = '{"organization_id":"o2"}' WHERE kind = 'roles'`,
+      'chain',
+    ],
+    ['what kind they are', `UPDATE collections SET kind = 'domains' WHERE kind = 'roles'`, 'chain'],
+    ['the id of a removed record', `UPDATE removed SET remote_id = 'else'`, 'chain'],
+    ['the outcome of a sweep', `UPDATE sweeps SET outcome = 'denied' WHERE run = 2`, 'chain'],
+    ['what a sweep counted', `UPDATE sweeps SET removed = 0 WHERE run = 3`, 'chain'],
+    ['a sweep taken out', `DELETE FROM sweeps WHERE run = 2`, 'chain'],
+    [
+      'a sweep put in',
+      `INSERT INTO carried_sweeps VALUES (3, 1, 1, NULL, 1, 'complete', 'full', NULL, NULL)`,
+      'chain',
+    ],
+    ['how the latest sweep went', `UPDATE collections SET last_outcome = 'denied'`, 'index'],
+    [
+      'when a list was read last',
+      `UPDATE collections SET last_complete_run = 2 WHERE kind = 'roles'`,
+      'index',
+    ],
+    ['a pin', `UPDATE snapshots SET run = 2 WHERE name = 'before'`, 'chain'],
+    ['the name of a pin', `UPDATE snapshots SET name = 'else' WHERE name = 'after'`, 'chain'],
+    ['the baseline', `UPDATE snapshots SET is_baseline = (name = 'after')`, 'chain'],
+    ['a pin without its seal', `UPDATE snapshots SET seal = NULL`, 'chain'],
   ] as const)('notices that somebody changed %s', async (_name, sql, kind) => {
     const path = await someHistory();
     const file = new Database(path);
@@ -69,6 +126,69 @@ describe('verify', () => {
     const { problems } = await verify(path);
     expect(problems.map((problem) => problem.kind)).toContain(kind);
     for (const { message } of problems) expect(message).not.toBe('');
+  });
+
+  it('notices that a record got another id everywhere', async () => {
+    const path = await someHistory();
+    const file = new Database(path);
+    file.exec(`UPDATE roles SET _remote_id = 'forged' WHERE _remote_id = 'b';
+      UPDATE record_keys SET remote_id = 'forged' WHERE remote_id = 'b'`);
+    file.close();
+    expect((await verify(path)).problems).toMatchObject([{ kind: 'chain', run: 1 }]);
+  });
+
+  it('notices that records moved to a collection of another source', async () => {
+    const mirror = open();
+    await sync(mirror, 'roles', ORG, [role('a', 'A')]);
+    await sync(mirror, 'roles', PROJECT, [role('b', 'B')], {
+      source: { name: 'other', baseUrl: 'https://other.example.com' },
+    });
+    mirror.close();
+    const file = new Database(mirror.path);
+    file.exec(`UPDATE collections SET source = 2 WHERE id = 1`);
+    file.close();
+    expect((await verify(mirror.path)).problems.map(({ run }) => run)).toContain(1);
+  });
+
+  it('does not let a moved pin become the baseline, nor its mark hide that it was moved', async () => {
+    const path = await someHistory();
+    const file = new Database(path);
+    file.exec(`UPDATE snapshots SET run = 2`);
+    file.close();
+    const mirror = open({ path });
+    expect(() => mirror.setBaseline('after')).toThrow(expect.objectContaining({ code: 'mirror_corrupt' }));
+    mirror.pin('next', 4);
+    mirror.setBaseline('next');
+    expect((await verifyMirror(mirror)).problems.map(({ message }) => message)).toEqual([
+      'snapshot "after" is not as it was pinned (now at run 2)',
+      'snapshot "before" is not as it was pinned (now at run 2)',
+    ]);
+    mirror.unpin('after');
+    mirror.unpin('before');
+    expect((await verifyMirror(mirror)).problems).toEqual([]);
+  });
+
+  it('takes seals of the first version for what they are', async () => {
+    const path = await someHistory();
+    sealAsTheFirstVersion(path);
+    const { problems, notes } = await verify(path);
+    expect(problems).toEqual([]);
+    expect(notes).toMatchObject([
+      {
+        run: 4,
+        message: expect.stringMatching(/^4 runs up to run 4 were sealed by an earlier version: /) as string,
+      },
+    ]);
+    const mirror = open({ path });
+    await sync(mirror, 'roles', ORG, [role('a', 'A4')]);
+    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    await mirror.forget({ policy: { last: 1 }, isEqual: () => false });
+    expect((await verifyMirror(mirror)).problems).toEqual([]);
+    mirror.close();
+    const file = new Database(path);
+    file.exec(`UPDATE collections SET scope = '{"organization_id":"o2"}' WHERE kind = 'roles'`);
+    file.close();
+    expect((await verify(path)).problems).not.toEqual([]);
   });
 
   it('names the record', async () => {

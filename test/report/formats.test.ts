@@ -2,7 +2,9 @@
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { severities } from '../../src/diff/severity.ts';
+import type { DiffDocument } from '../../src/diff/change.ts';
 import { assessDrift } from '../../src/diff/drift.ts';
+import { fingerprints } from '../../src/diff/fingerprint.ts';
 import { renderJunit } from '../../src/report/junit.ts';
 import { renderSarif } from '../../src/report/sarif.ts';
 import { emptyDiff, sampleDiff, sampleOptions } from './sample.ts';
@@ -204,19 +206,35 @@ describe('sarif', () => {
   });
 
   it('carries the drift fingerprints, each once', () => {
+    const fingerprintOf = fingerprints({ source: 'default', key: new Uint8Array(32) });
     const drift = assessDrift({
-      source: 'default',
+      fingerprintOf,
       diff: sampleDiff(),
       rules: [],
       acceptances: [],
       severityOf: severities(definitionOf),
       now: 0,
     });
-    const prints = sarifOf().runs[0]!.results.map(
-      ({ partialFingerprints }) => partialFingerprints['tidemark/v1']!,
+    const text = renderSarif(sampleDiff(), { ...sampleOptions, fingerprintOf });
+    const prints = (JSON.parse(text) as Sarif).runs[0]!.results.map(
+      ({ partialFingerprints }) => partialFingerprints['tidemark/v2']!,
     );
     expect(prints.toSorted()).toEqual(drift.open.map(({ fingerprint }) => fingerprint).toSorted());
     expect(new Set(prints).size).toBe(prints.length);
+  });
+
+  it('without a key tells results apart by their places alone', () => {
+    const valued = (to: string): DiffDocument => ({
+      ...emptyDiff(),
+      changes: [
+        { kind: 'domains', scope: {}, id: 'd', name: 'd', change: 'changed', fields: [{ path: '/a', to }] },
+      ],
+    });
+    const [one, other] = ['4711', '4712'].map((to) => sarifOf(valued(to)).runs[0]!.results[0]!);
+    expect(one!.partialFingerprints).toEqual(other!.partialFingerprints);
+    expect(Object.keys(one!.partialFingerprints)).toEqual(['tidemarkPlace/v1']);
+    const all = sarifOf().runs[0]!.results.map(({ partialFingerprints }) => partialFingerprints);
+    expect(new Set(all.map((prints) => prints['tidemarkPlace/v1'])).size).toBe(all.length);
   });
 
   it('says that it is not the whole truth when something was skipped', () => {

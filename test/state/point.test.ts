@@ -39,6 +39,8 @@ function mirrorOf(runs: readonly RunRow[], snapshots: readonly SnapshotRow[] = [
         .slice(0, limit),
     run: (number) => runs.find((each) => each.run === number),
     snapshots: () => [...snapshots],
+    forgottenRun: () => undefined,
+    sourcesForgottenAt: () => [],
     baseline: () => snapshots.find(({ isBaseline }) => isBaseline),
   };
 }
@@ -74,7 +76,7 @@ describe('a point of the mirror', () => {
     ['2026-03-01T10:00:00.000Z', 1, false],
     ['2026-03-01T12:59:59.999Z', 2, false],
     ['2026-03-01T13:00Z', 4, true],
-    ['2030-01-01T00:00Z', 4, true],
+    ['2026-03-31T00:00Z', 4, true],
   ])('%s is run %i', (text, number, isLatest) => {
     const at = RUNS.find((each) => each.run === number)?.finishedAt;
     expect(resolvePoint(mirror, text)).toEqual({ ref: text, run: number, at, isLatest });
@@ -88,12 +90,42 @@ describe('a point of the mirror', () => {
     expect(error.message).toContain('its first run is 2');
   });
 
+  it('says that a time lies ahead', () => {
+    const now = Date.parse('2026-03-05T00:00:00.000Z');
+    expect(resolvePoint(mirror, '2026-03-06T00:00Z', { now })).toMatchObject({
+      isLatest: true,
+      remark: 'that time lies ahead: shown is the latest run',
+    });
+    expect(resolvePoint(mirror, '2026-03-04T00:00Z', { now }).remark).toBeUndefined();
+  });
+
   it('says what it assumed of a time', () => {
     expect(resolvePoint(mirror, '2026-03-02').remark).toContain('2026-03-02T00:00:00.000Z (UTC)');
   });
 
+  it('says of a run that retention dropped where it went', () => {
+    const gone = (into: number | null): Runs => ({
+      ...mirror,
+      forgottenRun: (number) => ({ run: number, at: '2026-03-03T00:00:00.000Z', into }),
+    });
+    const error = refusal(() => resolvePoint(gone(4), 'run:9'));
+    expect(error).toMatchObject({
+      code: 'reference_unknown',
+      message: 'run 9 was dropped by retention on 2026-03-03T00:00:00.000Z',
+    });
+    expect(error.hint).toContain('run:4');
+    expect(refusal(() => resolvePoint(gone(null), 'run:9')).hint).toContain('never published');
+  });
+
+  it('says what retention dropped of the other sources, and does not show it as theirs', () => {
+    const partly = { ...mirror, sourcesForgottenAt: () => ['b'] };
+    expect(resolvePoint(partly, 'run:4').remark).toContain('what b held as of run 4');
+    expect(resolvePoint(partly, 'run:4', { source: 'a' }).remark).toBeUndefined();
+    expect(refusal(() => resolvePoint(partly, 'run:4', { source: 'b' })).code).toBe('not_found');
+  });
+
   it.each([
-    ['2026-03-01T09:59Z', 'not_found', 'its first run ended at 2026-03-01T10:00:00.000Z'],
+    ['2026-03-01T09:59Z', 'reference_unknown', 'its first run ended at 2026-03-01T10:00:00.000Z'],
     ['run:9', 'reference_unknown', 'no run 9'],
     ['run:3', 'reference_unknown', 'never published'],
     ['snapshot:strat', 'reference_unknown', 'did you mean snapshot:start?'],
@@ -114,7 +146,8 @@ describe('a point of the mirror', () => {
       expect(error.hint).toContain('tidemark sync');
     }
     const error = refusal(() => resolvePoint(mirrorOf(RUNS), 'baseline'));
-    expect(error.code).toBe('not_found');
+    expect(error.code).toBe('reference_unknown');
     expect(error.hint).toContain('tidemark snapshots baseline');
+    expect(error.hint).not.toContain('--');
   });
 });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { AcceptedRemovals, isAlarming, isConfirmed, removalLimit } from '../../src/sync/removals.ts';
+import { AcceptedRemovals, confirmedFrom, isAlarming, removalLimit } from '../../src/sync/removals.ts';
 
 const limits = { maxRecords: 10, maxShare: 0.1, confirmAfterMs: 3_600_000 };
 
@@ -28,13 +28,13 @@ describe('removals', () => {
     );
   });
 
-  it('are confirmed only by a finding long enough after the first', () => {
-    const at = '2026-01-01T00:00:00.000Z';
+  it('are confirmed by the same finding after confirmAfter, whichever way the clock stepped', () => {
+    const at = '2026-03-01T12:00:00.000Z';
     const t = Date.parse(at);
-    expect(isConfirmed(limits, null, t)).toBe(false);
-    expect(isConfirmed(limits, at, t + 3_599_999)).toBe(false);
-    expect(isConfirmed(limits, at, t + 3_600_000)).toBe(true);
-    expect(isConfirmed(limits, at, t - 1)).toBe(false); // the clock stepped back
+    const isConfirmed = (now: number): boolean => at <= confirmedFrom(limits, now);
+    expect(isConfirmed(t + 3_599_999)).toBe(false);
+    expect(isConfirmed(t + 3_600_000)).toBe(true);
+    expect(isConfirmed(t - 1)).toBe(false);
   });
 
   it('accepted are a ceiling over all collections', () => {

@@ -1,4 +1,5 @@
 /** What people pinned or accepted, and what retention dropped. */
+import { sql } from 'drizzle-orm';
 import { blob, index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
 
 /** Runs pinned under a name: retention keeps them. */
@@ -11,6 +12,8 @@ export const snapshots = sqliteTable('snapshots', {
   pinnedAt: text('pinned_at').notNull(),
   /** 1 for the one that drift is measured from. */
   isBaseline: integer('is_baseline', { mode: 'boolean' }).notNull(),
+  /** SHA-256 over this row's other facts and the root of the run: a pin that was moved no longer matches it. */
+  seal: blob('seal', { mode: 'buffer' }),
 });
 
 /**
@@ -26,9 +29,9 @@ export const acceptances = sqliteTable(
     /** As in `collections.scope`. */
     scope: text('scope').notNull(),
     remoteId: text('remote_id').notNull(),
-    /** RFC 6901 pointer to the field; empty for a record that came or went as a whole. */
+    /** RFC 6901 pointer to the field, `[id=…]` for an element with an id; empty for a record that came or went as a whole. */
     path: text('path').notNull(),
-    /** Digest of the place and the accepted value: another value has another one, and is drift again. */
+    /** Keyed digest (`fingerprint_key`) of the place and the accepted value: another value has another one, and is drift again. */
     fingerprint: text('fingerprint').notNull(),
     /** Why, in the words of whoever accepted it. */
     reason: text('reason').notNull(),
@@ -41,6 +44,17 @@ export const acceptances = sqliteTable(
     index('acceptances_fingerprint').on(table.source, table.fingerprint),
   ],
 );
+
+/**
+ * The one key under which this mirror's drift fingerprints are made: they stand in reports, and without it nobody finds
+ * a short secret value by trying. Made when the mirror is first opened for writing, never changed.
+ */
+export const fingerprintKey = sqliteTable('fingerprint_key', {
+  /** Always 1. */
+  id: integer('id').primaryKey(),
+  /** 32 random bytes. */
+  key: blob('key', { mode: 'buffer' }).notNull(),
+});
 
 /**
  * What retention dropped, and what it did to the chain of seals: a row per forget, each chained to the one before, and
@@ -83,6 +97,12 @@ export const replacedRoots = sqliteTable(
     run: integer('run').notNull(),
     /** The root until then. */
     root: blob('root', { mode: 'buffer' }).notNull(),
+    /** `runs.run` of the run into which this one went at that time; NULL for one that stayed. */
+    intoRun: integer('into_run'),
   },
-  (table) => [primaryKey({ columns: [table.forget, table.run] })],
+  (table) => [
+    primaryKey({ columns: [table.forget, table.run] }),
+    // Where the runs that went are now: a few of many rows.
+    index('replaced_roots_gone').on(table.run, table.intoRun).where(sql.raw('"into_run" IS NOT NULL')),
+  ],
 );

@@ -35,9 +35,14 @@ export const runs = sqliteTable('runs', {
   error: text('error'),
   /** SHA-256 over the run's revisions in key order; NULL unless published. */
   changeDigest: blob('change_digest', { mode: 'buffer' }),
+  /**
+   * SHA-256 over the run's rows of `sweeps` and `carried_sweeps`. NULL unless published, and in runs of the first
+   * version's mirrors: those were sealed without their sweeps, and without what identifies their records.
+   */
+  sweepDigest: blob('sweep_digest', { mode: 'buffer' }),
   /** `root` of the run published before it; for the first, `link` of the latest forget, NULL where nothing was. */
   previousRoot: blob('previous_root', { mode: 'buffer' }),
-  /** SHA-256 over the previous root, this row's facts and `change_digest`: seals the whole history up to here. */
+  /** SHA-256 over the previous root, this row's facts and its digests: seals the whole history up to here. */
   root: blob('root', { mode: 'buffer' }),
 });
 
@@ -69,4 +74,30 @@ export const sweeps = sqliteTable(
     error: text('error'),
   },
   (table) => [primaryKey({ columns: [table.run, table.collection] })],
+);
+
+/**
+ * Sweeps of runs that retention dropped, where they are still the last word on their collection as of the kept run that
+ * took their changes over: so that it says of each collection what it said before.
+ */
+export const carriedSweeps = sqliteTable(
+  'carried_sweeps',
+  {
+    /** `runs.run` of the kept run. */
+    run: integer('run').notNull(),
+    /** `collections.id`. */
+    collection: integer('collection').notNull(),
+    /** Number of the dropped run whose sweep it was. */
+    seenRun: integer('seen_run').notNull(),
+    /** When that run ended; NULL for one that died. */
+    seenAt: text('seen_at'),
+    /** 1 where that run was published: what another one read does not count. */
+    isPublished: integer('is_published', { mode: 'boolean' }).notNull(),
+    /** As in `sweeps`. */
+    outcome: text('outcome').notNull(),
+    mode: text('mode'),
+    errorCode: text('error_code'),
+    error: text('error'),
+  },
+  (table) => [primaryKey({ columns: [table.run, table.collection, table.seenRun] })],
 );

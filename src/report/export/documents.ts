@@ -12,9 +12,9 @@ export function* ndjsonLines(records: Iterable<ExportRecord>): Generator<string>
   for (const record of records) yield `${exportLine(record)}\n`;
 }
 
-/** One JSON document of all records. */
-export function* jsonDocument(records: Iterable<ExportRecord>): Generator<string> {
-  yield '{"schema":"tidemark.export/1","records":[';
+/** One JSON document of all records; `about` are members that say what the export is of. */
+export function* jsonDocument(records: Iterable<ExportRecord>, about: object = {}): Generator<string> {
+  yield `${JSON.stringify({ schema: 'tidemark.export/1', ...about }).slice(0, -1)},"records":[`;
   let separator = '\n';
   for (const record of records) {
     yield separator + exportLine(record);

@@ -1,0 +1,70 @@
+/** A record that restores created again has several ids, one after the other: its history is that of all of them. */
+import type { Kind } from '../catalog/definition.ts';
+import type { Connection } from './database.ts';
+
+/** A record of the mirror under one of the ids that it had. */
+export interface HistoryPart {
+  /** The record's number. */
+  readonly record: number;
+  readonly id: string;
+}
+
+interface Place {
+  source: string;
+  /** As in `collections.scope`. */
+  scope: string;
+  id: string;
+}
+
+/**
+ * The records whose revisions make up one history, newest first; only the given one where no restore created it again.
+ * Ids that the mirror has never seen are left out.
+ */
+export function recordsOfHistory(connection: Connection, kind: Kind, record: number): HistoryPart[] {
+  const own = placeOfRecord(connection, kind, record);
+  if (own === undefined) return [];
+  const recordAt = prepareRecordAt(connection, kind);
+  const passed = new Set<string>();
+  const follow = (from: 'old' | 'new', to: 'old' | 'new'): HistoryPart[] => {
+    const next = connection.prepare<[string, string, string, string], Place>(
+      `SELECT source, ${to}_scope AS scope, ${to}_id AS id FROM id_map
+       WHERE source = ? AND kind = ? AND ${from}_scope = ? AND ${from}_id = ? ORDER BY restore DESC LIMIT 1`,
+    );
+    const parts: HistoryPart[] = [];
+    let at = own;
+    for (;;) {
+      passed.add(`${at.scope} ${at.id}`);
+      const found = next.get(at.source, kind, at.scope, at.id);
+      // A chain that leads back (restored, undone, restored) is followed once.
+      if (found === undefined || passed.has(`${found.scope} ${found.id}`)) return parts;
+      const number = recordAt(found);
+      if (number !== undefined) parts.push({ record: number, id: found.id });
+      at = found;
+    }
+  };
+  const later = follow('old', 'new').reverse();
+  return [...later, { record, id: own.id }, ...follow('new', 'old')];
+}
+
+function placeOfRecord(connection: Connection, kind: Kind, record: number): Place | undefined {
+  return connection
+    .prepare<[number, number], Place>(
+      `SELECT s.name AS source, c.scope AS scope, r.id AS id FROM
+         (SELECT _collection AS collection, _remote_id AS id FROM "${kind}" WHERE _record = ?
+          UNION ALL SELECT collection, remote_id FROM removed WHERE record = ?) r
+       JOIN collections c ON c.id = r.collection JOIN sources s ON s.id = c.source`,
+    )
+    .get(record, record);
+}
+
+function prepareRecordAt(connection: Connection, kind: Kind): (place: Place) => number | undefined {
+  const read = connection
+    .prepare<{ source: string; kind: Kind; scope: string; id: string }, number>(
+      `SELECT coalesce(k.record, x.record) FROM collections c JOIN sources s ON s.id = c.source
+       LEFT JOIN record_keys k ON k.collection = c.id AND k.remote_id = :id
+       LEFT JOIN removed x ON x.collection = c.id AND x.remote_id = :id
+       WHERE s.name = :source AND c.kind = :kind AND c.scope = :scope`,
+    )
+    .pluck();
+  return ({ source, scope, id }) => read.get({ source, kind, scope, id }) ?? undefined;
+}

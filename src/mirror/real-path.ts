@@ -1,0 +1,31 @@
+/** The one name of the mirror's file: lock, stage and log stand beside it, whatever link it was named by. */
+import { lstatSync, readlinkSync, realpathSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { asFileTrouble } from '../core/file-trouble.ts';
+
+/** Links that lead to links; more are a circle. */
+const MOST_LINKS = 40;
+
+/**
+ * The path without symbolic links, also of a file that is still to be made. Where none is in the way it comes back as it
+ * was given; so does what cannot be followed, and opening it then says why. A hard link is another name that nothing
+ * tells apart: two of them are two mirrors.
+ */
+export function realMirrorPath(path: string): string {
+  const real = followed(path, MOST_LINKS);
+  return real === undefined || real === resolve(path) ? path : real;
+}
+
+function followed(path: string, linksLeft: number): string | undefined {
+  if (linksLeft === 0) return undefined;
+  try {
+    const link = lstatSync(path, { throwIfNoEntry: false });
+    // A link may point to where the file is to be made: SQLite would make it there.
+    if (link?.isSymbolicLink() === true)
+      return followed(resolve(realpathSync(dirname(path)), readlinkSync(path)), linksLeft - 1);
+    return join(realpathSync(dirname(path)), basename(path));
+  } catch (error) {
+    if (error instanceof Error && 'code' in error) return undefined;
+    throw asFileTrouble(error, path, 'opened');
+  }
+}

@@ -1,0 +1,164 @@
+/**
+ * Records that another state holds and a live list did not show. A sync believes such a thing only on proof (design.md,
+ * The sync: Absence), and so does whoever compares with live: where the kind can be retrieved, by asking for each record;
+ * else by a list in one page, or by reading a longer one a second time.
+ */
+import type { ReadClient } from '../api/read-client.ts';
+import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import { operationOf } from '../catalog/definition.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
+import { eachConcurrently } from '../core/concurrently.ts';
+import type { TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, isLocalTrouble } from '../core/errors.ts';
+import type { Logger } from '../core/logger.ts';
+import type { RecordState } from '../diff/states.ts';
+import { pairByKey } from '../diff/states.ts';
+import { collectionName } from './blind-spots.ts';
+import type { StateFilter } from './filter.ts';
+import { filterParts } from './filter.ts';
+import { inTurns } from './in-turns.ts';
+import type { CollectionKey, LoadedState } from './state.ts';
+
+/** Records looked up per collection: a request each. The rest is listed as absent, and the collection named. */
+export const LOOKED_UP_AT_MOST = 200;
+/** Records compared in one go. */
+const RECORDS_PER_STEP = 1000;
+
+/** What became of the records of a collection that its list did not show. */
+export interface Absence extends CollectionKey {
+  /** How many it did not show that are there all the same. */
+  readonly leaked: number;
+  /** These, where the state does not hold them yet. */
+  readonly found: readonly RecordState[];
+  /** Not shown, and the far side did not answer for them. */
+  readonly unknown: ReadonlySet<string>;
+  /** Not shown, and not looked up one by one. */
+  readonly unconfirmed: number;
+  /** Why those that are not known are not. */
+  readonly error: TidemarkError | null;
+}
+
+/** The live state while it is being settled. */
+export interface LiveLists extends Pick<LoadedState, 'records' | 'projectsOf' | 'blindSpot'> {
+  /** How many pages the collection's list had; null where it did not prove itself, or there is none. */
+  pagesOf(kind: Kind, scope: Scope): number | null;
+  /** Reads these kinds once more and adds what they show. */
+  readAgain(kinds: readonly Kind[]): Promise<void>;
+  settle(absence: Absence): void;
+}
+
+export interface AbsenceOptions {
+  readonly against: LoadedState;
+  readonly filter: StateFilter;
+  readonly client: ReadClient;
+  readonly definitionOf: (kind: Kind) => ResourceDefinition;
+  readonly concurrency: number;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+}
+
+/** Settles parents first: what hangs from one that a list left out was not even asked for. */
+export async function settleLive(live: LiveLists, options: AbsenceOptions): Promise<void> {
+  const { ids, kinds, ...within } = options.filter;
+  const parents = Object.values(SCOPE_KIND);
+  const isParentAsked = ids === undefined && kinds === undefined;
+  if (!isParentAsked) {
+    const others = parents.filter((kind) => ids !== undefined || kinds?.includes(kind) !== true);
+    await settlePart(live, options, { ...within, kinds: others });
+  }
+  await settlePart(live, options, options.filter);
+}
+
+async function settlePart(live: LiveLists, options: AbsenceOptions, filter: StateFilter): Promise<void> {
+  const absent = await absentFrom(live, options, filter);
+  const again = [...absent.values()].filter(
+    ({ kind, scope }) => !isRetrievable(options, kind) && live.pagesOf(kind, scope) !== 1,
+  );
+  if (again.length > 0) {
+    const kinds = [...new Set(again.map(({ kind }) => kind))];
+    await live.readAgain(kinds);
+    const still = await absentFrom(live, options, { ...filter, kinds });
+    for (const { kind, scope, count } of again) {
+      const shown = count - (still.get(collectionName({ kind, scope }))?.count ?? 0);
+      if (shown > 0) live.settle(leaking(options, { kind, scope }, shown));
+    }
+  }
+  for (const { kind, scope, ids, count } of absent.values()) {
+    if (isRetrievable(options, kind)) live.settle(await lookUp(options, { kind, scope }, ids, count));
+  }
+}
+
+function isRetrievable({ definitionOf }: AbsenceOptions, kind: Kind): boolean {
+  return operationOf(definitionOf(kind), 'retrieve') !== undefined;
+}
+
+/** A list that showed on the second reading what it had not on the first: both are in the state by now. */
+function leaking({ log }: AbsenceOptions, place: CollectionKey, shown: number): Absence {
+  log.warn({ ...place, records: shown }, 'a proven list did not show records that its second reading did');
+  return { ...place, leaked: shown, found: [], unknown: new Set(), unconfirmed: 0, error: null };
+}
+
+interface Absent extends CollectionKey {
+  /** The first ones. */
+  readonly ids: string[];
+  count: number;
+}
+
+async function absentFrom(
+  live: LiveLists,
+  { against, definitionOf, signal }: AbsenceOptions,
+  filter: StateFilter,
+): Promise<ReadonlyMap<string, Absent>> {
+  const absent = new Map<string, Absent>();
+  const organizations = filter.organizations ?? [];
+  const parts = filterParts(filter, () => [
+    ...new Set([...against.projectsOf(organizations), ...live.projectsOf(organizations)]),
+  ]);
+  const steps = function* (): Generator<undefined, undefined, undefined> {
+    let seen = 0;
+    for (const part of parts) {
+      for (const { from, to } of pairByKey(against.records(part), live.records(part))) {
+        seen += 1;
+        if (seen % RECORDS_PER_STEP === 0) yield undefined;
+        if (to !== undefined) continue;
+        const { kind, scope, id } = from;
+        if (definitionOf(kind).reading === 'each' || live.pagesOf(kind, scope) === null) continue;
+        if (live.blindSpot(kind, scope)?.covers(id) === true) continue;
+        const key = collectionName({ kind, scope });
+        const own = absent.get(key) ?? { kind, scope, ids: [], count: 0 };
+        absent.set(key, own);
+        own.count += 1;
+        if (own.ids.length < LOOKED_UP_AT_MOST) own.ids.push(id);
+      }
+    }
+    return undefined;
+  };
+  await inTurns(steps(), signal);
+  return absent;
+}
+
+async function lookUp(
+  { client, definitionOf, concurrency, log, signal }: AbsenceOptions,
+  { kind, scope }: CollectionKey,
+  ids: readonly string[],
+  count: number,
+): Promise<Absence> {
+  const found: RecordState[] = [];
+  const unknown = new Set<string>();
+  let error: TidemarkError | null = null;
+  await eachConcurrently(ids, concurrency, async (id) => {
+    try {
+      const answer = await client.retrieve(definitionOf(kind), scope, id, signal);
+      if (!answer.found) return;
+      log.warn({ kind, scope, id }, 'a proven list did not show a record that exists');
+      found.push({ kind, scope, id, body: answer.text });
+    } catch (failure) {
+      signal.throwIfAborted();
+      const known = asTidemarkError(failure);
+      if (isLocalTrouble(known.code)) throw failure;
+      unknown.add(id);
+      error ??= known;
+    }
+  });
+  return { kind, scope, leaked: found.length, found, unknown, unconfirmed: count - ids.length, error };
+}

@@ -1,0 +1,276 @@
+/** What was accepted holds for exactly that, whatever a report is narrowed to, and its fingerprint tells no secret. */
+import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, it } from 'vitest';
+import { commandLine } from './command-line.ts';
+import { DOMAINS, MEMBERS, world } from './comparison.ts';
+import type { World } from './comparison.ts';
+import { ORG } from './service.ts';
+
+interface Told {
+  readonly findings: readonly (Named & { readonly reopened?: object })[];
+  readonly accepted: readonly Named[];
+  readonly withdrawable: readonly Named[];
+}
+
+interface Named {
+  readonly id: string;
+  readonly path: string;
+  readonly fingerprint: string;
+}
+
+const ids = (named: readonly Named[]): string[] => named.map(({ id, path }) => `${id} ${path}`.trim()).sort();
+
+async function baselined(
+  more: Readonly<Record<string, string>> = {},
+  role: object = {},
+): Promise<World & { drift: (...args: string[]) => Promise<Told> }> {
+  const it = await world(more);
+  for (const id of ['r1', 'r2'])
+    it.service.lists.set(`/api/organizations/${ORG}/roles/${id}/role_memberships/`, []);
+  it.service.set('roles', [{ id: 'r1', name: 'Ops', ...role }]);
+  await it.expectRun(0, 'sync', '--quiet');
+  await it.expectRun(0, 'snapshots', 'pin', 'b');
+  await it.expectRun(0, 'snapshots', 'baseline', 'b');
+  const drift = async (...args: string[]): Promise<Told> =>
+    JSON.parse((await it.run('drift', ...args, '--json')).stdout) as Told;
+  return { ...it, drift };
+}
+
+describe('accepted drift', () => {
+  it('holds under every mode and filter, and is offered for withdrawal only where it was looked at', async () => {
+    const { service, expectRun, drift } = await baselined();
+    service.set('roles', [
+      { id: 'r1', name: 'Ops' },
+      { id: 'r2', name: 'New', is_default: false },
+    ]);
+    service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
+    await expectRun(0, 'sync', '--quiet');
+    await expectRun(0, 'drift', 'accept', 'roles', 'r2', '--reason', 'wanted');
+    await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'wanted');
+    const plain = await drift();
+    expect(ids(plain.accepted)).toEqual(['d1 /is_verified', 'r2']);
+    for (const [args, accepted] of [
+      [['--live'], ['d1 /is_verified', 'r2']],
+      [['--all'], ['d1 /is_verified', 'r2']],
+      [['--managed-only'], ['r2']],
+      [['--field', '/name'], ['r2']],
+      [['--kind', 'roles'], ['r2']],
+      [['--kind', 'members'], []],
+      [['--id', 'd2'], []],
+      [['--kind', 'domains', '--field', '/is_verified'], ['d1 /is_verified']],
+    ] as const) {
+      const told = await drift(...args);
+      expect(ids(told.findings), args.join(' ')).toEqual([]);
+      expect(ids(told.accepted), args.join(' ')).toEqual(accepted);
+      expect(ids(told.withdrawable), args.join(' ')).toEqual([]);
+      for (const { id, fingerprint } of told.accepted)
+        expect(fingerprint).toBe(plain.accepted.find((each) => each.id === id)?.fingerprint);
+    }
+    // A further change opens the record again, also where the report does not show what changed.
+    service.set('roles', [
+      { id: 'r1', name: 'Ops' },
+      { id: 'r2', name: 'New', is_default: true },
+    ]);
+    await expectRun(0, 'sync', '--quiet');
+    expect((await drift('--field', '/name')).findings).toMatchObject([
+      { id: 'r2', reopened: { because: 'value' } },
+    ]);
+    // Gone: each is withdrawable where it was looked at, and nowhere else.
+    service.set('roles', [{ id: 'r1', name: 'Ops' }]);
+    service.set('domains', DOMAINS);
+    await expectRun(0, 'sync', '--quiet');
+    for (const [args, withdrawable] of [
+      [[], ['d1 /is_verified', 'r2']],
+      [['--managed-only'], ['r2']],
+      [['--field', '/is_verified'], ['d1 /is_verified']],
+      [['--field', '/domain'], []],
+      [['--kind', 'roles'], ['r2']],
+      [['--id', 'r1'], []],
+    ] as const) {
+      expect(ids((await drift(...args)).withdrawable), args.join(' ')).toEqual(withdrawable);
+    }
+  });
+
+  it('of an element holds for that element, wherever it stands', async () => {
+    const { service, expectRun, drift } = await baselined(
+      {},
+      {
+        members: [
+          { id: 'alice', admin: false },
+          { id: 'bob', admin: false },
+        ],
+      },
+    );
+    const teams = (...members: object[]): void => service.set('roles', [{ id: 'r1', name: 'Ops', members }]);
+    teams({ id: 'alice', admin: true }, { id: 'bob', admin: false });
+    await expectRun(0, 'sync', '--quiet');
+    // By index or by id: what is kept names the element.
+    const { stdout } = await expectRun(
+      0,
+      ...['drift', 'accept', 'roles', 'r1', '--field', '/members/0/admin', '--reason', 'alice is fine'],
+    );
+    expect(stdout).toContain('/members/[id=alice]/admin');
+    expect(ids((await drift()).accepted)).toEqual(['r1 /members/0/admin']);
+    expect(ids((await drift('--field', '/members/[id=alice]')).accepted)).toEqual(['r1 /members/0/admin']);
+    teams({ id: 'bob', admin: true });
+    await expectRun(0, 'sync', '--quiet');
+    const moved = await drift();
+    expect(moved.accepted).toEqual([]);
+    expect(moved.findings).toMatchObject([
+      { place: '/members/[id=bob]/admin', to: true },
+      { path: '/members/0' },
+    ]);
+    await expectRun(0, ...['drift', 'unaccept', 'roles', 'r1', '--field', '/members/[id=alice]/admin']);
+  });
+
+  it('a rule that names an index does not fit, and the report says what would', async () => {
+    const it = await baselined(
+      { TIDEMARK_DRIFT_IGNORE: '[{"kind":"roles","path":"/members/0/admin","reason":"ours"}]' },
+      { members: [{ id: 'alice', admin: false }] },
+    );
+    it.service.set('roles', [{ id: 'r1', name: 'Ops', members: [{ id: 'alice', admin: true }] }]);
+    await it.expectRun(0, 'sync', '--quiet');
+    expect((await it.expectRun(2, 'drift')).stdout).toContain(
+      'write /members/[id=alice]/admin, or * for any',
+    );
+  });
+});
+
+describe('fingerprints', () => {
+  it('tell no secret, and stay the same between runs, live, in a copy and after forget', async () => {
+    const { service, directory, env, expectRun, drift } = await baselined();
+    const exports = (password: string): void =>
+      service.set('batch_exports', [
+        { id: 'b1', name: 'Nightly', destination: { type: 'Postgres', config: { password } } },
+      ]);
+    exports('before');
+    await expectRun(0, 'sync', '--quiet');
+    await expectRun(0, 'snapshots', 'pin', 'c');
+    await expectRun(0, 'snapshots', 'baseline', 'c');
+    exports('4711');
+    await expectRun(0, 'sync', '--quiet');
+    const found = await drift();
+    const path = '/destination/config/password';
+    const [first] = found.findings;
+    expect(found.findings).toMatchObject([{ id: 'b1', path, to: '[secret]' }]);
+    // As it was made without a key: everything but the value stands in the report.
+    const sha = (text: string): string => createHash('sha256').update(text).digest('hex');
+    const scope = JSON.stringify((first as unknown as { scope: object }).scope);
+    const guess = sha(JSON.stringify(['default', 'batch_exports', scope, 'b1', path, sha('"4711"')]));
+    const sarif = (await expectRun(2, 'drift', '--format', 'sarif')).stdout;
+    expect(sarif).toContain(first?.fingerprint);
+    expect(sarif + JSON.stringify(found)).not.toContain(guess);
+
+    const same = async (...args: string[]): Promise<void> => {
+      expect((await drift(...args)).findings.map(({ fingerprint }) => fingerprint)).toEqual([
+        first?.fingerprint,
+      ]);
+    };
+    await expectRun(0, 'sync', '--quiet');
+    await same();
+    await same('--live');
+    await expectRun(0, 'forget', '--keep-last', '1');
+    await same();
+    const copy = join(directory, 'copy.db');
+    const file = new Database(join(directory, 'mirror.db'), { readonly: true });
+    await file.backup(copy);
+    file.close();
+    const ended = await commandLine(['drift', '--json'], {
+      env: { ...env, TIDEMARK_MIRROR: copy },
+      cwd: directory,
+    });
+    expect(ended.stdout).toContain(first?.fingerprint);
+    // Another mirror has another key.
+    const other = { ...env, TIDEMARK_MIRROR: join(directory, 'other.db') };
+    await commandLine(['sync', '--quiet'], { env: other, cwd: directory });
+    const keys = [copy, join(directory, 'other.db')].map((each) => {
+      const opened = new Database(each, { readonly: true });
+      const key = opened.prepare<[], Buffer>('SELECT key FROM fingerprint_key').pluck().get();
+      opened.close();
+      return key?.toString('hex');
+    });
+    expect(keys[0]).toMatch(/^[0-9a-f]{64}$/);
+    expect(keys[1]).not.toBe(keys[0]);
+  });
+});
+
+describe('an id that is a secret', () => {
+  const secret = 'SECRETINVITEID';
+
+  it('stands in no output as itself, unless asked for, and its mark names the record', async () => {
+    const { service, directory, run, expectRun } = await baselined();
+    service.set('invites', [{ id: secret, target_email: '', level: 1 }]);
+    service.set('members', [MEMBERS[0] ?? {}]);
+    await expectRun(0, 'sync', '--quiet');
+    const mark = /\[secret:[0-9a-f]{12}\]/.exec((await expectRun(2, 'drift')).stdout)?.[0] ?? '';
+    expect(mark).not.toBe('');
+    const hidden = async (...args: string[]): Promise<void> => {
+      const { stdout, stderr, code } = await run(...args);
+      expect(stdout + stderr, args.join(' ')).not.toContain(secret);
+      expect([0, 2], args.join(' ') + stderr).toContain(code);
+    };
+    for (const each of [['drift'], ['diff', 'run:1', 'run:2']])
+      for (const format of ['text', 'json', 'markdown', 'html', 'junit', 'sarif', 'patch'])
+        await hidden(...each, '--format', format);
+    for (const form of [[], ['--json']]) {
+      for (const id of [secret, mark]) {
+        for (const command of ['show', 'log', 'blame']) await hidden(command, 'invites', id, ...form);
+        await hidden('drift', 'accept', 'invites', id, '--reason', 'x', ...form);
+        await hidden('drift', 'accepted', ...form);
+        await hidden('drift', 'unaccept', 'invites', id, ...form);
+      }
+      await hidden('runs', 'show', '2', ...form);
+      await hidden('changes', '--since', 'run:1', ...form);
+    }
+    await hidden('changes', '--since', 'run:1', '--format', 'html');
+    for (const form of [[], ['--json']]) {
+      for (const command of ['show', 'log', 'blame']) {
+        const { stdout } = await expectRun(0, command, 'invites', mark, '--show-secrets', ...form);
+        expect(stdout, command).toContain(secret);
+      }
+    }
+    // Open again: said in the notes of the report, by name.
+    await expectRun(0, 'drift', 'accept', 'invites', mark, '--reason', 'x');
+    service.set('invites', [{ id: secret, target_email: '', level: 8 }]);
+    await expectRun(0, 'sync', '--quiet');
+    for (const format of ['text', 'markdown', 'html']) {
+      await hidden('drift', '--format', format);
+      expect((await run('drift', '--format', format)).stdout.replaceAll('\\', '')).toContain(
+        `open again: invites ${mark}`,
+      );
+    }
+    // A removed one is found by its mark too; another mark is none.
+    service.set('invites', []);
+    await expectRun(0, 'sync', '--accept-removals', '1', '--quiet');
+    expect((await expectRun(0, 'show', 'invites', mark)).stdout).toContain('removed');
+    await expectRun(4, 'show', 'invites', '[secret:000000000000]');
+    // What verify finds of it.
+    const mirror = new Database(join(directory, 'mirror.db'));
+    mirror.prepare(`UPDATE revisions SET hash = zeroblob(32) WHERE hash IS NOT NULL`).run();
+    mirror.close();
+    for (const form of [[], ['--json']]) {
+      const { stdout, code } = await run('verify', ...form);
+      expect([code, stdout.includes(secret), stdout.includes(mark)]).toEqual([1, false, true]);
+    }
+  });
+});
+
+describe('ignore rules', () => {
+  it.each(['"/**"', '"/*"', '/*/**'])(
+    'that would hide everything are refused with their line: %s',
+    async (path) => {
+      const it = await world();
+      writeFileSync(
+        join(it.directory, 'tidemark.yaml'),
+        `sources: []\ndrift:\n  ignore:\n    - { kind: roles, path: "/**", reason: ours }\n    - { path: ${path}, reason: typo }\n`,
+      );
+      const ended = await commandLine(['config', 'check'], { env: {}, cwd: it.directory });
+      expect(ended.code, readFileSync(join(it.directory, 'tidemark.yaml'), 'utf8')).toBe(4);
+      expect(ended.stdout + ended.stderr).toMatch(/tidemark\.yaml:5: drift\.ignore\[1\]/);
+      expect(ended.stdout + ended.stderr).toContain('a kind or an id');
+    },
+  );
+});

@@ -1,0 +1,325 @@
+import Database from 'better-sqlite3';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { commandLine } from './command-line.ts';
+import { environment, scratch } from './harness.ts';
+import { FakeService, ORG, forbidden, notFound, respond } from './service.ts';
+
+const PROJECTS = `/api/organizations/${ORG}/projects/`;
+const RECORDINGS = '/api/projects/1/session_recordings/';
+const numbers = (count: number): number[] => Array.from({ length: count }, (_each, index) => index + 1);
+
+interface Sweep {
+  readonly kind: string;
+  readonly scope: Readonly<Record<string, string>>;
+  readonly outcome: string;
+  readonly mode: string;
+  readonly removed: number;
+  readonly held: number;
+  readonly pending: number;
+  readonly error: { readonly message: string } | null;
+}
+
+/** One source's command line over one mirror. */
+function user(service: FakeService, more: Readonly<Record<string, string>> = {}) {
+  const cwd = scratch();
+  const env = environment(service.url, cwd, more);
+  const run = (...args: string[]) => commandLine(args, { env, cwd });
+  return {
+    run,
+    mirror: join(cwd, 'mirror.db'),
+    /** Only the sweeps that did not simply find everything as it was; `all` are all. */
+    sync: async (...args: string[]): Promise<{ code: number | null; sweeps: Sweep[]; all: Sweep[] }> => {
+      const { code, stdout, stderr } = await run('sync', '--json', ...args);
+      expect(stdout, stderr).not.toBe('');
+      const { runs } = JSON.parse(stdout) as { runs: { sweeps: Sweep[] }[] };
+      const all = runs[0]!.sweeps;
+      return {
+        code,
+        all,
+        sweeps: all.filter(({ outcome, removed }) => outcome !== 'complete' || removed > 0),
+      };
+    },
+    mirrored: async (kind: string): Promise<string[]> => {
+      const { stdout } = await run('export', '--kind', kind);
+      return stdout
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => (JSON.parse(line) as { id: string }).id);
+    },
+  };
+}
+
+/** Twelve projects with a recording each. */
+async function twelveProjects(): Promise<FakeService> {
+  const service = await FakeService.start();
+  service.lists.set('/api/organizations/', [JSON.stringify({ id: ORG, name: 'Harbor', teams: [] })]);
+  show(service, numbers(12));
+  for (const number of numbers(12))
+    service.lists.set(`/api/projects/${number}/session_recordings/`, [`{"id":"rec${number}"}`]);
+  return service;
+}
+
+function show(service: FakeService, projects: readonly number[]): void {
+  service.lists.set(
+    PROJECTS,
+    projects.map((number) => `{"id":${number},"name":"P${number}"}`),
+  );
+}
+
+function dropProject(service: FakeService, project: number): void {
+  show(
+    service,
+    numbers(12).filter((number) => number !== project),
+  );
+  service.lists.delete(`/api/projects/${project}/session_recordings/`);
+}
+
+const NO_SHARING = { TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0' };
+
+describe('a collection whose parent is gone', () => {
+  it('goes in a later run, when the run that removed the parent did not ask for it', async () => {
+    const service = await twelveProjects();
+    const { sync, mirrored } = user(service, NO_SHARING);
+    await sync();
+    dropProject(service, 5);
+    expect((await sync('--kind', 'projects')).sweeps).toMatchObject([{ kind: 'projects', removed: 1 }]);
+    expect(await mirrored('session_recordings')).toContain('rec5');
+    expect(await sync()).toMatchObject({
+      code: 0,
+      sweeps: [{ kind: 'session_recordings', scope: { project_id: '5' }, mode: 'parent', removed: 1 }],
+    });
+    expect(await mirrored('session_recordings')).not.toContain('rec5');
+    service.seen.length = 0;
+    expect(await sync()).toMatchObject({ code: 0, sweeps: [] });
+    expect(service.seen.filter(({ url }) => url.startsWith('/api/projects/5/'))).toEqual([]);
+  });
+
+  it.each(['denied for good', 'denied once'])('goes in a later run where it was %s', async (which) => {
+    const service = await twelveProjects();
+    const { sync, mirrored } = user(service, NO_SHARING);
+    await sync();
+    dropProject(service, 5);
+    let isDenied = true;
+    service.quirks.push(
+      ({ path }, response) =>
+        isDenied && path.startsWith('/api/projects/5/') && forbidden(response, 'session_recording:read'),
+    );
+    const first = await sync();
+    expect(first.code).toBe(3);
+    expect(first.sweeps).toMatchObject([{ kind: 'projects' }, { outcome: 'denied', removed: 0 }]);
+    isDenied = which === 'denied for good';
+    expect(await sync()).toMatchObject({ code: 0, sweeps: [{ kind: 'session_recordings', removed: 1 }] });
+    expect(await mirrored('session_recordings')).toHaveLength(11);
+  });
+
+  it('stays where the list that would show the parent again cannot be read', async () => {
+    const service = await twelveProjects();
+    const { sync, mirrored } = user(service, NO_SHARING);
+    await sync();
+    dropProject(service, 5);
+    await sync('--kind', 'projects');
+    service.quirks.push(({ path }, response) => path === PROJECTS && forbidden(response, 'project:read'));
+    expect((await sync()).sweeps).toMatchObject([
+      { kind: 'projects', outcome: 'denied' },
+      { kind: 'session_recordings', outcome: 'missing', removed: 0 },
+    ]);
+    expect(await mirrored('session_recordings')).toContain('rec5');
+  });
+
+  it('takes the sharing of its recordings along', async () => {
+    const service = await twelveProjects();
+    for (const number of numbers(12))
+      service.objects.set(
+        `/api/projects/${number}/session_recordings/rec${number}/sharing/`,
+        '{"enabled":true}',
+      );
+    const { sync, mirrored } = user(service);
+    await sync();
+    expect(await mirrored('recording_sharing')).toHaveLength(12);
+    dropProject(service, 5);
+    service.objects.delete('/api/projects/5/session_recordings/rec5/sharing/');
+    expect((await sync()).sweeps).toMatchObject([
+      { kind: 'projects', removed: 1 },
+      { kind: 'session_recordings', mode: 'parent', removed: 1 },
+      { kind: 'recording_sharing', mode: 'parent', removed: 1 },
+    ]);
+    expect(await mirrored('recording_sharing')).not.toContain('rec5');
+    service.seen.length = 0;
+    expect(await sync()).toMatchObject({ code: 0, sweeps: [] });
+    expect(service.seen.filter(({ url }) => url.startsWith('/api/projects/5/'))).toEqual([]);
+  });
+});
+
+/** A project with recordings, all of them shared. */
+async function shared(count: number): Promise<FakeService> {
+  const service = await FakeService.start();
+  service.lists.set(RECORDINGS, recordings(count));
+  service.quirks.push(({ path }, response) => {
+    const id = /session_recordings\/(rec\d+)\/sharing\/$/.exec(path)?.[1];
+    const isThere = service.lists.get(RECORDINGS)!.some((text) => text.includes(`"${id}"`));
+    return isThere && respond(response, 200, `{"enabled":true,"access_token":"t","created_at":null}`);
+  });
+  return service;
+}
+
+function recordings(count: number, isKept: (number: number) => boolean = () => true): string[] {
+  return numbers(count)
+    .reverse()
+    .filter(isKept)
+    .map(
+      (number) =>
+        `{"id":"rec${number}","start_time":"${new Date(Date.UTC(2026, 0, 1, 0, number)).toISOString()}"}`,
+    );
+}
+
+describe('the sharing of a recording that is gone', () => {
+  it('goes in the same run, and is counted in its sweep', async () => {
+    const service = await shared(12);
+    const { sync, mirrored, run } = user(service);
+    await sync();
+    service.lists.set(
+      RECORDINGS,
+      recordings(12, (number) => number !== 5),
+    );
+    service.seen.length = 0;
+    expect(await sync('--full')).toMatchObject({
+      code: 0,
+      sweeps: [
+        { kind: 'session_recordings', removed: 1 },
+        { kind: 'recording_sharing', removed: 1, pending: 0 },
+      ],
+    });
+    expect(service.seen.filter(({ url }) => url.includes('/rec5/sharing/'))).toEqual([]);
+    expect(await mirrored('recording_sharing')).not.toContain('rec5');
+    expect((await run('verify')).code).toBe(0);
+  });
+
+  it('goes in a run that does not ask for sharing, and what earlier runs left goes too', async () => {
+    const service = await shared(12);
+    const { sync, mirrored, mirror } = user(service);
+    await sync();
+    // As a run left it that removed the recording only: what nothing refers to but the sharing.
+    const database = new Database(mirror);
+    database.exec(
+      `UPDATE record_keys SET remote_id = 'rec99' WHERE remote_id = 'rec3' AND collection =
+         (SELECT id FROM collections WHERE kind = 'recording_sharing');
+       UPDATE recording_sharing SET _remote_id = 'rec99' WHERE _remote_id = 'rec3'`,
+    );
+    database.close();
+    service.lists.set(
+      RECORDINGS,
+      recordings(12, (number) => number !== 5),
+    );
+    await sync('--full', '--kind', 'session_recordings');
+    const left = await mirrored('recording_sharing');
+    expect(left).toHaveLength(10);
+    expect(left).not.toContain('rec5');
+    expect(left).not.toContain('rec99');
+  });
+
+  it('waits with it while the removal is held', async () => {
+    const service = await shared(12);
+    const { sync, mirrored } = user(service);
+    await sync();
+    service.lists.set(RECORDINGS, []);
+    expect((await sync('--full')).sweeps).toMatchObject([{ outcome: 'held', held: 12, removed: 0 }]);
+    expect(await mirrored('recording_sharing')).toHaveLength(12);
+    expect((await sync('--accept-removals', '12')).sweeps).toMatchObject([
+      { kind: 'session_recordings', removed: 12 },
+      { kind: 'recording_sharing', removed: 12 },
+    ]);
+    expect(await mirrored('recording_sharing')).toEqual([]);
+  });
+});
+
+describe('sharing that only some recordings have', () => {
+  it('is missing until one was found, and whole from then on', async () => {
+    const service = await FakeService.start();
+    service.lists.set(RECORDINGS, recordings(20));
+    // Not of the five that the first run asks for, which are the first ones that the list shows.
+    service.objects.set(`${RECORDINGS}rec9/sharing/`, '{"enabled":true}');
+    const { sync } = user(service, { TIDEMARK_RECORDINGS_SHARING_PER_RUN: '5' });
+    const seen: [code: number | null, outcome: string, pending: number][] = [];
+    for (let run = 0; run < 5; run += 1) {
+      const { code, all } = await sync();
+      const sweep = all.find(({ kind }) => kind === 'recording_sharing')!;
+      seen.push([code, sweep.outcome, sweep.pending]);
+    }
+    expect(seen).toEqual([
+      [3, 'missing', 15],
+      [0, 'complete', 10],
+      [0, 'complete', 5],
+      [0, 'complete', 0],
+      [0, 'complete', 0],
+    ]);
+  });
+});
+
+describe('a record that the list shows and its own address does not', () => {
+  it('is kept, and the sweep says so', async () => {
+    const service = await twelveProjects();
+    const { sync, mirrored } = user(service, { ...NO_SHARING, TIDEMARK_PROFILE: 'posthog' });
+    await sync('--kind', 'projects');
+    const quirk = ({ path }: { path: string }, response: Parameters<typeof notFound>[0]) =>
+      path === `${PROJECTS}5/` && notFound(response);
+    service.quirks.push(quirk);
+    const { code, sweeps } = await sync('--kind', 'projects');
+    expect(code).toBe(3);
+    expect(sweeps).toMatchObject([
+      {
+        kind: 'projects',
+        outcome: 'incomplete',
+        removed: 0,
+        error: { message: '1 of 12 records are listed, but cannot be retrieved (404)' },
+      },
+    ]);
+    expect(await mirrored('projects')).toHaveLength(12);
+    dropProject(service, 5);
+    expect(await sync('--kind', 'projects')).toMatchObject({ code: 0, sweeps: [{ removed: 1 }] });
+  });
+});
+
+describe('held removals of a feed', () => {
+  async function held() {
+    const service = await FakeService.start();
+    service.pageCap = 20;
+    service.lists.set(RECORDINGS, recordings(100));
+    const here = user(service, NO_SHARING);
+    await here.sync();
+    service.lists.set(
+      RECORDINGS,
+      recordings(100, (number) => number > 50),
+    );
+    expect((await here.sync('--full')).sweeps).toMatchObject([{ outcome: 'held', held: 50 }]);
+    return here;
+  }
+
+  it('are found again by every run, without --full, until they are settled', async () => {
+    const { sync, run } = await held();
+    expect(await sync()).toMatchObject({ code: 3, sweeps: [{ outcome: 'held', mode: 'full', held: 50 }] });
+    const status = await run('status');
+    expect(status.code).toBe(3);
+    expect(status.stdout).toContain('tidemark sync --accept-removals 50');
+    expect(await sync('--accept-removals', '50')).toMatchObject({
+      code: 0,
+      sweeps: [{ mode: 'full', removed: 50 }],
+    });
+    expect((await run('status')).code).toBe(0);
+    const { all } = await sync();
+    expect(all.find(({ kind }) => kind === 'session_recordings')).toMatchObject({ mode: 'head' });
+  });
+
+  it('keep the status at 3, whatever the collection was last seen as', async () => {
+    const { run, mirror } = await held();
+    // As a walk from the head left it.
+    const database = new Database(mirror);
+    database.exec(
+      `UPDATE collections SET last_outcome = 'complete'; UPDATE runs SET outcome = 'complete' WHERE outcome = 'partial'`,
+    );
+    database.close();
+    const status = await run('status');
+    expect(status.code).toBe(3);
+    expect(status.stdout).toContain('tidemark sync --accept-removals 50');
+  });
+});

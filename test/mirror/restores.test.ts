@@ -1,0 +1,150 @@
+import { describe, expect, it } from 'vitest';
+import type { RestoreStart } from '../../src/mirror/restores.ts';
+import { diffPoints } from '../../src/state/mirror-diff.ts';
+import { verifyMirror } from '../../src/mirror/mirror.ts';
+import { isEqual, open, ORG, sync, testClock } from './fixture.ts';
+
+const START: RestoreStart = {
+  source: 'production',
+  planHash: 'abc',
+  plan: '{"schema":"tidemark.plan/1"}',
+  from: 'latest',
+  approved: { maxRemovals: 3 },
+  startedAt: '2026-03-01T12:00:00.000Z',
+  steps: [
+    { n: 1, outcome: 'planned', inverse: { action: 'remove' }, errorCode: null, error: null },
+    { n: 2, outcome: 'blocked', inverse: null, errorCode: null, error: 'no value' },
+  ],
+};
+const AT = '2026-03-01T12:00:01.000Z';
+
+function mapping(oldId: string, newId: string, restore: number) {
+  return {
+    source: 'production',
+    kind: 'roles',
+    oldScope: ORG,
+    oldId,
+    newScope: ORG,
+    newId,
+    restore,
+    at: AT,
+  } as const;
+}
+
+describe('the journal of restores', () => {
+  it('keeps a restore, its steps as they go and the new ids, and outlives the process', () => {
+    const mirror = open();
+    const restore = mirror.beginRestore(START);
+    expect(restore).toBe(1);
+    expect(mirror.restoreSteps(restore).map(({ outcome }) => outcome)).toEqual(['planned', 'blocked']);
+    const [row] = mirror.restoreSteps(restore);
+    mirror.journalSteps([
+      {
+        row: {
+          ...row!,
+          outcome: 'applied',
+          status: 201,
+          newId: 'r2',
+          verified: false,
+          differences: [{ path: '/name', from: 'A', to: 'B' }],
+          attempts: 1,
+          sentAt: AT,
+          endedAt: AT,
+        },
+        mapping: mapping('r1', 'r2', restore),
+      },
+    ]);
+    mirror.close();
+
+    const again = open({ path: mirror.path });
+    expect(again.restore(restore)).toMatchObject({
+      ...mirrorFacts(),
+      outcome: 'interrupted',
+      finishedAt: null,
+    });
+    expect(again.restoreSteps(restore)[0]).toMatchObject({
+      outcome: 'applied',
+      newId: 'r2',
+      verified: false,
+      differences: [{ path: '/name', from: 'A', to: 'B' }],
+      inverse: { action: 'remove' },
+    });
+    expect(again.idMap('production')).toEqual([mapping('r1', 'r2', restore)]);
+    expect(again.idMap('elsewhere')).toEqual([]);
+    again.resumeRestore(restore);
+    expect(again.restore(restore)?.outcome).toBe('running');
+    again.finishRestore(restore, 'complete', AT);
+    expect(again.restores()).toMatchObject([{ restore, outcome: 'complete', finishedAt: AT }]);
+  });
+
+  it.each([
+    ['a restore', (mirror: ReturnType<typeof open>) => mirror.finishRestore(9, 'failed', AT)],
+    ['a restore', (mirror: ReturnType<typeof open>) => mirror.resumeRestore(9)],
+  ])('refuses %s that there is not', (_name, ask) => {
+    expect(() => ask(open())).toThrow(expect.objectContaining({ code: 'reference_unknown' }) as Error);
+  });
+
+  it('writes all steps of a call, or none', () => {
+    const mirror = open();
+    const restore = mirror.beginRestore(START);
+    const [row] = mirror.restoreSteps(restore);
+    const rows = [{ row: { ...row!, outcome: 'sent' as const } }, { row: { ...row!, n: 77 } }];
+    expect(() => mirror.journalSteps(rows)).toThrow(
+      expect.objectContaining({ code: 'reference_unknown' }) as Error,
+    );
+    expect(mirror.restoreSteps(restore)[0]?.outcome).toBe('planned');
+  });
+});
+
+function mirrorFacts() {
+  const { source, planHash, plan, from, approved, startedAt } = START;
+  return { source, planHash, plan, from, approved, startedAt, undoes: null };
+}
+
+describe('a record that was created again', () => {
+  it('goes on with its history under the new id, and back from the old one; the mirror verifies, forget too', async () => {
+    const clock = testClock();
+    const mirror = open({ clock });
+    await sync(mirror, 'roles', ORG, ['{"id":"r1","name":"A"}']);
+    const second = await sync(mirror, 'roles', ORG, ['{"id":"r1","name":"B"}']);
+    await sync(mirror, 'roles', ORG, []);
+    const restore = mirror.beginRestore(START);
+    const [row] = mirror.restoreSteps(restore);
+    mirror.journalSteps([{ row: row!, mapping: mapping('r1', 'r2', restore) }]);
+    const last = await sync(mirror, 'roles', ORG, ['{"id":"r2","name":"B"}']);
+
+    const told = (id: string): string[] => {
+      const [found] = mirror.findRecords('roles', id);
+      return mirror.revisionsOf(found!).map((each) => `${each.run} ${each.change} ${each.id}`);
+    };
+    const history = ['4 added r2', '3 removed r1', '2 changed r1', '1 added r1'];
+    expect(told('r2')).toEqual(history);
+    expect(told('r1')).toEqual(history);
+    // What the service said of each run stands as it was.
+    const diff = diffPoints(
+      mirror,
+      { ref: 'a', run: second.run },
+      { ref: 'b', run: last.run },
+      { mode: 'default', filter: {} },
+    );
+    expect(diff.summary).toMatchObject({ added: 1, removed: 1 });
+    expect((await verifyMirror(mirror)).problems).toEqual([]);
+
+    await mirror.forget({ policy: { last: 1 }, isEqual: (_source, ...given) => isEqual(...given) });
+    expect(told('r2')[0]).toBe('4 added r2');
+    expect((await verifyMirror(mirror)).problems).toEqual([]);
+  });
+
+  it('is followed once where ids lead back', async () => {
+    const mirror = open();
+    await sync(mirror, 'roles', ORG, ['{"id":"r1","name":"A"}', '{"id":"r2","name":"A"}']);
+    const restore = mirror.beginRestore(START);
+    const [row] = mirror.restoreSteps(restore);
+    mirror.journalSteps([
+      { row: row!, mapping: mapping('r1', 'r2', restore) },
+      { row: row!, mapping: mapping('r2', 'r1', restore) },
+    ]);
+    const [found] = mirror.findRecords('roles', 'r1');
+    expect(mirror.revisionsOf(found!).length).toBeLessThanOrEqual(2);
+  });
+});

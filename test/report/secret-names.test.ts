@@ -1,0 +1,73 @@
+import { describe, expect, it } from 'vitest';
+import { definitionOf } from '../../src/catalog/catalog.ts';
+import { isSecretName, withoutPasswords } from '../../src/catalog/masks.ts';
+import { isSecretPath, MASK, maskedAt, maskedBody } from '../../src/report/mask.ts';
+
+describe('secrets that nothing but their name tells of', () => {
+  it.each([
+    'api_key',
+    'apiKey',
+    'API-Key',
+    'Password',
+    'sasl.password',
+    'access_token',
+    'Authorization',
+    'connection_string',
+    'clientSecret',
+    'credentials',
+    'private_key',
+  ])('%s is one', (name) => {
+    expect(isSecretName(name)).toBe(true);
+  });
+
+  it.each([
+    'max_tokens',
+    'token_count',
+    'authentication_type',
+    'key',
+    'secret_name',
+    'interval',
+    'bucket_name',
+    'aws_region',
+  ])('%s is none', (name) => {
+    expect(isSecretName(name)).toBe(false);
+  });
+
+  it('a password in an address goes, the rest stays', () => {
+    expect(withoutPasswords('postgres://u:p4ss@db.example/x?y=1 and https://a@b', MASK)).toBe(
+      'postgres://u:[secret]@db.example/x?y=1 and https://a@b',
+    );
+    expect(withoutPasswords('https://example.com:8443/a@b', MASK)).toBe('https://example.com:8443/a@b');
+  });
+
+  it('are masked at any depth below the top level, and flags are not', () => {
+    const definition = definitionOf('batch_exports');
+    const body = {
+      name: 'Nightly',
+      destination: {
+        type: 'HTTP',
+        config: {
+          headers: { Authorization: 'Bearer abc' },
+          url: 'https://u:p@h/x',
+          secret: true,
+          list: [{ api_key: 'k' }],
+        },
+      },
+    };
+    expect(maskedBody(body, definition)).toEqual({
+      name: 'Nightly',
+      destination: {
+        type: 'HTTP',
+        config: {
+          headers: { Authorization: MASK },
+          url: `https://u:${MASK}@h/x`,
+          secret: true,
+          list: [{ api_key: MASK }],
+        },
+      },
+    });
+    expect(maskedAt('/destination/config/headers/Authorization', 'Bearer abc', definition)).toBe(MASK);
+    expect(isSecretPath(definition)({ path: '/destination/config/api_key' })).toBe(true);
+    expect(isSecretPath(definition)({ path: '/destination/config/bucket' })).toBe(false);
+  });
+});

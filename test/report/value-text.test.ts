@@ -1,0 +1,84 @@
+import fc from 'fast-check';
+import { createColors } from 'picocolors';
+import { describe, expect, it } from 'vitest';
+import { definitionOf } from '../../src/catalog/catalog.ts';
+import type { JsonValue } from '../../src/core/json.ts';
+import type { DiffDocument } from '../../src/diff/change.ts';
+import { renderHtml } from '../../src/report/html.ts';
+import { renderMarkdown } from '../../src/report/markdown.ts';
+import { renderText } from '../../src/report/text.ts';
+import { folded, foldedPair, foldedValue, foldedValues, valueText } from '../../src/report/value-text.ts';
+
+const MEGABYTE = 1_000_000;
+
+describe('a folded value', () => {
+  const value: fc.Arbitrary<JsonValue> = fc.string({
+    unit: fc.constantFrom('a', 'é', '😀', '\u202e', '"', '\n', ' '),
+    maxLength: 2_000,
+  });
+
+  it('is of about the limit, without active characters or half ones, and begins and ends as the whole does', () => {
+    fc.assert(
+      fc.property(value, fc.integer({ min: 60, max: 300 }), (text, limit) => {
+        const whole = valueText(text);
+        const shown = foldedValue(text, limit);
+        expect(shown.length).toBeLessThanOrEqual(limit + 20);
+        expect(shown).not.toMatch(/[\n\u202e\p{Surrogate}]/u);
+        const [start = '', ...rest] = shown.split(/ … [\d,]+ more characters … /);
+        expect(whole.startsWith(start)).toBe(true);
+        for (const end of rest) expect(whole.endsWith(end)).toBe(true);
+        if (whole.length <= limit) expect(shown).toBe(whole);
+      }),
+    );
+  });
+
+  it('counts what it leaves out', () => {
+    const shown = foldedValue('x'.repeat(MEGABYTE), 100);
+    const left = Number(/([\d,]+) more/.exec(shown)?.[1]?.replaceAll(',', ''));
+    expect(left + shown.replace(/ … .* … /, '').length).toBe(MEGABYTE + 2);
+  });
+
+  it('short ones are as ever', () => {
+    expect(foldedValue('a'.repeat(150), 100)).toBe(folded(valueText('a'.repeat(150)), 100));
+    const [from, to] = ['a'.repeat(150), `${'a'.repeat(149)}b`];
+    expect(foldedValues(from, to, 100)).toEqual(foldedPair(valueText(from), valueText(to), 100));
+  });
+
+  it('of a pair shows where the two differ', () => {
+    const [from, to] = foldedValues(
+      { text: `${'x'.repeat(MEGABYTE)}OLD${'\u202e'.repeat(MEGABYTE)}` },
+      { text: `${'x'.repeat(MEGABYTE)}NEW${'\u202e'.repeat(MEGABYTE)}` },
+      200,
+    );
+    expect(from).toContain('xOLD\\u{202e}');
+    expect(to).toContain('xNEW\\u{202e}');
+    expect(from.length).toBeLessThan(1_000);
+    expect(from).not.toContain('\u202e');
+  });
+});
+
+it('a report of huge values costs what it shows', { timeout: 60_000 }, () => {
+  // Each of these characters is written out as eight: doing so for what is not shown takes most of a minute.
+  const huge = Array.from({ length: 20 }, (_each, index) => `${index}${'\u202e'.repeat(2 * MEGABYTE)}`);
+  const fields = huge.map((to, index) => ({ path: `/config/${index}`, to }));
+  const record = { kind: 'pipeline_destinations' as const, scope: { organization_id: 'o' }, id: 'd1', name: 'D' };
+  const changed = fields.map((field, index) => ({ ...field, from: `${field.to}${index}` }));
+  const document: DiffDocument = {
+    schema: 'tidemark.diff/1',
+    from: { ref: 'run:1' },
+    to: { ref: 'run:2' },
+    compared: { collections: 1, records: 2 },
+    skipped: [],
+    changes: [
+      { ...record, change: 'added', fields },
+      { ...record, id: 'd2', change: 'changed', fields: changed },
+    ],
+    summary: { added: 1, removed: 0, changed: 1, unchanged: 0 },
+  };
+  const options = { definitions: definitionOf };
+  const began = performance.now();
+  renderText(document, { ...options, colors: createColors(false), width: 100 });
+  renderMarkdown(document, options);
+  renderHtml(document, options);
+  expect(performance.now() - began).toBeLessThan(10_000);
+});
