@@ -45,7 +45,9 @@ export function readPage(
     return { records, keys, withoutId: records.length - keys.length, ...readEnvelope(envelope) };
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    throw malformed(answer, `no list of ${definition.title.many}: ${neutral(error.message)}`, { cause: error });
+    throw malformed(answer, `no list of ${definition.title.many}: ${neutral(error.message)}`, {
+      cause: error,
+    });
   }
 }
 

@@ -3,6 +3,7 @@ import type { TidemarkError } from '../core/errors.ts';
 import type { Link } from './address.ts';
 import { overlapFor } from './anchor.ts';
 import type { ListPage } from './envelope.ts';
+import { NamelessRows } from './nameless-rows.ts';
 import { loopError } from './walk-errors.ts';
 
 /** A page with what the decisions need to know of its request. */
@@ -36,7 +37,7 @@ export class PassTally {
   #pageCap = 0;
   #leastPage = Number.POSITIVE_INFINITY;
   #distinct = 0;
-  #withoutId = 0;
+  readonly #nameless = new NamelessRows();
   #count: number | null = null;
   #largestCount: number | null = null;
   #isSteady = true;
@@ -49,7 +50,7 @@ export class PassTally {
     const received = page.records.length;
     this.#pages += 1;
     this.#distinct = accepted.distinct;
-    this.#withoutId += page.withoutId;
+    this.#nameless.note(page.records, page.withoutId);
     this.#pageCap = Math.max(this.#pageCap, received);
     if (received > 0 && page.more === true) this.#leastPage = Math.min(this.#leastPage, received);
     if (accepted.fresh > 0) this.#contentPages += 1;
@@ -77,8 +78,9 @@ export class PassTally {
     return this.#distinct;
   }
 
+  /** Distinct rows without an id. */
   get withoutId(): number {
-    return this.#withoutId;
+    return this.#nameless.count;
   }
 
   /** What the list last said that it holds. */

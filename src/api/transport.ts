@@ -166,7 +166,8 @@ export function openTransport(options: TransportOptions): Transport {
 
 /** Loads undici when it is needed: it is the larger half of the program, and most commands send nothing. */
 async function openPool({ baseUrl, concurrency, timeouts }: TransportOptions): Promise<Pool> {
-  const undici = await import('undici');
+  // By the default export: it is CommonJS, and the bundler knows no other of what is loaded later.
+  const { default: undici } = await import('undici');
   return new undici.Pool(baseUrl.origin, {
     connections: concurrency === 0 ? UNLIMITED_CONNECTIONS : concurrency,
     connect: { timeout: timeouts.connectMs },

@@ -33,7 +33,10 @@ export function readWritten(
   } catch (error) {
     if (error instanceof TidemarkError) return { outcome: 'unknown', error };
     if (!(error instanceof SyntaxError)) throw error;
-    return { outcome: 'unknown', error: malformed(answer, `no JSON: ${neutral(error.message)}`, { cause: error }) };
+    return {
+      outcome: 'unknown',
+      error: malformed(answer, `no JSON: ${neutral(error.message)}`, { cause: error }),
+    };
   }
 }
 

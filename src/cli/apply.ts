@@ -17,6 +17,7 @@ import type { CommandContext } from './context.ts';
 import { requireConsent } from './plan-consent.ts';
 import { desiredOf } from './plan-desired.ts';
 import { showAndSend } from './plan-show.ts';
+import type { DesiredLookup } from './restore-send.ts';
 import type { RestoreSession } from './restore-session.ts';
 import { openSession } from './restore-session.ts';
 import { plural } from './wording.ts';
@@ -41,8 +42,8 @@ export async function apply(context: CommandContext, options: ApplyCommandOption
     ...(plan.to.source === undefined ? {} : { source: plan.to.source }),
   });
   try {
-    await requireUnmoved(session, plan);
     const desired = await desiredOf(session, plan);
+    await requireUnmoved(session, plan, desired);
     return await showAndSend(session, { plan, desired, notes: [] }, { ...options, apply: true });
   } finally {
     session.close();
@@ -58,14 +59,14 @@ async function planIn(context: CommandContext, file: string): Promise<Plan> {
 }
 
 /** @throws TidemarkError `unsafe_plan` that names what moved */
-async function requireUnmoved(session: RestoreSession, plan: Plan): Promise<void> {
+async function requireUnmoved(session: RestoreSession, plan: Plan, desired: DesiredLookup): Promise<void> {
   const sent = plan.steps.filter(isExecutable);
   if (sent.length === 0) return;
   const { definitions } = session;
   const kinds = kindsToRead(new Set(sent.map(({ kind }) => kind)), definitions);
   const organizations = organizationsOf(plan);
   const filter = { kinds, ...(organizations === null ? {} : { organizations }) };
-  const moved = movedSince(plan, planSide(await session.readLive(filter), filter), definitions);
+  const moved = movedSince(plan, planSide(await session.readLive(filter), filter), definitions, desired);
   if (moved.length === 0) return;
   const lines = moved.slice(0, MOVED_SHOWN).flatMap((each) => movedLines(session, each));
   const more = moved.length - MOVED_SHOWN;

@@ -24,6 +24,8 @@ export interface CommandRow {
   readonly description: string;
   readonly arguments?: readonly ArgumentRow[];
   readonly options?: readonly OptionRow[];
+  /** Lines of the help before the examples: what the options do not tell. */
+  readonly notes?: readonly string[];
   readonly examples?: readonly string[];
   readonly commands?: readonly CommandRow[];
   /**

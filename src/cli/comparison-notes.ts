@@ -38,7 +38,9 @@ function grouped(
     const kinds = [...Map.groupBy(same, ({ kind }) => kind)].map(
       ([kind, own]) => `${definitions(kind).title.many}${placesText(own)}`,
     );
-    return `${label}: ${kinds.join(', ')}: ${reason}`;
+    // A reason that counts something counts it in each of them.
+    const each = same.length > 1 && /^\d/.test(reason) ? 'each ' : '';
+    return `${label}: ${kinds.join(', ')}: ${each}${reason}`;
   });
 }
 

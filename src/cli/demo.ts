@@ -168,9 +168,10 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
 
     await act('The mirror stays, the sandbox does not; these need no service');
     await say(
-      [`export TIDEMARK_MIRROR=${quotedForShell(mirrorPath)}`, ...AFTERWARDS.map((command) => `npm run -s tidemark -- ${command}`)].join(
-        '\n',
-      ),
+      [
+        `export TIDEMARK_MIRROR=${quotedForShell(mirrorPath)}`,
+        ...AFTERWARDS.map((command) => `npm run -s tidemark -- ${command}`),
+      ].join('\n'),
     );
     return EXIT.done;
   } finally {

@@ -50,6 +50,10 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
       ...modeOptions,
       ...reportOptions,
     ],
+    notes: [
+      'With several sources and none named, each is compared; --json then prints tidemark.reports/1',
+      '{documents, errors}: a tidemark.diff/1 for each source, and why others could not be compared.',
+    ],
     examples: [
       'tidemark diff                                    # what changed since the last sync',
       'tidemark diff run:12 latest --kind batch_exports',

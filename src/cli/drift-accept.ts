@@ -6,6 +6,7 @@ import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { placeOf } from '../diff/compare.ts';
 import type { Finding } from '../diff/drift.ts';
+import type { RecordRow } from '../mirror/records.ts';
 import { maskedId, maskedPlace, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/sections.ts';
 import { parseReference } from '../state/reference.ts';
@@ -19,6 +20,7 @@ import { sourcesOf } from './diff.ts';
 import { acceptanceDocument } from './drift-document.ts';
 import { findDrift, requireBaseline } from './drift-finding.ts';
 import type { SourceDrift } from './drift-finding.ts';
+import { lookUpRecord } from './record-lookup.ts';
 import { StateOpener } from './state-opener.ts';
 import { plural, scopeText } from './wording.ts';
 
@@ -34,7 +36,7 @@ interface AcceptOptions {
   readonly project?: readonly string[];
 }
 
-/** Exit 0 when something was accepted; 1 when nothing of the record drifts now. */
+/** Exit 0 when something was accepted; 1 when nothing of the record drifts now; 4 when there is no such record. */
 export async function acceptDrift(context: CommandContext, options: AcceptOptions): Promise<ExitCode> {
   const kind = kindArgument(options.kind);
   const now = systemClock.now();
@@ -53,7 +55,7 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
   const opener = new StateOpener(context, config, 'drift accept', mirror);
   try {
     requireBaseline(mirror, from);
-    const found: { drift: SourceDrift; findings: Finding[] }[] = [];
+    const drifts: SourceDrift[] = [];
     for (const source of sourcesOf(context, config, opener, [from, to])) {
       if (source === null) continue;
       const drift = await findDrift(config, opener, {
@@ -70,9 +72,13 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
         fields: [],
         now,
       });
-      const findings = ofRecord(drift, kind, options.id);
-      if (findings.length > 0) found.push({ drift, findings });
+      drifts.push(drift);
     }
+    const found = findingsOf(drifts, options, () => {
+      const record = lookUpRecord(mirror, config, options);
+      if (record.remark !== undefined) remark(context, [record.remark]);
+      return record.row;
+    });
     const { drift, findings } = onlyRecord(found, options);
     const accepted = findings.filter(({ path, place = path }) =>
       [path, place].some((each) => options.field?.includes(each) !== false),
@@ -98,17 +104,57 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
   }
 }
 
-/** What drifts of the record, be it accepted already: accepting it again changes reason and date. */
-function ofRecord({ open, accepted, definitions }: SourceDrift, kind: Kind, id: string): Finding[] {
-  return [...open, ...accepted.map(({ finding }) => finding)].filter(
-    (finding) => finding.id === id || maskedId(finding.id, definitions(kind)) === id,
-  );
+/** Of one source. */
+interface Found {
+  readonly drift: SourceDrift;
+  readonly findings: readonly Finding[];
 }
 
-function onlyRecord(
-  found: readonly { readonly drift: SourceDrift; readonly findings: Finding[] }[],
-  { kind, id }: AcceptOptions,
-): { drift: SourceDrift; findings: Finding[] } {
+/**
+ * What drifts of the record that is meant: by its id first, then as `lookUp` finds it by name. A record that only the
+ * live state or an export has is known to no mirror: its name is sought among the findings.
+ */
+function findingsOf(
+  drifts: readonly SourceDrift[],
+  { kind: kindText, id: asked }: AcceptOptions,
+  lookUp: () => Pick<RecordRow, 'source' | 'scope' | 'id'>,
+): readonly Found[] {
+  const kind = kindArgument(kindText);
+  const byId = ofRecord(
+    drifts,
+    ({ id }, { definitions }) => id === asked || maskedId(id, definitions(kind)) === asked,
+  );
+  if (byId.length > 0) return byId;
+  try {
+    const row = lookUp();
+    const place = scopeKey(row.scope);
+    return ofRecord(
+      drifts,
+      ({ id, scope }, { source }) => source === row.source && id === row.id && scopeKey(scope) === place,
+    );
+  } catch (error) {
+    const named =
+      error instanceof TidemarkError && error.code === 'reference_unknown'
+        ? ofRecord(drifts, ({ name }) => name === asked)
+        : [];
+    if (named.length === 0) throw error;
+    return named;
+  }
+}
+
+/** What drifts, be it accepted already: accepting it again changes reason and date. */
+function ofRecord(
+  drifts: readonly SourceDrift[],
+  isMeant: (finding: Finding, drift: SourceDrift) => boolean,
+): Found[] {
+  return drifts.flatMap((drift) => {
+    const all = [...drift.open, ...drift.accepted.map(({ finding }) => finding)];
+    const findings = all.filter((finding) => isMeant(finding, drift));
+    return findings.length === 0 ? [] : [{ drift, findings }];
+  });
+}
+
+function onlyRecord(found: readonly Found[], { kind, id }: AcceptOptions): Found {
   const [only] = found;
   if (only === undefined) {
     throw new TidemarkError(
@@ -119,20 +165,25 @@ function onlyRecord(
       },
     );
   }
-  const places = new Set(
-    found.flatMap(({ drift, findings }) =>
-      findings.map(({ scope }) => `source ${drift.source} ${scopeKey(scope)}`),
-    ),
+  const records = found.flatMap(({ drift: { source, definitions }, findings }) =>
+    findings.map((finding) => ({
+      key: JSON.stringify([source, scopeKey(finding.scope), finding.id]),
+      place: [`source ${source}`, scopeText(finding.scope)].filter((part) => part !== '').join(', '),
+      shownId: maskedId(finding.id, definitions(finding.kind)),
+    })),
   );
-  if (places.size === 1) return only;
-  const where = found.flatMap(({ drift, findings }) =>
-    findings.map(({ scope }) => `source ${drift.source}, ${scopeText(scope)}`),
+  const count = new Set(records.map(({ key }) => key)).size;
+  if (count === 1) return only;
+  const isOneId = new Set(records.map(({ shownId }) => shownId)).size === 1;
+  const lines = records.map(({ place, shownId }) =>
+    isOneId ? place : `${kind} ${nameText(shownId)} (${place})`,
   );
-  throw new TidemarkError(
-    'usage',
-    [`${kind} ${nameText(id)} drifts in ${places.size} places:`, ...new Set(where)].join('\n'),
-    { hint: 'name one with --source, --organization or --project' },
-  );
+  const summary = isOneId
+    ? `${kind} ${nameText(id)} drifts in ${count} places:`
+    : `${nameText(id)} is the name of ${count} records that drift:`;
+  throw new TidemarkError('usage', [summary, ...new Set(lines)].join('\n'), {
+    hint: `name one with ${isOneId ? '' : 'its id, '}--source, --organization or --project`,
+  });
 }
 
 function otherFields(findings: readonly Finding[], { kind, id, field = [] }: AcceptOptions): TidemarkError {

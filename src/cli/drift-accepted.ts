@@ -1,4 +1,5 @@
 /** `tidemark drift accepted` and `drift unaccept`: what was accepted, and its withdrawal. */
+import { scopeKey } from '../catalog/catalog.ts';
 import type { ResourceDefinition } from '../catalog/definition.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
@@ -9,10 +10,11 @@ import { nameText } from '../report/sections.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { openExistingMirror } from './existing-mirror.ts';
 import { kindArgument } from './kind-argument.ts';
-import { print } from './context.ts';
+import { print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { acceptanceDocument } from './drift-document.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
+import { lookUpRecord } from './record-lookup.ts';
 import { definitionsFor } from './source-definitions.ts';
 import { renderTable, terminalWidth } from './table.ts';
 import { plural, scopeText } from './wording.ts';
@@ -78,23 +80,35 @@ interface UnacceptOptions {
   readonly project?: readonly string[];
 }
 
-/** Exit 0 when something was withdrawn; 1 when nothing of the record was accepted. */
+/** Exit 0 when something was withdrawn; 1 when nothing of the record was accepted; 4 when there is no such record. */
 export async function unacceptDrift(context: CommandContext, options: UnacceptOptions): Promise<ExitCode> {
   const kind = kindArgument(options.kind);
   const config = readConfig(context, context.options, 'unused');
   const mirror = openExistingMirror(config, 'drift unaccept', context.pid);
   try {
-    const isMeant = ({ source, scope, id, path, kind: own }: DriftAcceptance): boolean =>
-      own === kind &&
-      (id === options.id || maskedId(id, definitionsFor(config, source)(kind)) === options.id) &&
+    const acceptances = sourcesToRead(config, mirror)
+      .flatMap((source) => mirror.acceptances(source))
+      .filter((acceptance) => acceptance.kind === kind);
+    const hasId = ({ source, id }: DriftAcceptance): boolean =>
+      id === options.id || maskedId(id, definitionsFor(config, source)(kind)) === options.id;
+    // No id of what was accepted: a name, or a record of which nothing was.
+    const found = acceptances.some(hasId) ? null : lookUpRecord(mirror, config, options);
+    if (found?.remark !== undefined) remark(context, [found.remark]);
+    const isRecord = (acceptance: DriftAcceptance): boolean =>
+      found === null
+        ? hasId(acceptance)
+        : acceptance.source === found.row.source &&
+          acceptance.id === found.row.id &&
+          scopeKey(acceptance.scope) === scopeKey(found.row.scope);
+    const isMeant = (acceptance: DriftAcceptance): boolean => isRecord(acceptance) && isAsked(acceptance);
+    const isAsked = ({ source, scope, path }: DriftAcceptance): boolean =>
       options.field?.some((field) =>
         [path, maskedPlace(path, definitionsFor(config, source)(kind))].includes(field),
       ) !== false &&
       (scope.organization_id === undefined ||
         options.organization?.includes(scope.organization_id) !== false) &&
       (scope.project_id === undefined || options.project?.includes(scope.project_id) !== false);
-    const withdrawn = sourcesToRead(config, mirror)
-      .flatMap((source) => mirror.acceptances(source))
+    const withdrawn = acceptances
       .filter(isMeant)
       .flatMap(({ source, fingerprint }) => mirror.withdrawAcceptance(source, fingerprint) ?? []);
     if (withdrawn.length === 0) {

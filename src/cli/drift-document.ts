@@ -9,7 +9,8 @@ import type { SourceDrift } from './drift-finding.ts';
 /**
  * `{schema, source, from, to, compared, skipped, stale, left_out, findings: [{fingerprint, severity, kind, scope, id, name,
  * change, path, place?, from?, to?, reopened?}], accepted: [finding with acceptance], ignored: [finding with rule], withdrawable,
- * summary}`. `place` is given where `path` leads through an element with an id; acceptances name it as their `path`. `path` is empty for a record that came or went; its value is then an object of its fields by pointer.
+ * summary}`. Of the summary, `findings` and the severities count findings, `open` too; all else counts records, whose sum is
+ * `compared.records`. `place` is given where `path` leads through an element with an id; acceptances name it as their `path`. `path` is empty for a record that came or went; its value is then an object of its fields by pointer.
  */
 export function driftDocument(
   drift: SourceDrift,
@@ -45,9 +46,12 @@ export function driftDocument(
     }),
     summary: {
       open: open.length,
-      accepted: accepted.length,
-      ignored: ignored.length,
-      below_threshold: below,
+      findings: {
+        open: open.length,
+        accepted: accepted.length,
+        ignored: ignored.length,
+        below_threshold: below,
+      },
       ...Object.fromEntries(
         SEVERITIES.map((level) => [level, open.filter(({ severity }) => severity === level).length]),
       ),

@@ -6,6 +6,7 @@ import type { ExitCode } from '../core/errors.ts';
 import { diffExitCode } from '../diff/change.ts';
 import { placeOf } from '../diff/compare.ts';
 import type { Finding } from '../diff/drift.ts';
+import { withThreshold } from '../diff/drift.ts';
 import { changeSeverity } from '../diff/severity.ts';
 import { maskedPlace, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/sections.ts';
@@ -31,7 +32,7 @@ interface DriftOptions extends ComparisonOptions {
   readonly severity?: Severity;
 }
 
-/** Exit 0 no open drift, 2 drift, 3 something could not be compared, 1 nothing was or no baseline is set, 5 all refused. */
+/** Exit 0 no open drift, 2 drift, 3 something could not be compared, 1 nothing was, 4 no baseline is set, 5 all refused. */
 export async function drift(context: CommandContext, options: DriftOptions): Promise<ExitCode> {
   formatOf(context, options);
   const mode = comparisonMode(options);
@@ -113,32 +114,14 @@ function aboveThreshold(
   threshold: Severity | undefined,
 ): { found: SourceDrift; below: number } {
   if (threshold === undefined) return { found: all, below: 0 };
-  const { document, severityOf } = all;
-  const changes = document.changes.flatMap((change) => {
-    if (change.change !== 'changed')
-      return isAtLeast(changeSeverity(change, severityOf), threshold) ? [change] : [];
-    const fields = change.fields.filter((field) => isAtLeast(severityOf(change, field), threshold));
-    return fields.length === 0 ? [] : [{ ...change, fields }];
-  });
-  const count = (kind: string): number => changes.filter(({ change }) => change === kind).length;
   const open = all.open.filter(({ severity }) => isAtLeast(severity, threshold));
-  return {
-    found: {
-      ...all,
-      open,
-      document: {
-        ...document,
-        changes,
-        summary: {
-          added: count('added'),
-          removed: count('removed'),
-          changed: count('changed'),
-          unchanged: document.compared.records - changes.length,
-        },
-      },
-    },
-    below: all.open.length - open.length,
-  };
+  const document = withThreshold(all, (change, field) =>
+    isAtLeast(
+      field === null ? changeSeverity(change, all.severityOf) : all.severityOf(change, field),
+      threshold,
+    ),
+  );
+  return { found: { ...all, open, document }, below: all.open.length - open.length };
 }
 
 /** What stands beside the open drift, a line each. */

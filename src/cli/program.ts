@@ -108,6 +108,7 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
       made.argParser((text: string) => parseOption(parse, text));
     command.addOption(made);
   }
+  if (row.notes !== undefined) command.addHelpText('after', `\n${row.notes.join('\n')}`);
   if (row.examples !== undefined) {
     command.addHelpText('after', `\nExamples:\n${row.examples.map((example) => `  ${example}`).join('\n')}`);
   }

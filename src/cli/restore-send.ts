@@ -10,7 +10,7 @@ import type { ApplyOptions } from '../restore/apply.ts';
 import { configuredSecrets } from '../restore/configured-secrets.ts';
 import type { Plan } from '../restore/plan.ts';
 import { commandLogger, openWriteClient } from '../wire.ts';
-import { isColoured, isInteractive, print } from './context.ts';
+import { isColoured, isInteractive, print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { loggingAbove } from './progress-log.ts';
 import { showRestoreProgress } from './restore-progress.ts';
@@ -38,6 +38,11 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
   let progress: RestoreProgress | null = null;
   const log = loggingAbove(commandLogger(level, undefined), level, () => progress?.clear());
   const client = openWriteClient(source, log, mirror);
+  const onAbort = (): void => {
+    // The bar says it by itself.
+    if (progress === null) remark(context, ['finishing the steps under way (Ctrl-C again to leave at once)']);
+  };
+  context.signal.addEventListener('abort', onAbort);
   if (isInteractive(context) && context.env['TERM'] !== 'dumb') {
     progress = showRestoreProgress(context, { clock: systemClock, figures: () => client.figures() });
   }
@@ -63,6 +68,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
     );
     return restoreExitCode(report);
   } finally {
+    context.signal.removeEventListener('abort', onAbort);
     progress?.stop();
     await client.close();
   }

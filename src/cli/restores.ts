@@ -12,7 +12,7 @@ import type { CommandContext } from './context.ts';
 import { restoreNumber } from './restore-number.ts';
 import { actOf, lineOptions } from './restore-send.ts';
 import { definitionsFor } from './source-definitions.ts';
-import { renderTable } from './table.ts';
+import { renderTable, terminalWidth } from './table.ts';
 import { count, duration } from './wording.ts';
 
 /** Newest first. */
@@ -62,6 +62,7 @@ export async function restores(
         ];
       }),
       ['right', 'left', 'left', 'left', 'right', 'left', 'right', 'right', 'right', 'right', 'right'],
+      { width: terminalWidth(context), least: ['took'] },
     );
     await print(
       context,

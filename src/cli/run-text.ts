@@ -86,7 +86,9 @@ function troubleLines(troubled: readonly SweepReport[]): string[] {
     const [{ outcome, error }] = sweeps;
     const kinds = groupAlike(sweeps, ({ kind }) => kind).map(groupText);
     const names =
-      kinds.length <= KINDS_NAMED ? kinds.join(', ') : plural(sweeps.length, 'collection') + ` of ${kinds.length} kinds`;
+      kinds.length <= KINDS_NAMED
+        ? kinds.join(', ')
+        : plural(sweeps.length, 'collection') + ` of ${kinds.length} kinds`;
     return [
       `${names}: ${outcome}${error === null ? '' : `: ${error.message}`}`,
       ...(error === null || error.hint === null ? [] : [`  → ${error.hint}`]),

@@ -73,7 +73,10 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
     mirror.close();
   }
   if (context.options.json === true) await print(context, `${JSON.stringify(runDocument(runs))}\n`);
-  return syncExitCode(runs.map(({ report }) => report));
+  return syncExitCode(
+    runs.map(({ report }) => report),
+    options.kind ?? null,
+  );
 }
 
 /** Bars need a terminal that moves its cursor. */
@@ -81,9 +84,12 @@ function hasBars(context: CommandContext): boolean {
   return isInteractive(context) && context.env['TERM'] !== 'dumb';
 }
 
-/** One exit code for several runs: refused only when everything was; partial before failed when something was read. */
-export function syncExitCode(reports: readonly RunReport[]): ExitCode {
-  if (isAllDenied(reports.flatMap(({ sweeps }) => sweeps))) return EXIT.refused;
+/**
+ * One exit code for several runs: refused only when everything was that was asked (`asked`: kinds, null for all); partial
+ * before failed when something was read.
+ */
+export function syncExitCode(reports: readonly RunReport[], asked: readonly Kind[] | null): ExitCode {
+  if (reports.length > 0 && reports.every(({ sweeps }) => isAllDenied(sweeps, asked))) return EXIT.refused;
   if (reports.every(({ outcome }) => outcome === 'complete')) return EXIT.done;
   return reports.every(({ outcome }) => outcome === 'failed') ? EXIT.failed : EXIT.partial;
 }

@@ -48,7 +48,9 @@ export function fittingLayout(
   for (;;) {
     const widths = fitted(columns, width);
     const tallest =
-      widths === null ? undefined : tallestOf(columns, widths, (index) => rows.map((row) => row[index] ?? ''));
+      widths === null
+        ? undefined
+        : tallestOf(columns, widths, (index) => rows.map((row) => row[index] ?? ''));
     const moved = widths === null ? widestWord(columns) : tallest;
     if (moved === undefined) {
       const own = widths ?? columns.map(({ least: word }) => word);
@@ -90,7 +92,9 @@ function tallestOf(
   const heights = columns.slice(1).map(({ index, natural }, at) => {
     const own = widths[at + 1] ?? natural;
     const height =
-      natural <= own ? 1 : cellsOf(index).reduce((most, cell) => Math.max(most, wrappedText(cell, own).length), 1);
+      natural <= own
+        ? 1
+        : cellsOf(index).reduce((most, cell) => Math.max(most, wrappedText(cell, own).length), 1);
     return { index, height };
   });
   const [tallest] = heights.toSorted((a, b) => b.height - a.height);

@@ -10,7 +10,7 @@ const PLAIN = /^[\u0020-\u007e]*$/;
 /** Columns of a line without control characters. */
 export function textWidth(text: string): number {
   if (PLAIN.test(text)) return text.length;
-  const characters = [...text.replaceAll(NONE, '')].length;
+  const characters = Array.from(text.replaceAll(NONE, '')).length;
   return characters + (text.match(WIDE)?.length ?? 0);
 }
 

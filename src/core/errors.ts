@@ -22,6 +22,7 @@ export type ErrorCode =
   | 'redirected' // 3xx: never followed, the key would travel
   | 'malformed' // an answer that is not what the interface promises (HTML, cut JSON, no list)
   | 'walk_unproven' // a list that ended without proving that it is whole
+  | 'removals_held' // a proven list no longer shows more records than may go unasked: they wait
   | 'walk_loop' // repeated pages, a `next` that does not advance, twice the expected requests
   | 'retry_budget' // the run spent its retries
   // this machine
@@ -85,6 +86,7 @@ export function exitCodeFor(code: ErrorCode): ExitCode {
   if (REFUSED_CODES.has(code)) return EXIT.refused;
   if (code === 'unsafe_plan') return EXIT.unsafe;
   if (code === 'interrupted') return EXIT.interrupted;
+  if (code === 'removals_held') return EXIT.partial;
   return EXIT.failed;
 }
 

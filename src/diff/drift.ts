@@ -50,9 +50,28 @@ export interface OpenFinding extends Finding {
   readonly reopened?: { readonly acceptance: Acceptance; readonly because: 'value' | 'expired' };
 }
 
+/** Records, each counted once: the sum is `compared.records`. */
+export interface DriftSummary {
+  /** Something of these is open. */
+  readonly added: number;
+  readonly removed: number;
+  readonly changed: number;
+  /** Equal on both sides. */
+  readonly unchanged: number;
+  /** They differ, and nothing of that is open: what is below the threshold goes before what was accepted, that before what is ignored. */
+  readonly below_threshold: number;
+  readonly accepted: number;
+  readonly ignored: number;
+}
+
+/** A diff narrowed to what is open. */
+export interface DriftDocument extends DiffDocument {
+  readonly summary: DriftSummary;
+}
+
 export interface Drift {
   /** The diff with only what is open; its summary counts that. What was compared and skipped stays. */
-  readonly document: DiffDocument;
+  readonly document: DriftDocument;
   /** Gravest first, then in the order of the diff. */
   readonly open: readonly OpenFinding[];
   readonly accepted: readonly { readonly finding: Finding; readonly acceptance: Acceptance }[];
@@ -90,9 +109,11 @@ export function assessDrift(input: DriftInput): Drift {
   const ignored: { finding: Finding; rule: IgnoreRule }[] = [];
   const missed: { finding: Finding; rule: IgnoreRule }[] = [];
   const changes: RecordChange[] = [];
+  const settled = { accepted: 0, ignored: 0 };
   for (const change of input.diff.changes) {
     const left: FieldChange[] = [];
     let isOpen = false;
+    const acceptedBefore = accepted.length;
     for (const field of change.change === 'changed' ? change.fields : [null]) {
       const finding = findingOf(input, change, field);
       const place = placeKey(change, placeOf(finding));
@@ -114,9 +135,19 @@ export function assessDrift(input: DriftInput): Drift {
       if (field !== null) left.push(field);
     }
     if (isOpen) changes.push(change.change === 'changed' ? { ...change, fields: left } : change);
+    else settled[accepted.length > acceptedBefore ? 'accepted' : 'ignored'] += 1;
   }
   return {
-    document: narrowed(input.diff, changes),
+    document: {
+      ...input.diff,
+      changes,
+      summary: {
+        ...openCounts(changes),
+        unchanged: input.diff.summary.unchanged,
+        below_threshold: 0,
+        ...settled,
+      },
+    },
     open: open.toSorted((a, b) => compareSeverities(a.severity, b.severity)),
     accepted,
     ignored,
@@ -163,20 +194,32 @@ function judge(
   return other === undefined ? {} : { reopened: { acceptance: other, because: 'value' } };
 }
 
-/** The diff without what is not open: records with nothing left count as unchanged. */
-function narrowed(diff: DiffDocument, changes: readonly RecordChange[]): DiffDocument {
-  const count = (change: RecordChange['change']): number =>
-    changes.filter((candidate) => candidate.change === change).length;
+/** The drift with only these of its findings' fields left: a record with none of them is below the threshold. */
+export function withThreshold(
+  drift: Drift,
+  isAbove: (change: RecordChange, field: FieldChange | null) => boolean,
+): DriftDocument {
+  const { document } = drift;
+  const changes = document.changes.flatMap((change) => {
+    if (change.change !== 'changed') return isAbove(change, null) ? [change] : [];
+    const fields = change.fields.filter((field) => isAbove(change, field));
+    return fields.length === 0 ? [] : [{ ...change, fields }];
+  });
   return {
-    ...diff,
+    ...document,
     changes,
     summary: {
-      added: count('added'),
-      removed: count('removed'),
-      changed: count('changed'),
-      unchanged: diff.compared.records - changes.length,
+      ...document.summary,
+      ...openCounts(changes),
+      below_threshold: document.summary.below_threshold + document.changes.length - changes.length,
     },
   };
+}
+
+function openCounts(changes: readonly RecordChange[]): Pick<DriftSummary, RecordChange['change']> {
+  const count = (change: RecordChange['change']): number =>
+    changes.filter((candidate) => candidate.change === change).length;
+  return { added: count('added'), removed: count('removed'), changed: count('changed') };
 }
 
 function placeKey(key: RecordKey, path: string): string {

@@ -28,9 +28,8 @@ export interface PairedStates {
 }
 
 interface Tally extends CollectionSize {
-  added: number;
   removed: number;
-  /** Of those, how many cannot be told. */
+  /** Records of one side of which the other cannot tell. */
   unknownAdded: number;
   unknownRemoved: number;
 }
@@ -58,7 +57,7 @@ export function* stepsOverPairs(states: PairedStates, options: CompareOptions): 
   const tallies = new Map<string, Tally>();
   for (const size of states.sizes) {
     if (isSkipped({ ...size, id: '' })) continue;
-    tallies.set(nameOf(size), { ...size, added: 0, removed: 0, unknownAdded: 0, unknownRemoved: 0 });
+    tallies.set(nameOf(size), { ...size, removed: 0, unknownAdded: 0, unknownRemoved: 0 });
   }
   let changes = 0;
   let seen = 0;
@@ -69,7 +68,6 @@ export function* stepsOverPairs(states: PairedStates, options: CompareOptions): 
     if (isSkipped(key)) continue;
     const tally = tallies.get(nameOf(key));
     if (tally === undefined) throw new Error(`${key.kind} has a change, yet no size`);
-    if (pair.from === undefined) tally.added += 1;
     if (pair.to === undefined) tally.removed += 1;
     if (isUnknownPair(pair, options)) {
       tally[pair.to === undefined ? 'unknownRemoved' : 'unknownAdded'] += 1;
@@ -83,11 +81,11 @@ export function* stepsOverPairs(states: PairedStates, options: CompareOptions): 
   }
   let records = 0;
   for (const tally of tallies.values()) {
-    const { kind, scope, records: inTo, added, removed } = tally;
+    const { kind, scope, records: inTo, removed } = tally;
     // On either side, each once: those of TO, and those that only FROM has.
-    records += inTo + removed - tally.unknownAdded - tally.unknownRemoved;
-    const inFrom = inTo - added + removed;
-    if (inTo > 0 || inFrom > 0) builder.collection(kind, scope);
+    const compared = inTo - tally.unknownAdded + removed - tally.unknownRemoved;
+    records += compared;
+    if (compared > 0) builder.collection(kind, scope);
   }
   builder.unchanged(records - changes);
   return builder.finish();

@@ -53,7 +53,7 @@ export function* readChangesBetween(
   if (from === to) return;
   const touched = collectTouched(connection, Math.min(from, to), Math.max(from, to), filter);
   const history = prepareHistory(connection);
-  for (const collection of selectCollections(connection, filter, [from, to])) {
+  for (const collection of selectCollections(connection, filter, to)) {
     if (!touched.has(collection.id)) continue;
     const { source, kind, scope } = collection;
     const headOfRecord = prepareHeads(connection, kind);
@@ -114,7 +114,7 @@ export function readCountsAt(connection: Connection, run: number, filter: Record
     )
     .all({ after: run, sources: sourcesText(filter) });
   const later = new Map(net.map(({ collection, records }) => [collection, records]));
-  return selectCollections(connection, filter, [run]).map((collection) => {
+  return selectCollections(connection, filter, run).map((collection) => {
     const { id, source, kind, scope, ids, records } = collection;
     const count =
       ids === null

@@ -11,18 +11,18 @@ import { readCollections } from './run-rows.ts';
 export type ProjectParents = (source: string, project: string) => readonly string[];
 
 /** Later than any run. */
-const LATEST = Number.MAX_SAFE_INTEGER;
+export const LATEST = Number.MAX_SAFE_INTEGER;
 
 /**
- * Looks when first asked. A project that none of these runs (the latest where none is given) shows anywhere is where it
- * was at any time: its recordings may outlive it in the mirror.
+ * Looks when first asked. A project that the state of the run shows nowhere is where it was at any time: what hangs from
+ * it may outlive it in the mirror.
  */
-export function projectParents(connection: Connection, runs: readonly number[]): ProjectParents {
+export function projectParents(connection: Connection, run: number): ProjectParents {
   let then: ReadonlyMap<string, ReadonlySet<string>> | undefined;
   let ever: ReadonlyMap<string, ReadonlySet<string>> | undefined;
   return (source, project) => {
     const key = JSON.stringify([source, project]);
-    then ??= readParents(connection, runs.length === 0 ? [LATEST] : runs);
+    then ??= readParents(connection, run);
     const known = then.get(key);
     if (known !== undefined) return [...known];
     ever ??= readParents(connection, null);
@@ -30,11 +30,8 @@ export function projectParents(connection: Connection, runs: readonly number[]):
   };
 }
 
-/** By source and project; of all times where no runs are given. */
-function readParents(
-  connection: Connection,
-  runs: readonly number[] | null,
-): ReadonlyMap<string, ReadonlySet<string>> {
+/** By source and project; of all times where no run is given. */
+function readParents(connection: Connection, run: number | null): ReadonlyMap<string, ReadonlySet<string>> {
   const parents = new Map<string, Set<string>>();
   const add = (source: string, project: string, organization: string): void => {
     const key = JSON.stringify([source, project]);
@@ -43,9 +40,9 @@ function readParents(
   };
   const history = prepareHistory(connection);
   const textsOf = (head: HistoryHead): string[] =>
-    runs === null
+    run === null
       ? [...history.texts(head)].flatMap(({ text }) => text ?? [])
-      : runs.flatMap((run) => history.textAt(head, run)?.text ?? []);
+      : [history.textAt(head, run)?.text ?? []].flat();
   const { organization_id: organizations, project_id: projects } = SCOPE_KIND;
   const collections = readCollections(connection);
   for (const { id: collection, source, scope } of collections.filter(({ kind }) => kind === projects)) {

@@ -5,7 +5,7 @@ import { SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { Connection } from './database.ts';
 import type { ProjectParents } from './project-parents.ts';
-import { projectParents } from './project-parents.ts';
+import { LATEST, projectParents } from './project-parents.ts';
 import type { CollectionRow } from './run-rows.ts';
 import { readCollections } from './run-rows.ts';
 
@@ -30,13 +30,13 @@ export interface SelectedCollection extends CollectionRow {
 /** Where a record or a collection stands. */
 export type Place = Pick<CollectionRow, 'source' | 'kind' | 'scope'>;
 
-/** In catalog order, then by source and scope. `runs`: as of which a project is in an organization; none for the latest. */
+/** In catalog order, then by source and scope. As of `run`, projects are in organizations. */
 export function selectCollections(
   connection: Connection,
   filter: RecordFilter,
-  runs: readonly number[] = [],
+  run = LATEST,
 ): SelectedCollection[] {
-  const idsIn = prepareSelection(connection, filter, runs);
+  const idsIn = prepareSelection(connection, filter, run);
   return readCollections(connection)
     .flatMap((collection) => {
       const ids = idsIn(collection);
@@ -49,9 +49,9 @@ export function selectCollections(
 export function prepareSelection(
   connection: Connection,
   filter: RecordFilter,
-  runs: readonly number[] = [],
+  run = LATEST,
 ): (place: Place) => readonly string[] | null | undefined {
-  const organizationsOf = projectParents(connection, runs);
+  const organizationsOf = projectParents(connection, run);
   return (place) => {
     if (filter.sources?.includes(place.source) === false) return undefined;
     if (filter.kinds?.includes(place.kind) === false) return undefined;

@@ -90,7 +90,7 @@ export function* readAsOf(
   filter: RecordFilter,
 ): Generator<MirrorRecord> {
   const history = prepareHistory(connection);
-  for (const collection of selectCollections(connection, filter, [run])) {
+  for (const collection of selectCollections(connection, filter, run)) {
     const { source, kind, scope } = collection;
     const present = textsAsOf(history, currentRows(connection, collection), run);
     const gone = textsAsOf(history, removedRows(connection, collection, run), run);

@@ -4,6 +4,7 @@ import { KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { DiffDocument, RecordChange, StateReference } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
+import type { DriftSummary } from '../diff/drift.ts';
 import type { SeverityOf } from '../diff/severity.ts';
 import { changeSeverity, compareSeverities, severities, SEVERITIES } from '../diff/severity.ts';
 import { maskedChange, withMaskedId } from './mask.ts';
@@ -145,7 +146,7 @@ export function referenceText(reference: StateReference): string {
 }
 
 /** E.g. `1 added, 2 removed, 3 changed`, or that there is no difference. Never claims equality for what was skipped. */
-export function summaryText({ summary, skipped, compared }: DiffDocument): string {
+export function summaryText({ summary, skipped, compared }: MaybeNarrowed): string {
   const counts = [
     summary.added > 0 ? `${summary.added} added` : null,
     summary.removed > 0 ? `${summary.removed} removed` : null,
@@ -153,14 +154,39 @@ export function summaryText({ summary, skipped, compared }: DiffDocument): strin
   ].filter((count) => count !== null);
   if (compared.collections === 0 && compared.records === 0) return 'Nothing was compared';
   if (counts.length > 0) return counts.join(', ');
-  return skipped.length > 0 ? 'No differences in what could be compared' : 'No differences';
+  const nothing = settledCounts(summary).length > 0 ? 'Nothing open' : 'No differences';
+  return skipped.length > 0 ? `${nothing} in what could be compared` : nothing;
 }
 
-/** E.g. `1,204 records in 14 collections compared, 1,198 unchanged`. */
-export function comparedText({ compared, summary }: DiffDocument): string {
+/** A diff; one that drift narrowed also says how many records differ with nothing of that open. */
+type MaybeNarrowed = Omit<DiffDocument, 'summary'> & {
+  readonly summary: DiffDocument['summary'] & Partial<Pick<DriftSummary, (typeof SETTLED)[number][0]>>;
+};
+
+const SETTLED = [
+  ['accepted', 'accepted'],
+  ['ignored', 'ignored by rule'],
+  ['below_threshold', 'below the threshold'],
+] as const;
+
+function settledCounts(summary: MaybeNarrowed['summary']): string[] {
+  return SETTLED.flatMap(([key, word]) => {
+    const amount = summary[key] ?? 0;
+    return amount === 0 ? [] : [`${amount.toLocaleString('en')} ${word}`];
+  });
+}
+
+/**
+ * E.g. `1,204 records in 14 collections compared, 1,198 unchanged`; where some differ with nothing open:
+ * `8 records in 2 collections compared: 7 unchanged, 1 accepted`.
+ */
+export function comparedText({ compared, summary }: MaybeNarrowed): string {
   const count = (amount: number, one: string): string =>
     `${amount.toLocaleString('en')} ${one}${amount === 1 ? '' : 's'}`;
-  return `${count(compared.records, 'record')} in ${count(compared.collections, 'collection')} compared, ${summary.unchanged.toLocaleString('en')} unchanged`;
+  const settled = settledCounts(summary);
+  const equal = `${summary.unchanged.toLocaleString('en')} unchanged`;
+  const all = `${count(compared.records, 'record')} in ${count(compared.collections, 'collection')} compared`;
+  return settled.length === 0 ? `${all}, ${equal}` : `${all}: ${[equal, ...settled].join(', ')}`;
 }
 
 /** E.g. `batch exports, organization 0189…: the key may not read them`. */

@@ -22,8 +22,8 @@ export function foldedValue(value: JsonValue | undefined, limit: number): string
   const text = JSON.stringify(value);
   if (text.length <= CUT_FIRST * limit) return folded(neutralise(text), limit);
   const { head, tail } = sharesOf(text.length, limit);
-  const start = fitting([...text.slice(0, head)], head);
-  const end = fitting([...text.slice(text.length - tail)].reverse(), tail);
+  const start = fitting(Array.from(text.slice(0, head)), head);
+  const end = fitting(Array.from(text.slice(text.length - tail)).reverse(), tail);
   const left = text.length - start.taken - end.taken;
   return `${start.parts.join('')}${gapText(left)}${end.parts.reverse().join('')}`;
 }

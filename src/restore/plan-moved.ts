@@ -11,6 +11,7 @@ import type { Plan, PlanStep } from './plan.ts';
 import type { PlanState } from './plan-input.ts';
 import { placeOf } from './record-place.ts';
 import { HIDDEN, hiddenFields } from './secret-values.ts';
+import type { DesiredLookup } from './step-context.ts';
 
 export interface Moved {
   readonly step: PlanStep;
@@ -22,19 +23,31 @@ export interface Moved {
   readonly by: string | null;
 }
 
-/** The steps under which live moved since the plan was made, in the plan's order; empty: it may be applied. */
+/**
+ * The steps under which live moved since the plan was made, in the plan's order; empty: it may be applied. `desired` tells
+ * a record that came meanwhile from one of the same name that the plan knew.
+ */
 export function movedSince(
-  plan: Pick<Plan, 'steps'>,
+  plan: Pick<Plan, 'steps' | 'adopted'>,
   live: PlanState,
   definitions: (kind: Kind) => ResourceDefinition,
+  desired: DesiredLookup,
 ): Moved[] {
   const byPlace = new Map(
     live.records.map((record) => [placeOf(record.kind, record.scope, record.id), record]),
   );
-  const names = new Map<string, string>();
+  const names = new Map<string, string[]>();
+  const adopted = new Set(plan.adopted.map(({ kind, live_id }) => `${kind} ${live_id}`));
+  const isKnown = (step: PlanStep, id: string): boolean =>
+    adopted.has(`${step.kind} ${id}`) ||
+    (step.desired !== null &&
+      step.desired.id !== id &&
+      desired({ kind: step.desired.kind, scope: step.desired.scope, id }) !== undefined);
   for (const { kind, scope, id, body } of live.records) {
     const digest = naturalKeyDigest(definitions(kind), body);
-    if (digest !== null) names.set(`${kind} ${scopeKey(scope)} ${digest}`, id);
+    if (digest === null) continue;
+    const key = `${kind} ${scopeKey(scope)} ${digest}`;
+    names.set(key, [...(names.get(key) ?? []), id]);
   }
   const whole = new Set(
     live.collections.flatMap(({ kind, scope, isComplete }) =>
@@ -47,8 +60,9 @@ export function movedSince(
     if (precondition.state === 'absent') {
       // Below a parent that this plan creates there is nothing yet.
       if (precondition.digest === null) return [];
-      const by = names.get(`${kind} ${scopeKey(scope)} ${precondition.digest}`) ?? null;
-      return by === null || goesFirst(plan, kind, by) ? [] : [{ step, how: 'taken', fields: [], by }];
+      const namesakes = names.get(`${kind} ${scopeKey(scope)} ${precondition.digest}`) ?? [];
+      const by = namesakes.find((id) => !goesFirst(plan, kind, id) && !isKnown(step, id));
+      return by === undefined ? [] : [{ step, how: 'taken', fields: [], by }];
     }
     const record = byPlace.get(placeOf(kind, scope, precondition.id));
     if (record === undefined) {

@@ -68,7 +68,8 @@ async function returned(context: StepContext, ready: ReadyStep): Promise<StepErr
   const ids = scopeKey(desired.scope) === scopeKey(scope) ? [desired.id] : [];
   for (const id of now === undefined || now === desired.id ? ids : [...ids, now]) {
     const body = await context.live.read(definition, scope, id, true, context.signal);
-    if (body !== undefined) return moved(`the ${definition.title.one} is there after all${shown(definition, id)}`);
+    if (body !== undefined)
+      return moved(`the ${definition.title.one} is there after all${shown(definition, id)}`);
   }
   return null;
 }

@@ -16,10 +16,14 @@ import type { Settlement, SweepContext } from './sweep.ts';
 
 /** Records retrieved one by one before the next are looked up: their ids are in memory together. */
 const BATCH = 1000;
+/** Records retrieved before many are held: a list that leaks or came back empty shows itself in few. */
+const SAMPLE = 10;
+const LEAK_HINT =
+  "the server's list leaks rows: look at its ordering, and expect the next run to see them again";
 
 /**
- * Settles the absent records of a collection whose walk was complete. Alarming numbers are held without another
- * request; otherwise a retrieve confirms each one, or, for kinds without retrieve, one whole page or a second walk.
+ * Settles the absent records of a collection whose walk was complete. Alarming numbers are held after a
+ * few retrieves that would tell a leaking list; otherwise a retrieve confirms each one, or, for kinds without retrieve, one whole page or a second walk.
  */
 export async function settleAbsent(
   context: SweepContext,
@@ -67,6 +71,8 @@ export async function settleAbsent(
   const isDragging = dependents > removalLimit(limits, context.sourceRecords);
   const isHeld = waitingCount > 0 && (isDragging || isAlarming(limits, stage.known, lost));
   if (isHeld && !context.accepted.take(lost + dependents)) {
+    const sample = canRetrieve ? await findLeaked(removal, waiting, waitingCount) : null;
+    if (sample !== null && sample.leaked > 0) return sample;
     // What was found absent long enough ago has had its second look; only the rest waits.
     const result = await removeAbsent({ ...removal, share: { which: 'confirmed', heldBy } });
     const held = await stage.judgeAbsent('hold', waiting);
@@ -78,6 +84,48 @@ export async function settleAbsent(
     };
   }
   return await removeAbsent(removal);
+}
+
+/**
+ * Asks for some of many records that did not show, spread over all of them. One that exists is proof that the list leaks:
+ * then nothing is known of the others. A refusal proves nothing.
+ */
+async function findLeaked(
+  { context, definition, scope, stage }: Removal,
+  share: AbsentShare,
+  count: number,
+): Promise<Settlement> {
+  const ids: string[] = [];
+  const stride = Math.max(1, Math.floor(count / SAMPLE));
+  let at = 0;
+  for await (const { id } of stage.absent(share)) {
+    if (at % stride === 0) ids.push(id);
+    at += 1;
+    if (ids.length === SAMPLE) break;
+  }
+  let leaked = 0;
+  await eachConcurrently(ids, context.concurrency, async (id) => {
+    try {
+      const { found } = await context.client.retrieve(definition, scope, id, context.signal);
+      if (!found) return;
+      stage.keep(id);
+      leaked += 1;
+    } catch (error) {
+      context.signal.throwIfAborted();
+      if (isLocalTrouble(asTidemarkError(error).code)) throw error;
+    }
+  });
+  return {
+    outcome: 'incomplete',
+    removed: 0,
+    held: 0,
+    leaked,
+    error: new TidemarkError(
+      'walk_unproven',
+      `the list did not show ${count} ${count === 1 ? 'record' : 'records'}, and ${leaked} of ${ids.length} asked for by id ${leaked === 1 ? 'exists' : 'exist'}: nothing was removed`,
+      { hint: LEAK_HINT },
+    ),
+  };
 }
 
 /** Records that the mirror holds below these, for kinds that have any: few, so each is looked at. */
@@ -195,9 +243,7 @@ function confirmed({ removed, leaked, unconfirmed, firstError }: Confirmations):
           leaked === 1
             ? 'the list did not show 1 record that exists; it was kept'
             : `the list did not show ${leaked} records that exist; they were kept`,
-          {
-            hint: "the server's list leaks rows: look at its ordering, and expect the next run to see them again",
-          },
+          { hint: LEAK_HINT },
         );
   return { outcome: leaked === 0 ? 'complete' : 'incomplete', removed, held: 0, leaked, error };
 }
@@ -205,20 +251,31 @@ function confirmed({ removed, leaked, unconfirmed, firstError }: Confirmations):
 function heldError(
   context: SweepContext,
   known: number,
-  { absent, confirmed, firstHeldAt }: AbsentCounts,
+  { absent, confirmed, replaced, firstHeldAt }: AbsentCounts,
   dependents: number,
 ): TidemarkError {
   const { limits } = context;
   const waiting = absent - confirmed;
+  const they = waiting + dependents === 1 ? 'it' : 'they';
+  const gone =
+    known === 1
+      ? 'its only record'
+      : waiting >= known
+        ? `any of its ${known} records`
+        : `${waiting} of ${known} records`;
+  const below =
+    dependents === 0 ? '' : `, with ${dependents} ${dependents === 1 ? 'record' : 'records'} below`;
+  const limit = removalLimit(limits, known);
+  const why =
+    absent >= known
+      ? 'a collection is not emptied unasked'
+      : absent - replaced > limit
+        ? `more than the ${limit} that go unasked`
+        : `more than the ${removalLimit(limits, context.sourceRecords)} that go unasked with what is below`;
   const since = Date.parse(firstHeldAt ?? isoTime(context.clock.now()));
-  return new TidemarkError(
-    'walk_unproven',
-    `${waiting} of ${known} records${dependents === 0 ? '' : ` and ${dependents} below them`} would be removed, ` +
-      `more than ${removalLimit(limits, known)} or all of them: held`,
-    {
-      hint:
-        `they go if a run after ${isoTime(since + limits.confirmAfterMs)} still does not find them, ` +
-        `or at once with \`tidemark sync --accept-removals ${waiting + dependents}\``,
-    },
-  );
+  return new TidemarkError('removals_held', `the list no longer shows ${gone}${below}: ${why}`, {
+    hint:
+      `${they} ${they === 'it' ? 'goes' : 'go'} if a run after ${isoTime(since + limits.confirmAfterMs)} still does not find ${they === 'it' ? 'it' : 'them'}, ` +
+      `or at once with \`tidemark sync --accept-removals ${waiting + dependents}\``,
+  });
 }

@@ -60,8 +60,16 @@ export function runOutcome(sweeps: readonly Pick<SweepReport, 'outcome'>[]): Run
   return sweeps.every((sweep) => sweep.outcome === 'complete') ? 'complete' : 'partial';
 }
 
-/** True when the key was refused for everything that was asked (exit code 5). */
-export function isAllDenied(sweeps: readonly Pick<SweepReport, 'outcome'>[]): boolean {
-  const asked = sweeps.filter((sweep) => sweep.outcome !== 'skipped');
-  return asked.length > 0 && asked.every((sweep) => sweep.outcome === 'denied');
+/**
+ * True when the key was refused for everything that was asked (exit code 5). With `asked`, parents that were read along
+ * only to find the collections do not count, unless nothing of what was asked could be reached.
+ */
+export function isAllDenied(
+  sweeps: readonly Pick<SweepReport, 'kind' | 'outcome'>[],
+  asked: readonly Kind[] | null = null,
+): boolean {
+  const reached = sweeps.filter((sweep) => sweep.outcome !== 'skipped');
+  const own = reached.filter(({ kind }) => asked === null || asked.includes(kind));
+  const judged = own.length > 0 ? own : reached;
+  return judged.length > 0 && judged.every((sweep) => sweep.outcome === 'denied');
 }

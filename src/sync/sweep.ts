@@ -5,6 +5,7 @@
 import { volatileFields } from '../catalog/definition.ts';
 import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import type { ReadClient, WalkSink, WalkVerdict } from '../api/read-client.ts';
+import { NamelessRows } from '../api/nameless-rows.ts';
 import { operationOf } from '../catalog/definition.ts';
 import type { Clock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
@@ -84,7 +85,7 @@ export async function sweepCollection(
   events.sweepStarted({ kind: definition.kind, scope, reading: options.mode, known: stage.known });
   const target = { definition, scope, shape: shapeOf(definition), pageSize: context.pageSize };
   const full = definition.listing.needsRetrieve ? new Set<string>() : null;
-  let wanderers = 0;
+  const nameless = new NamelessRows();
 
   const walkOnce = async (): Promise<WalkVerdict> => {
     stage.startWalk();
@@ -92,7 +93,7 @@ export async function sweepCollection(
     const sink: WalkSink = {
       accept: ({ records }) => {
         const named = withIds(records);
-        wanderers += records.length - named.length;
+        nameless.note(records, records.length - named.length);
         for (const record of named) options.onRecord?.(record, record.id);
         if (full === null) {
           const page = acceptPage(stage, named);
@@ -156,9 +157,9 @@ export async function sweepCollection(
     pageCap: verdict.pageCap,
     error: sweepError(settlement.error, definition),
   };
-  if (wanderers > 0)
+  if (nameless.count > 0)
     context.log.warn(
-      { kind: definition.kind, scope, records: wanderers },
+      { kind: definition.kind, scope, records: nameless.count },
       'records without an id were not mirrored',
     );
   events.sweepEnded(report, context.clock.monotonicMs() - startedAt);

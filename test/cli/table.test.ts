@@ -41,10 +41,23 @@ describe('a table', () => {
   });
 
   it('wraps between words first', () => {
-    const shown = renderTable(['kind', 'records read'], [['roles', '12'], ['members', '3']], ['left', 'right'], {
-      width: 16,
-    });
-    expect(shown.split('\n')).toEqual(['kind     records', '            read', 'roles         12', 'members        3']);
+    const shown = renderTable(
+      ['kind', 'records read'],
+      [
+        ['roles', '12'],
+        ['members', '3'],
+      ],
+      ['left', 'right'],
+      {
+        width: 16,
+      },
+    );
+    expect(shown.split('\n')).toEqual([
+      'kind     records',
+      '            read',
+      'roles         12',
+      'members        3',
+    ]);
   });
 
   it('lets go first of what the caller needs least, and says so', () => {

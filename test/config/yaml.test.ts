@@ -48,7 +48,7 @@ describe('a file that is no configuration', () => {
 
   it('a double key is told together with every other mistake', () => {
     const { message } = refused(
-      `mirror: a\nmirror: b\npageSize: 5\nsources:\n  - name: a\n    name: b\n    baseUrl: nowhere\n    apiKey: ${KEY}\n    rate: { perMinute: many }\n`,
+      `mirror: a\nmirror: b\npageSize: 5\nsources:\n  - name: a\n    name: b\n    baseUrl: nowhere\n    apiKey: phx_test\n    rate: { perMinute: many }\n`,
     );
     expect(message.split('\n').slice(1)).toEqual([
       expect.stringMatching(/^tidemark\.yaml:2: .*appears twice/),

@@ -3,7 +3,7 @@ import type { Kind, Scope } from '../../src/catalog/definition.ts';
 import { diffExitCode, requireCompared } from '../../src/diff/change.ts';
 import { compareTexts } from '../../src/diff/order.ts';
 import type { CompareOptions, RecordState } from '../../src/diff/states.ts';
-import { diffStates, sortRecords } from '../../src/diff/states.ts';
+import { diffStates, sortRecords, stepsOverStates } from '../../src/diff/states.ts';
 
 const here: Scope = { organization_id: 'o1' };
 const record = (kind: Kind, id: string, body: string | object, scope: Scope = here): RecordState => ({
@@ -18,6 +18,16 @@ const diff = (from: RecordState[], to: RecordState[], options: Partial<CompareOp
     { reference: { ref: 'run:2' }, records: to },
     { mode: 'default', ...options },
   );
+
+it.each([
+  [{ side: 'to' as const }, 3],
+  [{ side: 'from' as const }, 0],
+  [{ side: 'from' as const, is_partial: true as const }, 3],
+])('an old reading in %j ends in %i', (stale, code) => {
+  const document = diff([record('roles', 'a', {})], [record('roles', 'a', {})]);
+  const entry = { kind: 'roles' as const, scope: here, reason: 'incomplete in run 1', ...stale };
+  expect(diffExitCode({ ...document, stale: [entry] })).toBe(code);
+});
 
 describe('diffStates', () => {
   it('finds what was added, removed and changed, and counts the rest', () => {
@@ -197,4 +207,40 @@ describe('order of texts', () => {
     const byBytes = texts.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
     expect(texts.toSorted(compareTexts)).toEqual(byBytes);
   });
+});
+
+describe('a record of which the other side cannot tell', () => {
+  const from = [record('roles', 'a', { name: 'A' }), record('roles', 'b', { name: 'B' })];
+  const to = [record('roles', 'b', { name: 'B' }), record('roles', 'c', { name: 'C' })];
+
+  it.each([
+    ['added', ['a removed'], { added: 0, removed: 1, changed: 0, unchanged: 1 }],
+    ['removed', ['c added'], { added: 1, removed: 0, changed: 0, unchanged: 1 }],
+  ])('%s: is neither a change nor counted', (hidden, changes, summary) => {
+    const asked: string[] = [];
+    const document = diff(from, to, {
+      isUnknown: ({ id }, change) => {
+        asked.push(`${id} ${change}`);
+        return change === hidden;
+      },
+    });
+    expect(document.changes.map(({ id, change }) => `${id} ${change}`)).toEqual(changes);
+    expect(document.summary).toEqual(summary);
+    expect(document.compared.records).toBe(2);
+    expect(asked).toEqual(['a removed', 'c added']);
+  });
+});
+
+it('goes in steps: whoever runs it can let other things happen, and the document is the same', () => {
+  const records = Array.from({ length: 5000 }, (_, n) => record('roles', String(n).padStart(5, '0'), { n }));
+  const steps = stepsOverStates(
+    { reference: { ref: 'a' }, records },
+    { reference: { ref: 'b' }, records },
+    { mode: 'default' },
+  );
+  let turns = 0;
+  let step = steps.next();
+  for (; step.done !== true; step = steps.next()) turns += 1;
+  expect(turns).toBe(5);
+  expect(step.value.summary.unchanged).toBe(5000);
 });

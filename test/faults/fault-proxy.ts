@@ -90,7 +90,10 @@ export async function startFaultProxy(origin: string, options: FaultProxyOptions
       sendReply(response, refusal);
       return;
     }
-    if (fault?.kind === 'gate') await fault.until;
+    if (fault?.kind === 'gate') {
+      fault.reached?.();
+      await fault.until;
+    }
     const given = await ask(recorded, movedPath(recorded.path, fault), body);
     if (fault?.kind === 'reset-after') sendReply(response, { reset: true });
     else if (fault?.kind === 'cut') sendReply(response, cutReply(given, fault.afterBytes));

@@ -23,5 +23,13 @@ it(
     expect(stdout).toContain(page);
     expect(existsSync(page)).toBe(true);
     expect(readFileSync(page, 'utf8')).toContain('Kittiwake Analytics');
+    // What it proposes at its end works when the sandbox is gone.
+    const ending = stdout.slice(stdout.indexOf('The mirror stays'));
+    expect(ending).toContain(`export TIDEMARK_MIRROR=${join(directory, 'mirror.db')}`);
+    const proposed = [...ending.matchAll(/^npm run -s tidemark -- (.*)$/gm)].map(([, args = '']) => args);
+    expect(proposed.length).toBeGreaterThan(2);
+    const env = { TIDEMARK_MIRROR: join(directory, 'mirror.db') };
+    for (const args of proposed)
+      expect([0, 2], args).toContain((await tidemark(args.split(' '), { env, cwd: directory })).code);
   },
 );

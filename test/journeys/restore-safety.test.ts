@@ -1,6 +1,6 @@
+import type { ChildProcess } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import type { FaultRule } from '../faults/fault-rules.ts';
 import { start } from './harness.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 import type { RestoreJson } from './restore-story.ts';
@@ -14,17 +14,24 @@ async function damaged(): Promise<Story> {
   return story;
 }
 
-/** Holds the first write back until `open` is called; `reached` tells that it came. */
-function gate(story: Story): { open: () => void; reached: Promise<void> } {
-  let open = (): void => undefined;
-  const until = new Promise<void>((resolve) => (open = resolve));
-  const rules: FaultRule[] = [{ method: 'PATCH', nth: 1, fault: { kind: 'gate', until } }];
-  story.proxy.setRules(rules);
-  const reached = new Promise<void>((resolve) => {
-    const look = (): void => (story.writes().length > 0 ? resolve() : void setTimeout(look, 5));
-    look();
+/** Holds the first request of that method back until `open` is called; `reached` tells that it came. */
+function gate(story: Story, method: string): { open: () => void; reached: Promise<void> } {
+  const opened = Promise.withResolvers<undefined>();
+  const came = Promise.withResolvers<undefined>();
+  const fault = { kind: 'gate', until: opened.promise, reached: () => came.resolve(undefined) } as const;
+  story.proxy.setRules([{ method, nth: 1, fault }]);
+  return { open: () => opened.resolve(undefined), reached: came.promise };
+}
+
+/** Resolves when a process has said that on stderr. */
+function said({ stderr }: ChildProcess, words: string): Promise<void> {
+  return new Promise((resolve) => {
+    let text = '';
+    stderr?.on('data', (chunk: string) => {
+      text += chunk;
+      if (text.includes(words)) resolve();
+    });
   });
-  return { open, reached };
 }
 
 describe('consent', () => {
@@ -117,11 +124,40 @@ describe('a saved plan', () => {
   });
 });
 
+describe('namesakes', () => {
+  /** An export that another desired one shares its name with; the id of the second. */
+  async function twins(story: Story): Promise<string> {
+    const { name, team_id, destination, interval } = await story.named('batch_exports', 'Load test sink');
+    const body = { name, team_id, destination, interval, model: 'events', paused: true };
+    return String((await story.call('POST', `${ORGANIZATION}batch_exports/`, body))['id']);
+  }
+
+  it('are told apart by a saved plan: the one that is there is no reason not to make the other', async () => {
+    const story = await Story.start();
+    const second = await twins(story);
+    await story.expectRun(0, 'sync', '--quiet');
+    await story.call('DELETE', `${ORGANIZATION}batch_exports/${second}/`);
+    await story.plan(2, '--out', 'plan.json');
+    await story.applied(0, 'apply', 'plan.json');
+    expect(await story.plan(0)).toMatchObject({ steps: [] });
+  });
+
+  it('are told apart by undo', async () => {
+    const story = await Story.start();
+    await twins(story);
+    const before = (await story.list('batch_exports')).length;
+    await story.applied(0, 'restore', '--prune', '--max-removals', '1', '--apply');
+    expect(await story.list('batch_exports')).toHaveLength(before - 1);
+    await story.applied(0, 'undo', '1', '--apply');
+    expect(await story.list('batch_exports')).toHaveLength(before);
+  });
+});
+
 describe('one writer', () => {
   it('a second restore, a resumed one and a sync leave with a clear line while one is under way, and send nothing', async () => {
     const story = await damaged();
     story.env['TIDEMARK_RATE_CONCURRENCY'] = '1';
-    const held = gate(story);
+    const held = gate(story, 'PATCH');
     const first = story.run('restore', '--apply', '--yes', '--json');
     await held.reached;
     const from = story.writes().length;
@@ -139,15 +175,12 @@ describe('one writer', () => {
 
   it('a restore leaves with a clear line while a sync is under way', async () => {
     const story = await damaged();
-    let open = (): void => undefined;
-    const until = new Promise<void>((resolve) => (open = resolve));
-    story.proxy.setRules([{ method: 'GET', nth: 1, fault: { kind: 'gate', until } }]);
-    const from = story.proxy.requests.length;
+    const held = gate(story, 'GET');
     const syncing = story.run('sync', '--quiet');
-    while (story.proxy.requests.length === from) await new Promise((resolve) => setTimeout(resolve, 5));
+    await held.reached;
     const { stderr } = await story.expectRun(1, 'restore', '--apply', '--yes');
     expect(stderr).toContain('sync');
-    open();
+    held.open();
     await syncing;
     expect(story.writes()).toEqual([]);
   });
@@ -157,12 +190,13 @@ describe('Ctrl-C', () => {
   it('finishes the step in flight, says how to go on, and --resume does only the rest', async () => {
     const story = await damaged();
     story.env['TIDEMARK_RATE_CONCURRENCY'] = '1';
-    const held = gate(story);
+    const held = gate(story, 'PATCH');
     const { child, ended } = start(['restore', '--apply', '--yes'], { env: story.env, cwd: story.directory });
     // A process that ended before it wrote fails here, and not by waiting.
     await Promise.race([held.reached, ended.then(({ stderr }) => expect(stderr).toBe('still running'))]);
+    const heard = said(child, 'finishing the steps under way');
     child.kill('SIGINT');
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await Promise.race([heard, ended]);
     held.open();
     const { code, stdout } = await ended;
     expect(code, stdout).toBe(130);

@@ -52,7 +52,8 @@ describe('twelve deleted batch exports', () => {
     expect(byName(await story.list('batch_exports'))).toEqual(byName(before));
     expect(await Promise.all(others.map((kind) => story.list(kind)))).toEqual(untouched);
     await story.expectRun(0, 'diff', 'latest', 'live', '--managed-only');
-    await story.expectRun(0, 'sync', '--quiet', '--accept-removals', '12');
+    // The twelve old ids are gone; what came in their place was seen, so that none is held as a loss.
+    await story.expectRun(0, 'sync', '--quiet');
     await story.expectRun(0, 'diff', 'run:1', 'latest', '--managed-only');
     const told = await story.expectRun(2, 'diff', 'run:1', 'latest', '--kind', 'batch_exports', '--json');
     const { summary } = JSON.parse(told.stdout) as { summary: object };
@@ -65,6 +66,25 @@ describe('twelve deleted batch exports', () => {
     }
     const shown = await story.run('restores', 'show', '1');
     expect(JSON.stringify([plan, report, shown])).not.toContain(SECRET);
+  });
+});
+
+describe('a sync after a restore', () => {
+  it('still holds what was lost beside what was replaced, and lets the replaced ones go', async () => {
+    const story = await Story.start();
+    story.supplySecrets(SECRET);
+    const all = await story.list('batch_exports');
+    const replaced = all.slice(0, 12);
+    for (const { id } of replaced) await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(id)}/`);
+    await story.applied(0, 'restore', '--apply');
+    const lost = all.slice(12, 23);
+    for (const { id } of lost) await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(id)}/`);
+    const { stdout } = await story.expectRun(3, 'sync', '--json');
+    const { runs } = JSON.parse(stdout) as { runs: { sweeps: Body[] }[] };
+    const sweep = runs[0]?.sweeps.find(({ kind }) => kind === 'batch_exports');
+    expect(sweep).toMatchObject({ outcome: 'held', added: 12, removed: 12 });
+    expect((sweep?.['error'] as Body)['hint']).toContain(`--accept-removals ${lost.length}`);
+    await story.expectRun(0, 'sync', '--quiet', '--accept-removals', String(lost.length));
   });
 });
 

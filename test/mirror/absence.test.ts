@@ -33,7 +33,7 @@ describe('absent records', () => {
     const never = '0000-01-01T00:00:00.000Z';
     const absent = COUNT - 1;
     for (const [work, expected] of [
-      [() => stage.countAbsent(never), { absent, confirmed: 0, firstHeldAt: null }],
+      [() => stage.countAbsent(never), { absent, confirmed: 0, replaced: 0, firstHeldAt: null }],
       [() => stage.judgeAbsent('hold'), absent],
       [() => stage.judgeAbsent('remove'), absent],
       [() => run.retire('roles', ORG), absent],
@@ -70,8 +70,18 @@ describe('absent records', () => {
     const run = begin(mirror);
     const stage = run.stage('roles', ORG);
     stage.accept([scan('roles', role('c'))]);
-    expect(await stage.countAbsent(first)).toEqual({ absent: 2, confirmed: 1, firstHeldAt: second });
-    expect(await stage.countAbsent(second)).toEqual({ absent: 2, confirmed: 2, firstHeldAt: null });
+    expect(await stage.countAbsent(first)).toEqual({
+      absent: 2,
+      confirmed: 1,
+      replaced: 0,
+      firstHeldAt: second,
+    });
+    expect(await stage.countAbsent(second)).toEqual({
+      absent: 2,
+      confirmed: 2,
+      replaced: 0,
+      firstHeldAt: null,
+    });
     const share = { which: 'confirmed', heldBy: first } as const;
     expect([...stage.absent(share)].map(({ id }) => id)).toEqual(['a']);
     expect(await stage.judgeAbsent('remove', share)).toBe(1);

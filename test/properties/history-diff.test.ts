@@ -180,14 +180,24 @@ describe('the diff of two runs', () => {
         history,
         fc.constantFrom(...filters),
         fc.boolean(),
-        async (edits, filter, isSkipping) => {
+        fc.constantFrom('added', 'removed', 'neither'),
+        async (edits, filter, isSkipping, unknown) => {
           const mirror = open();
           let world: World = new Map();
           for (const step of edits) {
             world = edited(world, step);
             await syncWorld(mirror, world);
           }
-          const options = { mode: 'default' as const, ...(isSkipping ? { skipped } : {}) };
+          const options = {
+            mode: 'default' as const,
+            ...(isSkipping ? { skipped } : {}),
+            ...(unknown === 'neither'
+              ? {}
+              : {
+                  isUnknown: ({ id }: { readonly id: string }, change: string): boolean =>
+                    change === unknown && id !== '1',
+                }),
+          };
           for (const [from, to] of [[1, edits.length] as const, [edits.length, 0] as const]) {
             const quick = diffPoints(mirror, point(from), point(to), { ...options, filter });
             const full = diffStates(

@@ -61,7 +61,12 @@ it('a report of huge values costs what it shows', { timeout: 60_000 }, () => {
   // Each of these characters is written out as eight: doing so for what is not shown takes most of a minute.
   const huge = Array.from({ length: 20 }, (_each, index) => `${index}${'\u202e'.repeat(2 * MEGABYTE)}`);
   const fields = huge.map((to, index) => ({ path: `/config/${index}`, to }));
-  const record = { kind: 'pipeline_destinations' as const, scope: { organization_id: 'o' }, id: 'd1', name: 'D' };
+  const record = {
+    kind: 'pipeline_destinations' as const,
+    scope: { organization_id: 'o' },
+    id: 'd1',
+    name: 'D',
+  };
   const changed = fields.map((field, index) => ({ ...field, from: `${field.to}${index}` }));
   const document: DiffDocument = {
     schema: 'tidemark.diff/1',

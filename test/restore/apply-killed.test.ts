@@ -119,23 +119,23 @@ describe('killed', () => {
         return false;
       }
     };
-    for (let round = 0; round < 24; round += 1) {
+    for (let round = 0; round < 16; round += 1) {
       rig.put(live);
       const plan = rig.plan(native);
       expect(plan.steps.length).toBeGreaterThan(4);
       const last = rig.mirror().restores({ limit: 1 })[0]?.restore ?? 0;
       const concurrency = round % 2 === 0 ? 1 : 3;
       // Each life is about as long as it takes to get a few steps further, or to die before the first.
-      while (!(await attempt(plan, last, 1 + Math.floor(random() * 22), concurrency)));
+      while (!(await attempt(plan, last, 1 + Math.floor(random() * 11), concurrency)));
       expectOnce(rig, native);
     }
-    expect(kills).toBeGreaterThan(60);
+    expect(kills).toBeGreaterThan(200);
   });
 
   it('by the operating system: a child that applies is killed, the journal is readable, the rest follows', async () => {
     const { rig, native, live } = await scene();
     let kills = 0;
-    for (let round = 0; round < 4; round += 1) {
+    for (let round = 0; round < 8; round += 1) {
       rig.put(live);
       const plan = rig.plan(native);
       rig.mirror().close();
@@ -151,7 +151,7 @@ describe('killed', () => {
       let seen = 0;
       child.on('message', () => {
         seen += 1;
-        if (seen === 1 + round * 3) child.kill('SIGKILL');
+        if (seen === 1 + round * 2) child.kill('SIGKILL');
       });
       const [, signal] = (await once(child, 'exit')) as [number | null, string | null];
       if (signal === 'SIGKILL') kills += 1;
@@ -164,6 +164,7 @@ describe('killed', () => {
       }
       expectOnce(rig, native);
     }
-    expect(kills).toBeGreaterThan(2);
-  });
+    expect(kills).toBeGreaterThan(5);
+    // Eight processes that load all of Tidemark, one after the other.
+  }, 120_000);
 });

@@ -269,6 +269,47 @@ describe('live moved since the plan', () => {
     expect(sent.some(({ path }) => path.endsWith(`/projects/${one?.id}/`))).toBe(false);
   });
 
+  it('one that the list did not show, and that is there after all, is not made twice', async () => {
+    const { rig, plan } = await damaged((all) => without(all, isKind('batch_exports')));
+    rig.put(native);
+    rig.proxy.setRules([
+      {
+        method: 'GET',
+        path: /\/batch_exports\/(\?|$)/,
+        fault: { kind: 'rewrite', json: () => ({ count: 0, next: null, previous: null, results: [] }) },
+      },
+    ]);
+    const report = await rig.apply(plan);
+    const created = report.steps.filter(({ n }) => plan.steps[n - 1]?.action === 'create');
+    expect(created.length).toBeGreaterThan(0);
+    for (const { outcome, error } of created) {
+      expect([outcome, error?.code]).toEqual(['failed', 'moved']);
+      expect(error?.message).toContain('is there after all');
+    }
+    expect(rig.proxy.requests.filter(({ method }) => method !== 'GET')).toEqual([]);
+    expect(counts(rig.live())).toEqual(counts(native));
+  });
+
+  it('nor one that an earlier restore had made again', async () => {
+    const { rig } = await damaged((all) => without(all, isKind('proxy_records')));
+    await rig.apply(rig.plan(native));
+    const made = rig.live();
+    rig.put(without(made, isKind('proxy_records')));
+    const plan = rig.plan(native);
+    rig.put(made);
+    rig.proxy.setRules([
+      {
+        method: 'GET',
+        path: /\/proxy_records\/(\?|$)/,
+        fault: { kind: 'rewrite', json: () => ({ count: 0, next: null, previous: null, results: [] }) },
+      },
+    ]);
+    const from = rig.proxy.requests.length;
+    const report = await rig.apply(plan);
+    expect(report.steps.map(({ error }) => error?.code)).toEqual(plan.steps.map(() => 'moved'));
+    expect(rig.proxy.requests.slice(from).filter(({ method }) => method !== 'GET')).toEqual([]);
+  });
+
   it('all of it moved: exit 6', async () => {
     const { rig, plan } = await damaged((all) => altered(all, isKind('projects'), { timezone: 'X' }));
     rig.put(without(rig.live(), isKind('projects')));

@@ -123,6 +123,17 @@ const cases: Record<string, Case> = {
     live: changed(role, { name: 'Analyst' }),
     steps: ['update roles PATCH …/roles/r1/ {"name":"Analysts"}'],
   },
+  'roles: the list of members follows from the memberships, and is no step of its own': {
+    live: changed(role, { members: [{ id: 'rm2' }] }),
+    desired: changed(role, { members: [{ id: 'rm1' }] }),
+    changes: { definitions: svc },
+    steps: [],
+  },
+  'components: a missing one of another organization is not ours to make': {
+    live: without(component),
+    desired: changed(component, { organization_id: 'org-9', is_global: true }),
+    steps: ['blocked pipeline_destinations: it belongs to another organization'],
+  },
   'roles and what hangs from them': {
     live: without(role, membership),
     steps: [

@@ -53,6 +53,51 @@ describe('matching', () => {
     expect(plan.adopted).toHaveLength(1);
   });
 
+  describe('below a parent that has another id, where equal numbers mean other records', () => {
+    const there = { organization_id: 'org-2' };
+    const fresh = record('organizations', 'org-2', { ...(organization.body as object), id: 'org-2' });
+    const below = (id: number, name: string) => record('projects', String(id), { id, name }, there);
+    const desired = [
+      organization,
+      record('projects', '1', { id: 1, name: 'Web' }),
+      record('projects', '2', { id: 2, name: 'App' }),
+      exported('b1', 1),
+    ];
+    const again = { ...exported('b9', 2), scope: there };
+    const mapping = (more: Record<string, string> = {}) => ({
+      idMap: (kind: string, id: string) =>
+        new Map(Object.entries({ [`organizations ${ORG}`]: 'org-2', ...more })).get(`${kind} ${id}`),
+    });
+
+    it('the id map goes first', () => {
+      const complete = mapping({ 'projects 1': '2', 'projects 2': '1', 'batch_exports b1': 'b9' });
+      const plan = planOf(desired, [fresh, below(1, 'Renamed'), below(2, 'Web'), again], complete);
+      expect(lines(plan)).toEqual([
+        'update projects PATCH /api/organizations/org-2/projects/1/ {"name":"App"}',
+      ]);
+    });
+
+    it('then the name, for what refers to them too', () => {
+      const plan = planOf(desired, [fresh, below(1, 'App'), below(2, 'Web'), again], mapping());
+      expect(plan.steps).toEqual([]);
+      expect(plan.adopted.map(({ desired_id, live_id, by }) => [desired_id, live_id, by])).toEqual([
+        [ORG, 'org-2', 'id_map'],
+        ['1', '2', 'natural_key'],
+        ['2', '1', 'natural_key'],
+        ['b1', 'b9', 'natural_key'],
+      ]);
+    });
+
+    it('and a stranger under that number is neither changed nor referred to', () => {
+      const strangers = [below(1, 'Somebody’s'), { ...exported('b9', 1), scope: there }];
+      const plan = planOf(desired, [fresh, ...strangers, below(7, 'App')], mapping());
+      expect(lines(plan).map((each) => each.replace(/"destination.*/, '…'))).toEqual([
+        'create projects POST /api/organizations/org-2/projects/ {"name":"Web"}',
+        'create batch_exports POST /api/organizations/org-2/batch_exports/ {"team_id":"{id of step 1}","name":"Nightly",…',
+      ]);
+    });
+  });
+
   it('blocks namesakes and names both candidates', () => {
     const plan = planOf([organization, role('r1', 'A')], [organization, role('r2', 'A'), role('r3', 'A')], {
       options: { prune: { maxRemovals: 9 } },

@@ -129,6 +129,46 @@ describe('secrets that the service does not show', () => {
   });
 });
 
+describe('secrets of a rule for the whole kind', () => {
+  const values = Object.fromEntries(
+    ['aws_access_key_id', 'aws_secret_access_key', 'token', 'password', 'private_key_passphrase'].map(
+      (name) => [`/destination/config/${name}`, new Secret(name)],
+    ),
+  );
+  const whole = configuredSecrets([{ kind: 'batch_exports', match: {}, values }]);
+  const named = configuredSecrets([{ kind: 'batch_exports', match: { '/name': 'Nightly' }, values }]);
+  const filled = (destination: object, rules = whole): unknown[] => {
+    const [step] = planOf([organization, masked(destination)], [organization], { secrets: rules }).steps;
+    return step?.action === 'create'
+      ? (step.request?.fills ?? []).map(({ pointer }) => pointer.split('/').at(-1))
+      : [step?.obstacle];
+  };
+
+  it('only reach the destinations whose type takes them', () => {
+    expect(filled({ type: 'HTTP', config: { url: 'https://elsewhere.example' } })).toEqual(['token']);
+    expect(filled({ type: 'NoOp', config: {} })).toEqual([]);
+    expect(filled({ type: 'S3', config: {} })).toEqual(['aws_access_key_id', 'aws_secret_access_key']);
+    expect(filled({ type: 'Postgres', config: { user: 'u' } })).toEqual(['user', 'password']);
+  });
+
+  it('reach one of a type that nobody knows only where a rule names the record', () => {
+    const unknown = { type: 'Carrier pigeon', config: {} };
+    expect(filled(unknown)).toEqual(['secret_missing']);
+    expect(filled(unknown, named)).toHaveLength(5);
+  });
+
+  it('that no type must have go where a rule names the record, and never one of another type', () => {
+    const snowflake = { type: 'Snowflake', config: { user: 'u' } };
+    expect(filled(snowflake)).toEqual(['user', 'password']);
+    expect(filled(snowflake, named)).toEqual(['user', 'password', 'private_key_passphrase']);
+    expect(filled({ type: 'NoOp', config: {} }, named)).toEqual([]);
+  });
+
+  it('stand in for a mask wherever it is', () => {
+    expect(filled({ type: 'NoOp', config: { token: '********' } })).toEqual(['token']);
+  });
+});
+
 describe('a masked value', () => {
   const config = (token: unknown, url = 'u') => masked({ type: 'HTTP', config: { url, token } });
 

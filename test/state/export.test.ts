@@ -211,9 +211,14 @@ describe('what is wrong with an export', () => {
 
 describe('what an export speaks of', () => {
   it('is what it holds, and collections of parents that it holds; nothing else reads as removed', async () => {
-    const state = await read(written({ 'a.ndjson': [...ndjsonLines(RECORDS)].join('') }), 'a.ndjson');
-    expect(state.coverage('domains', ORG)).toEqual({ how: 'read' });
-    expect(state.coverage('organizations', {})).toEqual({ how: 'read' });
+    const directory = written({ 'a.ndjson': [...ndjsonLines(RECORDS)].join('') });
+    const state = await read(directory, 'a.ndjson');
+    expect(state.coverage('domains', ORG)).toEqual({ how: 'read', isPartial: true });
+    expect(state.coverage('organizations', {})).toEqual({ how: 'read', isPartial: true });
+    expect(state.blindSpot('domains', ORG)).toMatchObject({ isUnproven: true });
+    const whole = await readExport({ path: 'a.ndjson', cwd: directory, source: null, isWhole: true });
+    expect(whole.coverage('domains', ORG)).toEqual({ how: 'read' });
+    expect(whole.blindSpot('domains', ORG)).toBeNull();
     expect(state.coverage('members', ORG).how).toBe('left_out');
     expect(state.coverage('domains', { organization_id: 'another' }).how).toBe('left_out');
   });
@@ -223,6 +228,12 @@ describe('what an export speaks of', () => {
       schema: 'tidemark.export_manifest/1',
       format: 'ndjson',
       paths: ['organizations.ndjson', 'members.ndjson'],
+      filter: {},
+      whole: [
+        { kind: 'organizations', scopes: [{}] },
+        { kind: 'members', scopes: [ORG] },
+        { kind: 'members', scopes: 'all' },
+      ],
     };
     const directory = written({
       't/.tidemark-export.json': JSON.stringify(manifest),
@@ -232,6 +243,24 @@ describe('what an export speaks of', () => {
     const state = await read(directory, 't');
     expect(state.coverage('members', ORG)).toEqual({ how: 'read' });
     expect(state.coverage('domains', ORG).how).toBe('left_out');
+    // What is there now is between two exports.
+    writeFileSync(join(directory, 't/.tidemark-export.unfinished'), '');
+    expect((await read(directory, 't')).coverage('members', ORG)).toEqual({ how: 'read', isPartial: true });
+  });
+
+  it.each([
+    ['a filter', { filter: { ids: ['d'] }, whole: [] }, undefined],
+    [
+      'a filter that is not known',
+      { filter: { tags: ['x'] }, whole: [{ kind: 'domains', scopes: [ORG] }] },
+      true,
+    ],
+    ['no filter, and not the collection', { filter: {}, whole: [] }, true],
+    ['nothing', {}, true],
+  ])('a JSON export that tells %s does not speak of what it lacks', async (_name, about, isUnproven) => {
+    const state = await read(written({ 'a.json': [...jsonDocument(RECORDS, about)].join('') }), 'a.json');
+    expect(state.coverage('domains', ORG)).toEqual({ how: 'read', isPartial: true });
+    expect(state.blindSpot('domains', ORG)?.isUnproven).toBe(isUnproven);
   });
 
   it('is one source of several', async () => {

@@ -1,0 +1,110 @@
+import { Writable } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { comparisonNotes } from '../../src/cli/comparison-notes.ts';
+import { runCommandLine } from '../../src/cli/program.ts';
+import { textWidth } from '../../src/cli/text-width.ts';
+import { definitionOf } from '../../src/catalog/catalog.ts';
+import type { DiffDocument } from '../../src/diff/change.ts';
+import { commandLine } from '../journeys/command-line.ts';
+import { environment, scratch } from '../journeys/harness.ts';
+import { FakeService } from '../journeys/service.ts';
+
+/** A terminal that keeps what it shows. */
+class Terminal extends Writable {
+  readonly isTTY = true;
+  readonly columns = 80;
+  text = '';
+
+  override _write(chunk: unknown, _encoding: string, done: () => void): void {
+    this.text += String(chunk);
+    done();
+  }
+}
+
+const ID = '0190bbbb-0000-7000-8000-000000000001';
+
+async function mirrored() {
+  const service = await FakeService.start();
+  service.set('domains', [{ id: ID, domain: 'harbor.example', is_verified: true }]);
+  const directory = scratch();
+  const env = { ...environment(service.url, directory), NO_COLOR: '1', CI: '1' };
+  const shown = async (...args: string[]): Promise<string> => {
+    const [stdout, stderr] = [new Terminal(), new Terminal()];
+    await runCommandLine(args, {
+      ...{ env, cwd: directory, stdin: { isTTY: false }, stdout, stderr, pid: process.pid },
+      ...{ signal: new AbortController().signal, execPath: process.execPath, entry: '' },
+    });
+    return stdout.text;
+  };
+  return { service, env, directory, shown };
+}
+
+describe('a terminal of 80 columns', () => {
+  it('is enough for every table', { timeout: 30_000 }, async () => {
+    const { shown, env, directory } = await mirrored();
+    const first = await shown('sync');
+    await shown('snapshots', 'pin', 'start', 'run:1');
+    await shown('snapshots', 'baseline', 'start');
+    const tables: Record<string, string> = {
+      sync: first,
+      status: await shown('status'),
+      runs: await shown('runs'),
+      'runs show': await shown('runs', 'show', '1'),
+      snapshots: await shown('snapshots'),
+      blame: await shown('blame', 'domains', ID),
+      catalog: await shown('catalog'),
+      forget: await shown('forget', '--keep-last', '1', '--dry-run'),
+    };
+    for (const [command, text] of Object.entries(tables)) {
+      const lines = text.split('\n');
+      const head = lines.findIndex((line) => /^ *(kind|run|snapshot|field|kept) {2,}\S/.test(line));
+      expect(head, `${command}\n${text}`).toBeGreaterThanOrEqual(0);
+      const end = lines.indexOf('', head);
+      for (const line of lines.slice(head, end === -1 ? undefined : end))
+        expect(textWidth(line), `${command}: ${line}`).toBeLessThanOrEqual(80);
+    }
+    expect(tables['runs show']).toMatch(/^ {2}scope: organization /m);
+    // What no terminal reads has a line for each row, as scripts expect.
+    const piped = await commandLine(['runs', 'show', '1'], { env, cwd: directory });
+    expect(piped.stdout).toMatch(/^domains +organization \S+ +complete +1 +1 /m);
+  });
+});
+
+describe('words of commands', () => {
+  it('`runs --limit 0` is a mistake, not an empty mirror', async () => {
+    const { env, directory } = await mirrored();
+    const { code, stderr } = await commandLine(['runs', '--limit', '0'], { env, cwd: directory });
+    expect(code).toBe(4);
+    expect(stderr).toContain('--limit 0 is not valid: expected at least 1');
+  });
+
+  it('a key that is refused everywhere is said once', async () => {
+    const { service, env, directory } = await mirrored();
+    service.quirks.push(({ path }, response) => {
+      if (path === '/api/organizations/') return false;
+      response.writeHead(401, { 'content-type': 'application/json' });
+      response.end('{"detail":"Invalid API key."}');
+      return true;
+    });
+    const { stdout } = await commandLine(['sync'], { env, cwd: directory });
+    expect(stdout.match(/denied: the key was refused/g)).toHaveLength(1);
+    expect(stdout).toMatch(/^\d+ collections of \d+ kinds: denied: the key was refused/m);
+  });
+
+  it('help of `diff` says what several sources give', async () => {
+    const { stdout } = await commandLine(['diff', '--help'], { env: {}, cwd: scratch() });
+    expect(stdout).toMatch(/tidemark\.reports\/1[\s{]+documents, errors/);
+  });
+
+  it('a count that holds for each of several collections says so', () => {
+    const left = (project: string): object => ({
+      kind: 'recording_sharing',
+      scope: { project_id: project },
+      reason: '20 recording sharings: not looked at',
+    });
+    const document = { left_out: [left('1'), left('2')] } as unknown as DiffDocument;
+    expect(comparisonNotes(document, definitionOf)).toEqual([
+      'left out: recording sharings (project 1; project 2): each 20 recording sharings: not looked at',
+    ]);
+  });
+});
