@@ -1,5 +1,4 @@
 /** `tidemark drift accept KIND ID`: accepts drift as it is now, by the fingerprint of its value. */
-import type { Kind } from '../catalog/definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';

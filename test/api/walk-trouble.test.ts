@@ -192,6 +192,15 @@ describe('trouble', () => {
     expect([...sink.all].filter((id) => id !== '')).toEqual(['a']);
   });
 
+  it('counts a row without an id once, however often overlapping pages show it', async () => {
+    const rows: unknown[] = rowsOf(31);
+    rows[6] = { name: 'nobody' };
+    const { client, sink } = await opened.rig(list(rows, { cap: 10 }));
+    const verdict = await client.walk(targetOf('domains', { pageSize: 10 }), sink);
+    expect(sink.withoutId).toBeGreaterThan(1);
+    expect(verdict.error?.message).toBe('the list of domains: 1 record has no id (id)');
+  });
+
   it('says which list proved nothing', async () => {
     const { client, sink } = await opened.rig((request) => ({
       body: { ...(listReply(rowsOf(40), request).body as object), count: 41 },

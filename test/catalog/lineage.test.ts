@@ -34,7 +34,11 @@ describe('how kinds hang from one another', () => {
   });
 
   it('and the other way round: every scope value names a record of one kind', () => {
-    expect(SCOPE_KIND).toEqual({ organization_id: 'organizations', project_id: 'projects', role_id: 'roles' });
+    expect(SCOPE_KIND).toEqual({
+      organization_id: 'organizations',
+      project_id: 'projects',
+      role_id: 'roles',
+    });
   });
 
   it('what belongs to a project', () => {

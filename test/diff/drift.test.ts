@@ -5,7 +5,7 @@ import type { Kind } from '../../src/catalog/definition.ts';
 import type { RecordChange } from '../../src/diff/change.ts';
 import { DiffBuilder } from '../../src/diff/change.ts';
 import type { Acceptance, DriftInput } from '../../src/diff/drift.ts';
-import { assessDrift } from '../../src/diff/drift.ts';
+import { assessDrift, withThreshold } from '../../src/diff/drift.ts';
 import { fingerprints } from '../../src/diff/fingerprint.ts';
 import { elementSegment } from '../../src/diff/elements.ts';
 import { diffStates } from '../../src/diff/states.ts';
@@ -80,7 +80,15 @@ describe('assessDrift', () => {
       ['', 'medium'],
       ['/logo_media_id', 'low'],
     ]);
-    expect(drift.document.summary).toEqual({ added: 1, removed: 0, changed: 1, unchanged: 5 });
+    expect(drift.document.summary).toEqual({
+      added: 1,
+      removed: 0,
+      changed: 1,
+      unchanged: 5,
+      below_threshold: 0,
+      accepted: 0,
+      ignored: 0,
+    });
   });
 
   it('hides what a rule ignores, with the rule, and leaves the rest of the record open', () => {
@@ -98,7 +106,49 @@ describe('assessDrift', () => {
     expect(drift.document.changes[0]!.fields.map(({ path }) => path)).toEqual(['/slug']);
     expect(
       assess([changed([{ path: '/name', from: 1, to: 2 }])], { rules: [rule] }).document.summary,
-    ).toEqual({ added: 0, removed: 0, changed: 0, unchanged: 6 });
+    ).toEqual({
+      added: 0,
+      removed: 0,
+      changed: 0,
+      unchanged: 5,
+      below_threshold: 0,
+      accepted: 0,
+      ignored: 1,
+    });
+  });
+
+  it('counts every compared record once, whatever became of its drift', () => {
+    const field = { path: '/name', from: 1, to: 2 };
+    const accepted = changed([field], 'organizations', 'accepted');
+    const low = changed([{ path: '/logo_media_id', from: 1, to: 2 }], 'organizations', 'low');
+    const both = changed(
+      [
+        { path: '/slug', from: 1, to: 2 },
+        { path: '/enforce_2fa', from: true, to: false },
+      ],
+      'organizations',
+      'both',
+    );
+    const drift = assess([accepted, low, both, changed([{ path: '/slug', from: 1, to: 2 }])], {
+      acceptances: [acceptanceOf(accepted)],
+      rules: [{ kind: 'organizations', path: '/slug', reason: 'noise' }],
+    });
+    const severityOf = severities(definitionOf);
+    const { summary, compared } = withThreshold(drift, (change, each) =>
+      each === null ? true : severityOf(change, each) === 'critical',
+    );
+    expect(summary).toEqual({
+      added: 0,
+      removed: 0,
+      changed: 1,
+      unchanged: 5,
+      below_threshold: 1,
+      accepted: 1,
+      ignored: 1,
+    });
+    expect(Object.values<number>({ ...summary }).reduce((sum, count) => sum + count, 0)).toBe(
+      compared.records,
+    );
   });
 
   it('does not hide that a record went behind a rule for a field', () => {

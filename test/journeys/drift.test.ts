@@ -264,6 +264,60 @@ describe('accepted drift', () => {
     await it.drift(2);
   });
 
+  it('is taken and withdrawn by name, also of a record that only the service has', async () => {
+    const it = await baselined();
+    await it.enforce2fa(false);
+    const accept = (code: number, ...args: string[]): Promise<Ended> =>
+      it.expectRun(code, 'drift', 'accept', ...args, '--reason', 'x');
+    expect((await accept(0, 'organizations', 'Harbor')).stderr).toContain('"Harbor" is organization');
+    await it.drift(0);
+    expect((await it.expectRun(4, 'drift', 'unaccept', 'organizations', 'Nobody')).stderr).toContain(
+      'knows no organization with the id or name "Nobody"',
+    );
+    await it.expectRun(0, 'drift', 'unaccept', 'organizations', 'harbor');
+    expect((await it.expectRun(1, 'drift', 'unaccept', 'organizations', 'Harbor')).stderr).toContain(
+      'was accepted',
+    );
+    it.service.set('domains', [
+      ...DOMAINS,
+      { id: 'd3', domain: 'new.example' },
+      { id: 'd4', domain: 'twin.example' },
+      { id: 'd5', domain: 'twin.example' },
+    ]);
+    await accept(0, 'domains', 'new.example', '--live');
+    const { stderr } = await accept(4, 'domains', 'twin.example', '--live');
+    expect(stderr).toContain('is the name of 2 records that drift');
+    expect(stderr).toContain('domains d5');
+  });
+
+  it('is no equality: every record is counted once, and the text says what it is', async () => {
+    const it = await baselined();
+    await it.enforce2fa(false);
+    await accept(it, 0);
+    const sum = ({ summary, compared }: DriftJson & { compared?: { records: number } }): boolean =>
+      (['added', 'removed', 'changed', 'unchanged', 'accepted', 'ignored', 'below_threshold'] as const)
+        .map((key) => summary[key] ?? Number.NaN)
+        .reduce((a, b) => a + b) === compared?.records;
+    const only = await it.drift(0);
+    expect([only.summary['accepted'], sum(only)]).toEqual([1, true]);
+    const { stdout } = await it.expectRun(0, 'drift', '--kind', 'organizations');
+    expect(stdout).toContain('Nothing open');
+    expect(stdout).toContain('1 record in 1 collection compared: 0 unchanged, 1 accepted');
+    it.service.set('domains', [{ ...DOMAINS[0], comment: 'x' }, DOMAINS[1] ?? {}]);
+    await it.expectRun(0, 'sync', '--quiet');
+    const grave = await it.drift(0, '--severity', 'critical');
+    expect(grave.summary).toMatchObject({
+      accepted: 1,
+      below_threshold: 1,
+      changed: 0,
+      findings: { below_threshold: 1 },
+    });
+    expect(sum(grave)).toBe(true);
+    expect((await it.expectRun(0, 'drift', '--severity', 'critical')).stdout).toContain(
+      '1 accepted, 1 below the threshold',
+    );
+  });
+
   it('says what is wrong with what was asked', async () => {
     const it = await baselined();
     expect((await accept(it, 1)).stderr).toContain('does not drift');
@@ -275,7 +329,8 @@ describe('accepted drift', () => {
       [4, 'is no date', 'organizations', ORG, '--reason', 'x', '--until', 'tomorrow'],
       [4, 'did you mean organizations?', 'organisations', ORG, '--reason', 'x'],
       [4, "unknown option '--severity'", 'organizations', ORG, '--reason', 'x', '--severity', 'high'],
-      [1, 'does not drift', 'organizations', 'nobody', '--reason', 'x'],
+      [4, 'with the id or name "nobody"', 'organizations', 'nobody', '--reason', 'x'],
+      [1, 'does not drift', 'domains', 'd1', '--reason', 'x'],
       [1, 'what drifts of it: /enforce_2fa', 'organizations', ORG, '--reason', 'x', '--field', '/name'],
     ] as const) {
       const { stderr } = await it.expectRun(code, 'drift', 'accept', ...args);
@@ -334,7 +389,7 @@ describe('the rules of the configuration', () => {
       'd1 free text',
       'd2 the raffle',
     ]);
-    expect(found.summary).toMatchObject({ open: 1, ignored: 2 });
+    expect(found.summary).toMatchObject({ open: 1, changed: 1, ignored: 1, findings: { ignored: 2 } });
     await configured(
       0,
       [`  severities: [{ path: ${JIT}, severity: low }, { path: /comment, severity: low }]`],

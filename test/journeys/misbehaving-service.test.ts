@@ -169,14 +169,65 @@ describe('a service that misbehaves never costs the mirror a record', () => {
   it('an emptied list is held, and says how to accept it', async () => {
     const { second, ids, env } = await afterQuirk(
       ({ path }, response) =>
-        path === DOMAINS && respond(response, 200, '{"count":0,"next":null,"previous":null,"results":[]}'),
+        (path === DOMAINS &&
+          respond(response, 200, '{"count":0,"next":null,"previous":null,"results":[]}')) ||
+        (path.startsWith(DOMAINS) && notFound(response)),
     );
-    expect(second.sweep('domains').outcome).toBe('held');
+    expect(second.sweep('domains')).toMatchObject({
+      outcome: 'held',
+      error: {
+        code: 'removals_held',
+        message: 'the list no longer shows any of its 250 records: a collection is not emptied unasked',
+      },
+    });
     expect(second.sweep('domains').error?.hint).toContain('--accept-removals 250');
     expect(second.code).toBe(3);
     expect(ids).toHaveLength(250);
     const again = await syncJson(env, '--accept-removals', '249');
     expect(again.sweep('domains').outcome).toBe('held');
+  });
+
+  it.each([
+    ['an emptied list', 0, 'did not show 250 records, and 10 of 10 asked for by id exist'],
+    ['a list with a hole', 200, 'did not show 50 records, and 10 of 10 asked for by id exist'],
+  ])('%s whose records still exist leaks: no removal is offered', async (_name, shown, message) => {
+    const page = `{"count":${shown},"next":null,"previous":null,"results":[${domains(shown).join(',')}]}`;
+    const { second, ids } = await afterQuirk(
+      ({ path }, response) => path === DOMAINS && respond(response, 200, page),
+    );
+    expect(second.sweep('domains')).toMatchObject({
+      outcome: 'incomplete',
+      removed: 0,
+      error: { code: 'walk_unproven' },
+    });
+    expect(second.sweep('domains').error?.message).toContain(message);
+    expect(second.sweep('domains').error?.hint).not.toContain('--accept-removals');
+    expect(second.code).toBe(3);
+    expect(ids).toHaveLength(250);
+  });
+
+  it.each([401, 403])('%i on the only kind asked for is 5, whatever its parents say', async (status) => {
+    const { env } = await afterQuirk(
+      ({ path }, response) =>
+        path === DOMAINS &&
+        (status === 403
+          ? forbidden(response, 'organization:read')
+          : respond(
+              response,
+              401,
+              '{"type":"authentication_error","code":"not_authenticated","detail":"no","attr":null}',
+            )),
+    );
+    const again = await syncJson(env, '--kind', 'domains');
+    expect([again.code, again.sweep('domains').outcome, again.sweep('organizations').outcome]).toEqual([
+      5,
+      'denied',
+      'complete',
+    ]);
+    expect((await syncJson(env, '--kind', 'domains', '--kind', 'members')).code).toBe(3);
+    expect(
+      (await syncJson(environment(env['TIDEMARK_BASE_URL'] ?? '', scratch()), '--kind', 'domains')).code,
+    ).toBe(5);
   });
 
   it('accepted removals happen, up to the number', async () => {

@@ -1,0 +1,26 @@
+import { describe, expect, it } from 'vitest';
+import type { Kind } from '../../src/catalog/definition.ts';
+import { EXIT, exitCodeFor } from '../../src/core/errors.ts';
+import type { SweepOutcome } from '../../src/sync/outcome.ts';
+import { isAllDenied } from '../../src/sync/outcome.ts';
+
+const sweep = (kind: Kind, outcome: SweepOutcome) => ({ kind, outcome });
+
+describe('a run in which everything was denied', () => {
+  it.each([
+    ['all that was asked, its parents read', ['domains'], ['complete', 'denied'], true],
+    ['not all that was asked', ['organizations', 'domains'], ['complete', 'denied'], false],
+    ['nothing named, a part of it', null, ['complete', 'denied'], false],
+    ['what was asked was not reached', ['domains'], ['denied', 'skipped'], true],
+    ['what was asked was not reached, for another reason', ['domains'], ['failed', 'skipped'], false],
+    ['a parent, what was asked was read', ['domains'], ['denied', 'complete'], false],
+    ['nothing was reached', ['domains'], ['skipped', 'skipped'], false],
+  ] as const)('%s', (_name, asked, [organizations, domains], expected) => {
+    const sweeps = [sweep('organizations', organizations), sweep('domains', domains)];
+    expect(isAllDenied(sweeps, asked)).toBe(expected);
+  });
+});
+
+it('held removals leave a command partial', () => {
+  expect(exitCodeFor('removals_held')).toBe(EXIT.partial);
+});
