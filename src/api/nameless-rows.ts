@@ -21,8 +21,4 @@ export class NamelessRows {
   get count(): number {
     return Math.max(this.#hashes.size, this.#mostOnOnePage);
   }
-
-  get isCut(): boolean {
-    return this.#hashes.size >= MOST_TOLD_APART;
-  }
 }

@@ -76,6 +76,7 @@ export function prepareHistory(connection: Connection) {
     chain,
 
     revisionAt,
+    textOfRevision,
 
     /** The run of the first revision. */
     firstRun: (head: HistoryHead): number => secondRevisionsPrevious.get(head.record) ?? head.run,

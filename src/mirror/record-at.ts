@@ -51,14 +51,14 @@ export function readRecordAsOf(
   const newest = history.revisionAt(head, run);
   if (newest === undefined) return undefined;
   const isRemoved = newest.change === 'removed';
-  const present = history.textAt(head, isRemoved ? (newest.previous ?? 0) : run);
+  const present = isRemoved ? history.revisionAt(head, newest.previous ?? 0) : newest;
   if (present === undefined) return undefined;
   const timeOf = prepareTimes(connection);
   const timed = (number: number): RunTime => ({ run: number, at: timeOf(number) });
   return {
-    body: present.text,
-    changed: timed(contentRevision(history, head, present.revision).run),
-    written: timed(present.revision.run),
+    body: history.textOfRevision(head, present),
+    changed: timed(contentRevision(history, head, present).run),
+    written: timed(present.run),
     removed: isRemoved ? timed(newest.run) : null,
     first: timed(history.firstRun(head)),
   };

@@ -124,7 +124,8 @@ function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointCho
       },
     );
   }
-  if (choice.source !== undefined) {
+  // A run of its own is there.
+  if (choice.source !== undefined && choice.source !== run.source) {
     const [own] = published(mirror, choice, { upTo: run.run, limit: 1 });
     if (own === undefined) {
       const first = published(mirror, choice).at(-1) ?? latest;
