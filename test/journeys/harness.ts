@@ -31,7 +31,7 @@ export function start(
     process.execPath,
     ['--disable-warning=ExperimentalWarning', ...(options.node ?? []), program, ...args],
     {
-      env: { PATH: process.env['PATH'], ...options.env },
+      env: { PATH: process.env['PATH'], TMPDIR: process.env['TMPDIR'], ...options.env },
       cwd: options.cwd ?? tmpdir(),
       stdio: ['ignore', 'pipe', 'pipe'],
     },
