@@ -15,7 +15,7 @@ export interface RunDigests {
 }
 
 /** Revisions, or sweeps, read at a time. */
-const SLICE = { revisions: 5000, sweeps: 2000 } as const;
+const SLICE = { revisions: 1000, sweeps: 1000 } as const;
 
 /** Both digests of a run as the mirror has it. Hands control back after each slice. */
 export function* digestRun(
