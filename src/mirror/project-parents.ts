@@ -1,8 +1,7 @@
 /** In which organizations a project is, as of a run: by their projects lists, and by their `teams`. */
 import { SCOPE_KIND } from '../catalog/lineage.ts';
+import { teamIds } from '../catalog/team-ids.ts';
 import type { Kind } from '../catalog/definition.ts';
-import type { JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
 import type { Connection } from './database.ts';
 import type { HistoryHead } from './history.ts';
 import { prepareHeads, prepareHistory } from './history.ts';
@@ -75,22 +74,4 @@ function knownRecords(
       const head = headOfRecord(record);
       return head === undefined ? [] : [{ id, head }];
     });
-}
-
-/** The ids in an organization's `teams`: objects with arbitrary keys, of which `id` is the project's. */
-function teamIds(organizationText: string): string[] {
-  const organization = parseLossless(organizationText);
-  const teams = isJsonObject(organization) ? getOwn(organization, 'teams') : undefined;
-  if (!Array.isArray(teams)) return [];
-  return teams.flatMap((team) => {
-    const id = isJsonObject(team) ? getOwn(team, 'id') : undefined;
-    const text = id === undefined ? undefined : idText(id);
-    return text === undefined ? [] : [text];
-  });
-}
-
-function idText(value: JsonValue): string | undefined {
-  if (typeof value === 'string') return value;
-  if (typeof value === 'number') return String(value);
-  return isRawNumber(value) ? value.rawJSON : undefined;
 }

@@ -4,8 +4,7 @@
  * could not be read does not hide its children (design.md, The sync).
  */
 import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
-import { getOwn, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
-import type { JsonValue } from '../core/json.ts';
+import { teamIds } from '../catalog/team-ids.ts';
 import type { ParentLimits } from './extent.ts';
 
 /** The parent records found so far in this run, and those that earlier runs knew. */
@@ -95,22 +94,4 @@ export interface DiscoveredScope {
 
 function isAllowed(only: 'all' | readonly string[], id: string): boolean {
   return only === 'all' || only.includes(id);
-}
-
-/** The ids in an organization's `teams`: objects with arbitrary keys, of which `id` is the project's. */
-function teamIds(organizationText: string): string[] {
-  const organization = parseLossless(organizationText);
-  const teams = isJsonObject(organization) ? getOwn(organization, 'teams') : undefined;
-  if (!Array.isArray(teams)) return [];
-  return teams.flatMap((team) => {
-    const id = isJsonObject(team) ? getOwn(team, 'id') : undefined;
-    const text = id === undefined ? undefined : idText(id);
-    return text === undefined ? [] : [text];
-  });
-}
-
-function idText(value: JsonValue): string | undefined {
-  if (typeof value === 'string') return value;
-  if (typeof value === 'number') return String(value);
-  return isRawNumber(value) ? value.rawJSON : undefined;
 }
