@@ -79,7 +79,10 @@ const DOORS: Record<string, readonly string[]> = {
   'cli-table3': ['cli/table.ts'],
   picocolors: ['cli/', 'report/'],
   '@clack/prompts': ['cli/prompt.ts'],
-  'node-cron': ['daemon/'],
+  'node-cron': ['daemon/schedule/cron.ts'],
+  'prom-client': ['daemon/http/metrics.ts'],
+  nodemailer: ['daemon/notices/email.ts'],
+  'age-encryption': ['daemon/copies/encryption.ts'],
   'drizzle-orm': ['mirror/'],
 };
 

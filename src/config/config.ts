@@ -61,6 +61,19 @@ export interface Schedule {
   /** IANA name, e.g. `Europe/Berlin`. */
   readonly zone: string;
   readonly jitterMs: number;
+  /** Names of configured sources, in the order of the configuration. */
+  readonly sources: readonly string[];
+}
+
+/** How much is kept of what grows; a rule that is left out keeps nothing. */
+export interface RetentionConfig {
+  readonly last?: number;
+  readonly hourly?: number;
+  readonly daily?: number;
+  readonly weekly?: number;
+  readonly monthly?: number;
+  readonly yearly?: number;
+  readonly withinMs?: number;
 }
 
 export const SCHEDULE_NAMES = ['sync', 'drift', 'verify', 'forget', 'drill'] as const;
@@ -102,7 +115,11 @@ export interface Config {
   readonly sources: readonly SourceConfig[];
   /** Every configured source: what the mirror holds of the others is still known, and masked, by their definitions. */
   readonly configured: readonly SourceConfig[];
+  /** Null for a schedule that is off. */
   readonly schedules: Readonly<Record<ScheduleName, Schedule | null>>;
+  /** Null where no rule is given: nothing is forgotten then. */
+  readonly retention: RetentionConfig | null;
+  readonly daemon: { readonly shutdownGraceMs: number };
   readonly drift: DriftConfig;
   readonly http: HttpConfig;
   readonly log: { readonly level: LogLevel };

@@ -4,13 +4,13 @@ import { TidemarkError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
 import { absolutePath } from './checking.ts';
 import type { Checking } from './checking.ts';
-import type { Config, HttpConfig, Schedule, ScheduleName } from './config.ts';
+import type { Config, HttpConfig, RetentionConfig, Schedule, ScheduleName } from './config.ts';
 import { SCHEDULE_NAMES } from './config.ts';
 import { readDocument } from './document.ts';
 import { applyEnvironment, CONFIG_VARIABLE, unknownVariables } from './environment.ts';
 import type { Environment } from './interpolate.ts';
 import { Mistakes } from './mistakes.ts';
-import type { ParsedOptions } from './options.ts';
+import type { ParsedOptions, ParsedRetention } from './options.ts';
 import { OPTIONS } from './options.ts';
 import { parseTree, typeInterpolations } from './schema.ts';
 import { checkSource, isLoopback, secretOf } from './source.ts';
@@ -63,6 +63,8 @@ export function loadConfig(options: LoadOptions): Config {
     sources,
     configured: sources,
     schedules: checkSchedules(checking, parsed),
+    retention: retentionOf(parsed.retention),
+    daemon: parsed.daemon,
     drift: parsed.drift,
     http: checkHttp(checking, parsed),
     log: parsed.log,
@@ -161,18 +163,38 @@ function checkSchedules({ tree, mistakes }: Checking, parsed: ParsedOptions): Co
     forget: null,
     drill: null,
   };
+  const configured = parsed.sources.map(({ name }) => name);
   for (const name of SCHEDULE_NAMES) {
-    const { cron, zone, jitter } = parsed.schedules[name];
-    const path = ['schedules', name];
-    if (cron !== undefined) schedules[name] = { cron, zone, jitterMs: jitter };
-    else if (
-      Object.keys(valueAt(tree.root, path) ?? {}).length > 0 &&
-      !mistakes.covers(tree, [...path, 'cron'])
-    ) {
-      mistakes.add(tree, path, 'cron is missing; expected a cron expression such as "*/30 * * * *"');
+    const { cron, zone, jitter, sources } = parsed.schedules[name];
+    for (const [index, source] of (sources ?? []).entries()) {
+      if (configured.includes(source)) continue;
+      const known = configured.length === 0 ? 'there is none' : `configured: ${configured.join(', ')}`;
+      mistakes.add(
+        tree,
+        ['schedules', name, 'sources', index],
+        `expected the name of a source; ${JSON.stringify(source)} is none (${known})`,
+      );
     }
+    if (cron === 'off') continue;
+    const asked = configured.filter((source) => sources?.includes(source) ?? true);
+    schedules[name] = { cron, zone, jitterMs: jitter, sources: asked };
   }
   return schedules;
+}
+
+/** The rules that were given; null for none. */
+export function retentionOf(parsed: ParsedRetention): RetentionConfig | null {
+  const { keepLast, keepHourly, keepDaily, keepWeekly, keepMonthly, keepYearly, keepWithin } = parsed;
+  const rules: RetentionConfig = {
+    ...(keepLast === undefined ? {} : { last: keepLast }),
+    ...(keepHourly === undefined ? {} : { hourly: keepHourly }),
+    ...(keepDaily === undefined ? {} : { daily: keepDaily }),
+    ...(keepWeekly === undefined ? {} : { weekly: keepWeekly }),
+    ...(keepMonthly === undefined ? {} : { monthly: keepMonthly }),
+    ...(keepYearly === undefined ? {} : { yearly: keepYearly }),
+    ...(keepWithin === undefined ? {} : { withinMs: keepWithin }),
+  };
+  return Object.keys(rules).length === 0 ? null : rules;
 }
 
 function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {

@@ -10,7 +10,7 @@ import {
   baseUrl,
   choice,
   choices,
-  cron,
+  cronOrOff,
   duration,
   idsOrAll,
   listenAddress,
@@ -19,6 +19,7 @@ import {
   share,
   sourceName,
   text,
+  texts,
   wholeNumber,
   wholeNumberOrAll,
   zone,
@@ -194,20 +195,48 @@ const SOURCE = section('One remote service.', {
   definitions: KIND_OVERRIDES,
 });
 
-function schedule(what: string, cronExample: string) {
+function schedule(what: string, defaultCron: string, defaultJitter: string) {
   return section(what, {
-    cron: optional(cron, {
-      description: 'When: five cron fields, or six with seconds first. Without it there is no schedule.',
-      example: cronExample,
+    cron: option(cronOrOff, {
+      default: defaultCron,
+      description: 'When: five cron fields, or six with seconds first; `off` for never.',
+      example: defaultCron,
     }),
     zone: option(zone, { default: 'UTC', description: 'Time zone of the cron fields.', example: 'UTC' }),
     jitter: option(duration, {
-      default: '0s',
+      default: defaultJitter,
       description: 'Starts up to this much later, at random.',
       example: '60s',
     }),
+    sources: optional(texts, {
+      description: 'Names of the sources that it is for; all of them where this is left out.',
+      example: ['production'],
+    }),
   });
 }
+
+function kept(unit: string) {
+  return optional(wholeNumber(1, 100_000), {
+    unit: 'runs',
+    description: `Keep the last run of each of this many ${unit}.`,
+    example: 7,
+  });
+}
+
+/** What is kept of a growing number of things, by age: history, copies. */
+export const RETENTION = {
+  keepLast: optional(wholeNumber(1, 100_000), {
+    unit: 'runs',
+    description: 'Keep this many of the newest.',
+    example: 48,
+  }),
+  keepHourly: kept('hours'),
+  keepDaily: kept('days'),
+  keepWeekly: kept('weeks'),
+  keepMonthly: kept('months'),
+  keepYearly: kept('years'),
+  keepWithin: optional(duration, { description: 'Keep everything younger than this.', example: '7d' }),
+};
 
 /** Every option that there is. */
 export const OPTIONS = section('Tidemark configuration', {
@@ -218,12 +247,24 @@ export const OPTIONS = section('Tidemark configuration', {
     example: './data/mirror.db',
   }),
   sources: listOf('The services to mirror.', SOURCE),
-  schedules: section('When the daemon does what; each is off until it has a cron expression.', {
-    sync: schedule('Mirror the sources.', '*/30 * * * *'),
-    drift: schedule('Report drift from the baseline.', '0 7 * * *'),
-    verify: schedule('Verify the mirror.', '0 3 * * 0'),
-    forget: schedule('Drop history by the retention rules.', '30 3 * * *'),
-    drill: schedule('Practise a restore in the sandbox.', '0 5 * * 1'),
+  schedules: section('When the daemon does what.', {
+    sync: schedule('Mirror the sources.', '*/30 * * * *', '60s'),
+    drift: schedule('Compare with the baseline, where one is set.', '0 7 * * *', '0s'),
+    verify: schedule('Verify the mirror.', '0 3 * * 0', '0s'),
+    forget: schedule('Drop history by `retention`; never where that keeps nothing.', '30 3 * * *', '0s'),
+    drill: schedule('Practise a restore in the sandbox.', '0 5 * * 1', '0s'),
+  }),
+  retention: section(
+    'History that `forget` keeps on its schedule; without any of these the daemon forgets nothing. Pinned snapshots stay.',
+    RETENTION,
+  ),
+  daemon: section('The daemon as a process.', {
+    shutdownGraceMs: option(wholeNumber(0, 600_000), {
+      default: 10_000,
+      unit: 'milliseconds',
+      description: 'Longest time that work under way is given to end after SIGTERM.',
+      example: 10_000,
+    }),
   }),
   drift: section('What counts as drift, for all sources.', {
     ignore: option(DRIFT_IGNORE, {
@@ -284,3 +325,4 @@ export const PROFILE_OPTIONS = section('Profile of a deployment', {
 export type ParsedOptions = Parsed<typeof OPTIONS>;
 export type ParsedSource = ParsedOptions['sources'][number];
 export type ParsedProfile = Parsed<typeof PROFILE_OPTIONS>;
+export type ParsedRetention = ParsedOptions['retention'];

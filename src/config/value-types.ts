@@ -140,14 +140,16 @@ export const duration: ValueType<number> = type(
     .transform((value) => parseDuration(value) ?? 0),
 );
 
-export const cron: ValueType<string> = type(
+/** A cron expression with single spaces between its fields, or `off`. */
+export const cronOrOff: ValueType<string> = type(
   'cron',
-  'a cron expression of 5 fields, or 6 with seconds first',
+  'a cron expression of 5 fields, or 6 with seconds first, or off',
   z.string().transform((value, context) => {
-    const mistake = cronMistake(value);
+    const trimmed = value.trim();
+    const mistake = trimmed === 'off' ? undefined : cronMistake(trimmed);
     if (mistake !== undefined)
       context.addIssue({ code: 'custom', message: mistake, params: { isTold: true } });
-    return value.trim().split(/\s+/).join(' ');
+    return trimmed.split(/\s+/).join(' ');
   }),
 );
 

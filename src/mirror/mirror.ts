@@ -5,11 +5,12 @@ import { isoTime } from '../core/clock.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { DriftAcceptance } from './acceptances.ts';
 import type { ChangedRecord, CollectionCount } from './changes-between.ts';
+import type { DaemonState } from './daemon-state.ts';
 import type { Connection } from './database.ts';
 import { withoutVerifyHint } from './damage.ts';
 import { translated } from './database.ts';
 import type { ForgetRow } from './forget-links.ts';
-import type { ForgottenRunRow } from './forgotten-runs.ts';
+import type { ForgottenBefore, ForgottenRunRow } from './forgotten-runs.ts';
 import type { ForgetChoice, ForgetOptions, ForgetResult } from './forgetting.ts';
 import type { HeldRemovals } from './held-removals.ts';
 import type { LockHolder } from './lock.ts';
@@ -165,6 +166,11 @@ export interface Mirror {
   resumeRestore(restore: number): void;
   /** Replaces steps' rows in one transaction; each `mapping` goes into the id map in the same one. */
   journalSteps(entries: readonly JournalEntry[], durability?: Durability): void;
+  /**
+   * Resolves once all that was journaled before the call is on the disk; calls that come together share one wait for it.
+   * @throws TidemarkError `disk_full`, `read_only`, `file_system`
+   */
+  journalSettled(): Promise<void>;
   /** @throws TidemarkError `reference_unknown` */
   finishRestore(restore: number, outcome: Exclude<RestoreOutcome, 'running'>, at: string): void;
 
@@ -172,6 +178,8 @@ export interface Mirror {
   forgets(): ForgetRow[];
   /** When retention dropped a run, and which kept one has its changes now; undefined for one that it did not drop. */
   forgottenRun(run: number): ForgottenRunRow | undefined;
+  /** The runs whose changes a kept run has beside its own; undefined where there are none. */
+  forgottenBefore(run: number): ForgottenBefore | undefined;
   /** Names of sources whose state as of a kept run retention dropped. */
   sourcesForgottenAt(run: number): string[];
   /**
@@ -191,6 +199,8 @@ export interface Mirror {
 
   /** The hour's request log of one key and origin, by a fingerprint of both. */
   rateLog(keyFingerprint: string): StoredRateLog;
+  /** What the daemon remembers: due times, jobs, and notices that are owed. */
+  daemonState(): DaemonState;
   /** @throws TidemarkError `internal` when the mirror is open for reading, or another run is not over */
   beginRun(options: RunOptions): RunWriter;
 }

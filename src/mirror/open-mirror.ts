@@ -8,14 +8,16 @@ import { dropAcceptance, readAcceptances, readFingerprintKey, storeAcceptance } 
 import type { ChangedRecord, CollectionCount } from './changes-between.ts';
 import { readChangesBetween, readCountsAt } from './changes-between.ts';
 import { checkpointNow } from './checkpoint.ts';
+import type { DaemonState } from './daemon-state.ts';
+import { openDaemonState } from './daemon-state.ts';
 import type { Connection } from './database.ts';
 import { withoutVerifyHint } from './damage.ts';
 import { asMirrorError, translated } from './database.ts';
 import { dueForCheck, uncheckedParents } from './due-checks.ts';
 import type { ForgetRow } from './forget-links.ts';
 import { readForgets } from './forget-links.ts';
-import type { ForgottenRunRow } from './forgotten-runs.ts';
-import { readForgottenRun, readSourcesForgottenAt } from './forgotten-runs.ts';
+import type { ForgottenBefore, ForgottenRunRow } from './forgotten-runs.ts';
+import { readForgottenBefore, readForgottenRun, readSourcesForgottenAt } from './forgotten-runs.ts';
 import type { ForgetChoice, ForgetOptions, ForgetResult } from './forgetting.ts';
 import { forgetRuns, planForget } from './forgetting.ts';
 import { findRecords } from './found-records.ts';
@@ -48,7 +50,6 @@ import type {
 import {
   beginRestore,
   finishRestore,
-  journalSteps,
   readIdMap,
   readRestores,
   readRestoreSteps,
@@ -62,6 +63,8 @@ import type { SchemaChange, SchemaChangeFilter } from './schema-changes.ts';
 import { readSchemaChanges } from './schema-changes.ts';
 import type { SnapshotRow } from './snapshots.ts';
 import { markBaseline, pinSnapshot, readSnapshots, unpinSnapshot } from './snapshots.ts';
+import type { StepJournal } from './step-journal.ts';
+import { openStepJournal } from './step-journal.ts';
 import type { SweepAsOf } from './sweeps-as-of.ts';
 import { readSweepsAsOf } from './sweeps-as-of.ts';
 import type { VerifyProgress, VerifyResult } from './verify.ts';
@@ -74,6 +77,7 @@ export class OpenMirror implements Mirror {
   readonly #reader: Reader;
   readonly #write: { readonly connection: Connection; readonly lock: WriterLock } | null;
   readonly #rateLogs = new Map<string, ReturnType<typeof openRateLog>>();
+  #journal: StepJournal | null = null;
   #isPublishing = false;
   #hasRun = false;
 
@@ -92,6 +96,7 @@ export class OpenMirror implements Mirror {
 
   close(): void {
     this.#reader.close();
+    this.#journal?.close();
     const write = this.#write;
     if (write === null || !write.connection.open) return;
     try {
@@ -276,7 +281,16 @@ export class OpenMirror implements Mirror {
   }
 
   journalSteps(entries: readonly JournalEntry[], durability: Durability = 'disk'): void {
-    this.#change((writer) => journalSteps(writer, entries, durability));
+    this.#change((writer) => this.#stepJournal(writer).write(entries, durability));
+  }
+
+  journalSettled(): Promise<void> {
+    return this.#change((writer) => this.#stepJournal(writer).settled());
+  }
+
+  #stepJournal(writer: Connection): StepJournal {
+    this.#journal ??= openStepJournal(writer, this.path);
+    return this.#journal;
   }
 
   finishRestore(restore: number, outcome: Exclude<RestoreOutcome, 'running'>, at: string): void {
@@ -289,6 +303,10 @@ export class OpenMirror implements Mirror {
 
   forgottenRun(run: number): ForgottenRunRow | undefined {
     return this.#read((connection) => readForgottenRun(connection, run));
+  }
+
+  forgottenBefore(run: number): ForgottenBefore | undefined {
+    return this.#read((connection) => readForgottenBefore(connection, run));
   }
 
   sourcesForgottenAt(run: number): string[] {
@@ -330,6 +348,13 @@ export class OpenMirror implements Mirror {
     );
     this.#rateLogs.set(keyFingerprint, log);
     return log;
+  }
+
+  daemonState(): DaemonState {
+    return openDaemonState({
+      read: (work) => this.#read(work),
+      change: (work) => this.#change(work),
+    });
   }
 
   beginRun(options: RunOptions): RunWriter {

@@ -65,7 +65,12 @@ describe('the environment alone', () => {
       .find(({ kind }) => kind === 'invites')!
       .fields.find(({ name }) => name === 'message');
     expect(message?.isVolatile).toBe(true);
-    expect(config.schedules.sync).toEqual({ cron: '*/5 * * * *', zone: 'UTC', jitterMs: 1000 });
+    expect(config.schedules.sync).toEqual({
+      cron: '*/5 * * * *',
+      zone: 'UTC',
+      jitterMs: 1000,
+      sources: ['NAME'],
+    });
     expect(config.http).toMatchObject({ host: '0.0.0.0', port: 1 });
     expect(config.http.token?.reveal()).toBe('tok');
     expect(config.log.level).toBe('warn');

@@ -25,6 +25,8 @@ sources:
 schedules:
   sync: { cron: "*/30  * * * *", jitter: 60s }
   drift: { cron: "0 0 7 * * mon-fri", zone: Europe/Berlin }
+  verify: { cron: off }
+retention: { keepLast: 3, keepWithin: 7d }
 http: { listen: "[::1]:9000" }
 log: { level: debug }
 `,
@@ -50,9 +52,22 @@ log: { level: debug }
       restore: { maxShare: 0.3, minRecords: 10, maxAgeMs: 86_400_000, ownUser: null },
       secrets: [],
     });
-    expect(config.schedules.sync).toEqual({ cron: '*/30 * * * *', zone: 'UTC', jitterMs: 60_000 });
-    expect(config.schedules.drift).toEqual({ cron: '0 0 7 * * mon-fri', zone: 'Europe/Berlin', jitterMs: 0 });
+    expect(config.schedules.sync).toEqual({
+      cron: '*/30 * * * *',
+      zone: 'UTC',
+      jitterMs: 60_000,
+      sources: ['production'],
+    });
+    expect(config.schedules.drift).toEqual({
+      cron: '0 0 7 * * mon-fri',
+      zone: 'Europe/Berlin',
+      jitterMs: 0,
+      sources: ['production'],
+    });
     expect(config.schedules.verify).toBeNull();
+    expect(config.schedules.drill).toMatchObject({ cron: '0 5 * * 1', sources: ['production'] });
+    expect(config.retention).toEqual({ last: 3, withinMs: 604_800_000 });
+    expect(config.daemon).toEqual({ shutdownGraceMs: 10_000 });
     expect(config.http).toEqual({ host: '::1', port: 9000, token: null, tokenFile: null });
     expect(config.log.level).toBe('debug');
     expect(config.warnings).toEqual([]);
@@ -240,7 +255,10 @@ log: { level: loud }
     ['sources: { a: { baseUrl: x } }', 'sources: expected a list, got a mapping'],
     ['sources: [abc]', 'sources[0]: expected a mapping with name'],
     ['sources: [{}]', 'sources[0].apiKey: missing'],
-    ['schedules: { sync: { zone: UTC } }', 'schedules.sync: cron is missing'],
+    [
+      'schedules: { sync: { sources: [staging] } }',
+      'schedules.sync.sources[0]: expected the name of a source; "staging" is none',
+    ],
     ['schedules: { syn: { cron: "* * * * *" } }', 'schedules.syn: unknown option; did you mean sync?'],
     ['http: { listen: "127.0.0.1" }', 'http.listen: expected host:port'],
     ['http: { listen: "127.0.0.1:99999" }', 'http.listen: expected host:port'],

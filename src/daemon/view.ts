@@ -1,0 +1,70 @@
+/**
+ * What the parts of the daemon that answer questions (health, metrics, API, dashboard) may know of the living daemon, and
+ * the one thing that they may ask of it. Everything else they read from the mirror.
+ */
+import type { Config, ScheduleName } from '../config/config.ts';
+import type { TidemarkError } from '../core/errors.ts';
+import type { JobName, JobTrigger } from '../mirror/daemon-state.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+
+/** A job that is at work at this moment. */
+export interface RunningJob {
+  readonly job: number;
+  readonly name: JobName;
+  readonly source: string | null;
+  readonly trigger: JobTrigger;
+  /** ISO 8601. */
+  readonly startedAt: string;
+  /** Of a sync: what it has done so far; null for the others. */
+  readonly progress: { readonly requests: number; readonly records: number } | null;
+}
+
+export interface ScheduleView {
+  readonly schedule: ScheduleName;
+  readonly cron: string;
+  readonly zone: string;
+  readonly sources: readonly string[];
+  /** ISO 8601; null where it will never start (`forget` without retention). */
+  readonly dueAt: string | null;
+  /** Usual time between two ticks, in milliseconds: what freshness is measured by. */
+  readonly intervalMs: number;
+  readonly skippedTicks: number;
+  readonly missedTicks: number;
+}
+
+/** What the sources' clients counted since the daemon started. */
+export interface RequestFigures {
+  readonly source: string;
+  readonly requests: number;
+  readonly retries: number;
+  readonly throttled: number;
+  /** Requests that the rate still allows within this minute and this hour; null for no limit or not known. */
+  readonly leftThisMinute: number | null;
+  readonly leftThisHour: number | null;
+}
+
+export interface DaemonView {
+  /** ISO 8601. */
+  readonly startedAt: string;
+  /** The configuration in force. */
+  config(): Config;
+  /** Why the newest configuration is not in force; null where it is. */
+  configTrouble(): TidemarkError | null;
+  /**
+   * The mirror, open for reading as long as the daemon lives; opened anew when the file was replaced.
+   * @throws TidemarkError `mirror_missing` and whatever else keeps it from being read
+   */
+  mirror(): Mirror;
+  /** Those that are on, in the order of the configuration. */
+  schedules(): readonly ScheduleView[];
+  running(): readonly RunningJob[];
+  /** Waiting for their turn, first to start first. */
+  queued(): readonly Pick<RunningJob, 'name' | 'source' | 'trigger'>[];
+  figures(): readonly RequestFigures[];
+  /**
+   * Has a job run as soon as its turn comes. One that waits already is not asked for twice.
+   * @returns what waits now, one for each source
+   * @throws TidemarkError `usage` for a source that there is not
+   */
+  request(name: JobName, sources: readonly string[] | null): readonly Pick<RunningJob, 'name' | 'source'>[];
+}

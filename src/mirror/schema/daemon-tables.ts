@@ -1,0 +1,96 @@
+/** What the daemon must remember across restarts: when what is due, what its jobs did, and which notices are owed. */
+import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
+
+/** One schedule of the configuration, as far as it came. */
+export const schedules = sqliteTable('schedules', {
+  /** `sync`, `drift`, `verify`, `forget` or `drill`. */
+  schedule: text('schedule').primaryKey(),
+  /** The cron expression and zone that `due_at` was reckoned from: another one is reckoned anew. */
+  cron: text('cron').notNull(),
+  zone: text('zone').notNull(),
+  /** When it is to start next, jitter included. In the past: it is overdue. */
+  dueAt: text('due_at').notNull(),
+  /** Ticks that fell while the same schedule was still at work, since the mirror was made. */
+  skippedTicks: integer('skipped_ticks').notNull(),
+  /** Ticks that fell while no daemon ran, since the mirror was made; all of them are made up for by one start. */
+  missedTicks: integer('missed_ticks').notNull(),
+});
+
+/** One thing that the daemon did, for one source or for the mirror as a whole. The oldest rows are dropped. */
+export const jobs = sqliteTable(
+  'jobs',
+  {
+    job: integer('job').primaryKey({ autoIncrement: true }),
+    /** `sync`, `drift`, `verify`, `forget`, `drill` or `copy`. */
+    name: text('name').notNull(),
+    /** Name of the source; NULL for what concerns the mirror as a whole. */
+    source: text('source'),
+    /** `schedule`, `overdue` (missed while down), `request` (by HTTP or the command line) or `after_run`. */
+    trigger: text('trigger').notNull(),
+    startedAt: text('started_at').notNull(),
+    /** NULL while it runs, and for one whose process died. */
+    finishedAt: text('finished_at'),
+    /** `running`, `done`, `partial`, `failed`, `refused` (the key) or `interrupted`. */
+    outcome: text('outcome').notNull(),
+    /** `runs.run` of a sync; NULL for the others. */
+    run: integer('run'),
+    /** What came out, as a JSON object that depends on `name`; without secrets and without names of people. */
+    summary: text('summary').notNull(),
+    /** Why it failed: a code and a line for people; NULL where it did not. */
+    errorCode: text('error_code'),
+    error: text('error'),
+  },
+  (table) => [index('jobs_of').on(table.name, table.source, table.job)],
+);
+
+/** What was last said about each thing that notices speak of: only a transition is told. */
+export const noticeStates = sqliteTable(
+  'notice_states',
+  {
+    /** Name of the source; empty for the mirror as a whole. */
+    source: text('source').notNull(),
+    /** What it is about: `run`, `removals`, `verify`, `drill`, or `drift:` and the finding's fingerprint. */
+    subject: text('subject').notNull(),
+    /** E.g. `failed`, `partial`, `ok`, `open`. */
+    state: text('state').notNull(),
+    since: text('since').notNull(),
+    /** What of the state makes it another one when it moves, as a JSON object. */
+    detail: text('detail').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.source, table.subject] })],
+);
+
+/** One transition that somebody is to hear of. */
+export const notices = sqliteTable('notices', {
+  notice: integer('notice').primaryKey({ autoIncrement: true }),
+  at: text('at').notNull(),
+  source: text('source').notNull(),
+  subject: text('subject').notNull(),
+  /** E.g. `run_failed`, `run_recovered`, `drift_new`. */
+  event: text('event').notNull(),
+  /** What every channel makes its message of, as a JSON object; secrets masked. */
+  content: text('content').notNull(),
+});
+
+/** A notice on its way through one channel; kept until delivered or given up. */
+export const noticeDeliveries = sqliteTable(
+  'notice_deliveries',
+  {
+    /** `notices.notice`. */
+    notice: integer('notice').notNull(),
+    /** Name of the channel in the configuration. */
+    channel: text('channel').notNull(),
+    attempts: integer('attempts').notNull(),
+    /** Not before then. */
+    nextAttemptAt: text('next_attempt_at').notNull(),
+    deliveredAt: text('delivered_at'),
+    /** When it was given up after too many attempts; NULL while there is hope. */
+    givenUpAt: text('given_up_at'),
+    /** Why the last attempt failed. */
+    error: text('error'),
+  },
+  (table) => [
+    primaryKey({ columns: [table.notice, table.channel] }),
+    index('notice_deliveries_due').on(table.deliveredAt, table.givenUpAt, table.nextAttemptAt),
+  ],
+);
