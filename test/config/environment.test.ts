@@ -69,7 +69,7 @@ describe('the environment alone', () => {
       cron: '*/5 * * * *',
       zone: 'UTC',
       jitterMs: 1000,
-      sources: ['NAME'],
+      sources: ['prod'],
     });
     expect(config.http).toMatchObject({ host: '0.0.0.0', port: 1 });
     expect(config.http.token?.reveal()).toBe('tok');
