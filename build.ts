@@ -20,6 +20,8 @@ await build({
   target: 'node22',
   chunkNames: 'chunks/[name]-[hash]',
   external: ['better-sqlite3'],
+  minifyWhitespace: true,
+  minifySyntax: true,
   sourcemap: true,
   sourcesContent: false,
   legalComments: 'linked',

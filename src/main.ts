@@ -34,6 +34,16 @@ async function boundHeap(): Promise<void> {
   collections.observe({ type: 'gc' });
 }
 
+/**
+ * Keeps V8's compiled code beside the built program, so that every start after the first saves some 25 ms. Nowhere else:
+ * whoever may write there may write the program itself. Where that is nobody, as in the container, the build has filled
+ * it. Sources are run for development and tests, which bring a cache of their own (NODE_COMPILE_CACHE) where they want one.
+ */
+async function keepCompiledCode(): Promise<void> {
+  const { enableCompileCache } = await import('node:module');
+  if (import.meta.filename.endsWith('.js')) enableCompileCache(`${import.meta.dirname}/compile-cache`);
+}
+
 async function main(): Promise<number> {
   if (isTooOld(process.versions.node)) {
     process.stderr.write(
@@ -41,6 +51,7 @@ async function main(): Promise<number> {
     );
     return 1;
   }
+  await keepCompiledCode();
   await boundHeap();
   const { runCommandLine } = await import('./cli/program.ts');
   const { isReaderGone, lossText } = await import('./cli/output-watch.ts');

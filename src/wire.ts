@@ -1,21 +1,13 @@
 /**
  * The composition root: where configuration becomes clients, mirrors and loggers. Nothing else constructs them, so that
- * a command, the daemon and a test get the same whole.
+ * a command, the daemon and a test get the same whole. Clients and loggers stand in `wire-client.ts`: commands that only
+ * read the mirror start without loading HTTP.
  */
-import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
-import type { ConnectionOptions } from './api/connection.ts';
-import { createReadClient } from './api/read-client.ts';
-import type { ReadClient } from './api/read-client.ts';
-import { createWriteClient } from './api/write-client.ts';
-import type { WriteClient } from './api/write-client.ts';
-import type { Config, SourceConfig } from './config/config.ts';
+import type { Config } from './config/config.ts';
 import { loadConfig } from './config/load.ts';
 import { systemClock } from './core/clock.ts';
 import { TidemarkError } from './core/errors.ts';
-import { createLogger, silentLogger } from './core/logger.ts';
-import type { Logger } from './core/logger.ts';
-import type { LogLevel } from './core/logger-levels.ts';
 import { suggest } from './core/suggest.ts';
 import { openMirror } from './mirror/mirror.ts';
 import type { Mirror } from './mirror/mirror.ts';
@@ -64,45 +56,4 @@ export function openConfiguredMirror(
   pid: number,
 ): Mirror {
   return openMirror(config.mirror, { mode, command, clock: systemClock, host: hostname(), pid });
-}
-
-/** Names a key at an origin in the mirror's log of requests without telling the key. */
-function keyFingerprint(source: SourceConfig): string {
-  return createHash('sha256')
-    .update(`${source.baseUrl.origin}\0${source.apiKey.reveal()}`)
-    .digest('hex')
-    .slice(0, 32);
-}
-
-/**
- * A client that can read and nothing else, limited by the source's rate. Without a mirror the last hour's requests of
- * other processes are not known.
- */
-export function openReadClient(source: SourceConfig, log: Logger, mirror: Mirror | null): ReadClient {
-  return createReadClient(connectionOptions(source, log, mirror));
-}
-
-/** The client that can write: opened by `restore --apply`, `apply` and `undo --apply`, and nowhere else. */
-export function openWriteClient(source: SourceConfig, log: Logger, mirror: Mirror): WriteClient {
-  return createWriteClient(connectionOptions(source, log, mirror));
-}
-
-function connectionOptions(source: SourceConfig, log: Logger, mirror: Mirror | null): ConnectionOptions {
-  return {
-    baseUrl: source.baseUrl,
-    apiKey: source.apiKey,
-    rate: source.rate,
-    retry: source.retry,
-    userAgent: 'tidemark',
-    clock: systemClock,
-    random: Math.random,
-    log: log.child({ source: source.name }),
-    ...(mirror === null ? {} : { rateLog: mirror.rateLog(keyFingerprint(source)) }),
-  };
-}
-
-/** The logger of a command: silent unless a level was asked for. */
-export function commandLogger(level: LogLevel | undefined, configured: LogLevel | undefined): Logger {
-  const effective = level ?? configured ?? 'warn';
-  return effective === 'silent' ? silentLogger : createLogger(effective);
 }

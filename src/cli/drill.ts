@@ -20,12 +20,14 @@ import type { DrillSandbox } from '../server/drill-sandbox.ts';
 import { createChance } from '../server/seed/chance.ts';
 import type { Reference } from '../state/reference.ts';
 import { parseReference } from '../state/reference.ts';
-import { commandLogger, readConfig } from '../wire.ts';
+import { commandLogger } from '../wire-client.ts';
+import { readConfig } from '../wire.ts';
 import { isColoured, isInteractive, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
-import { filterOf, sourcesOf } from './diff.ts';
+import { filterOf, knownTo, sourcesOf } from './diff.ts';
 import type { ComparisonOptions } from './diff.ts';
 import { showDrillProgress } from './drill-progress.ts';
+import { withRealIds } from './masked-ids.ts';
 import { parentNames } from './parent-name.ts';
 import { deliver, formatOf } from './report-output.ts';
 import type { SourceReport } from './report-output.ts';
@@ -112,7 +114,7 @@ async function drillSource(
   try {
     return await runDrill({
       state,
-      filter: filterOf(options),
+      filter: filterOf(withRealIds(options, config, knownTo(opener, [source]))),
       definitions,
       secrets: configured === undefined ? NO_SECRETS : configuredSecrets(configured.secrets),
       ownUser: configured?.restore.ownUser ?? null,

@@ -9,7 +9,7 @@ import { applyPlan, NO_EVENTS, restoreExitCode } from '../restore/apply.ts';
 import type { ApplyOptions } from '../restore/apply.ts';
 import { configuredSecrets } from '../restore/configured-secrets.ts';
 import type { Plan } from '../restore/plan.ts';
-import { commandLogger, openWriteClient } from '../wire.ts';
+import { commandLogger, openWriteClient } from '../wire-client.ts';
 import { isColoured, isInteractive, print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { loggingAbove } from './progress-log.ts';
@@ -29,6 +29,9 @@ export interface Sending extends Pick<ApplyOptions, 'restore' | 'undoes' | 'appr
   readonly plan: Plan;
   readonly desired: DesiredLookup;
 }
+
+/** While one step waits for the disk, another one has its request: the client still sends no more than it may at a time. */
+const STEPS_PER_REQUEST = 2;
 
 /** Exit 0 all applied and read back as sent, 3 not all, 130 interrupted. */
 export async function sendPlan(session: RestoreSession, sending: Sending): Promise<ExitCode> {
@@ -57,7 +60,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
       signal: context.signal,
       events: progress?.events ?? NO_EVENTS,
       secrets: configuredSecrets(source.secrets),
-      concurrency: source.rate.concurrency,
+      concurrency: source.rate.concurrency * STEPS_PER_REQUEST,
     });
     progress?.stop();
     await print(

@@ -3,7 +3,7 @@ import { systemClock } from '../core/clock.ts';
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { createSandbox } from '../server/sandbox.ts';
-import { commandLogger } from '../wire.ts';
+import { commandLogger } from '../wire-client.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
 

@@ -1,25 +1,18 @@
 /** Opens the states that references name, for commands: the mirror once, exports, and live with its progress. */
-import { hostname } from 'node:os';
 import type { Kind } from '../catalog/definition.ts';
 import type { Config } from '../config/config.ts';
-import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { silentEvents } from '../sync/events.ts';
 import { readExport } from '../state/export-state.ts';
 import type { StateFilter } from '../state/filter.ts';
-import { readLive } from '../state/live-state.ts';
 import { openMirrorState } from '../state/mirror-state.ts';
 import { pointOf } from '../state/point.ts';
 import type { Reference } from '../state/reference.ts';
 import { parseReference } from '../state/reference.ts';
 import type { LoadedState } from '../state/state.ts';
-import { commandLogger, openConfiguredMirror, openReadClient } from '../wire.ts';
-import { isInteractive, remark } from './context.ts';
+import { openConfiguredMirror } from '../wire.ts';
+import { remark } from './context.ts';
 import type { CommandContext } from './context.ts';
-import { showProgress } from './progress.ts';
-import type { Progress } from './progress.ts';
-import { loggingAbove } from './progress-log.ts';
 
 /** References to states of the mirror: all but `live` and `file:`. */
 export function isOfMirror({ form }: Reference): boolean {
@@ -131,32 +124,15 @@ export class StateOpener {
   }
 
   async #live(name: string, wanted: Wanted): Promise<LoadedState> {
-    const context = this.#context;
     const source = this.#config.sources.find((each) => each.name === name);
     if (source === undefined) throw new TidemarkError('internal', `${name} is not configured`);
-    const level = context.options.logLevel ?? 'warn';
-    let progress: Progress | null = null;
-    const log = loggingAbove(commandLogger(level, undefined), level, () => progress?.clear());
-    const client = openReadClient(source, log, this.mirrorIfAny());
-    if (isInteractive(context) && context.env['TERM'] !== 'dumb') {
-      progress = showProgress(context, { clock: systemClock, source, figures: () => client.figures() });
-    }
     const against = wanted.against ?? this.#latest(name);
-    try {
-      return await readLive({
-        source,
-        client,
-        ...wanted,
-        ...(against === undefined ? {} : { against }),
-        reader: { command: this.#command, pid: context.pid, host: hostname(), clock: systemClock },
-        log,
-        events: progress?.events ?? silentEvents,
-        signal: context.signal,
-      });
-    } finally {
-      progress?.stop();
-      await client.close();
-    }
+    // Loaded here: a comparison of what the mirror holds needs no HTTP.
+    const { openLive } = await import('./live-opener.ts');
+    return await openLive(this.#context, {
+      ...{ source, command: this.#command, mirror: this.mirrorIfAny() },
+      wanted: { ...wanted, ...(against === undefined ? {} : { against }) },
+    });
   }
 }
 

@@ -1,0 +1,52 @@
+/** Reads a source's live state for a command, with its progress. */
+import { hostname } from 'node:os';
+import type { SourceConfig } from '../config/config.ts';
+import { systemClock } from '../core/clock.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { readLive } from '../state/live-state.ts';
+import type { LoadedState } from '../state/state.ts';
+import { silentEvents } from '../sync/events.ts';
+import { commandLogger, openReadClient } from '../wire-client.ts';
+import { isInteractive } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { showProgress } from './progress.ts';
+import type { Progress } from './progress.ts';
+import { loggingAbove } from './progress-log.ts';
+import type { Wanted } from './state-opener.ts';
+
+export interface LiveChoice {
+  readonly source: SourceConfig;
+  readonly command: string;
+  /** Knows the last hour's requests; null where there is none. */
+  readonly mirror: Mirror | null;
+  readonly wanted: Wanted;
+}
+
+/** The live state of what is wanted; the caller closes it. */
+export async function openLive(
+  context: CommandContext,
+  { source, command, mirror, wanted }: LiveChoice,
+): Promise<LoadedState> {
+  const level = context.options.logLevel ?? 'warn';
+  let progress: Progress | null = null;
+  const log = loggingAbove(commandLogger(level, undefined), level, () => progress?.clear());
+  const client = openReadClient(source, log, mirror);
+  if (isInteractive(context) && context.env['TERM'] !== 'dumb') {
+    progress = showProgress(context, { clock: systemClock, source, figures: () => client.figures() });
+  }
+  try {
+    return await readLive({
+      source,
+      client,
+      ...wanted,
+      ...(mirror === null ? {} : { fingerprintKey: mirror.fingerprintKey() }),
+      reader: { command, pid: context.pid, host: hostname(), clock: systemClock },
+      log,
+      events: progress?.events ?? silentEvents,
+      signal: context.signal,
+    });
+  } finally {
+    progress?.stop();
+    await client.close();
+  }
+}
