@@ -1,5 +1,6 @@
 /** Whether a plan may be sent: `--yes`, or a person on a terminal who has seen it (design.md, Commands). */
 import { TidemarkError } from '../core/errors.ts';
+import { grouped } from '../core/grouped.ts';
 import { neutralise } from '../report/neutralise.ts';
 import type { ShownPlan } from '../report/plan-view.ts';
 import { planSummary } from '../report/plan-view.ts';
@@ -69,6 +70,6 @@ function gravest({ steps }: ShownPlan): string[] {
     ...order
       .slice(0, GRAVEST_SHOWN)
       .map(({ action, request, kind, name }) => `  ${request?.act ?? action} ${kind} ${neutralise(name)}`),
-    ...(more > 0 ? [`  and ${more.toLocaleString('en')} more`] : []),
+    ...(more > 0 ? [`  and ${grouped(more)} more`] : []),
   ];
 }

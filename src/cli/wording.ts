@@ -1,11 +1,12 @@
 /** Short forms for people: numbers, durations, ages, scopes, how runs ended. */
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
+import { grouped } from '../core/grouped.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 
 /** 12345 → `12,345`. */
 export function count(value: number): string {
-  return value.toLocaleString('en-US');
+  return grouped(value);
 }
 
 /** `1 record`, `2 records`. */

@@ -1,4 +1,5 @@
 /** A bar per day, stacked by kind of change, as inline SVG: no script, no resource, readable without colour. */
+import { grouped } from '../core/grouped.ts';
 import { escapeMarkup } from './markup.ts';
 
 export interface Bar {
@@ -32,7 +33,7 @@ export function barChart(bars: readonly Bar[]): string {
     .filter((count) => Number.isInteger(count))
     .map(
       (count) =>
-        `<line class="axis" x1="${CHART.left}" x2="${CHART.width}" y1="${round(y(count))}" y2="${round(y(count))}"/><text x="${CHART.left - 8}" y="${round(y(count) + 4)}" text-anchor="end">${count.toLocaleString('en')}</text>`,
+        `<line class="axis" x1="${CHART.left}" x2="${CHART.width}" y1="${round(y(count))}" y2="${round(y(count))}"/><text x="${CHART.left - 8}" y="${round(y(count) + 4)}" text-anchor="end">${grouped(count)}</text>`,
     );
   const columns = bars.map((bar, index) => {
     const x = CHART.left + index * step;

@@ -8,6 +8,7 @@ import type {
   DrillTask,
   DrillVerdict,
 } from '../diff/drill-document.ts';
+import { grouped } from '../core/grouped.ts';
 import { DRILL_VERDICTS, drillTotals } from '../diff/drill-document.ts';
 import { maskedId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
@@ -92,5 +93,5 @@ export function tasksByKind(tasks: readonly DrillTask[]): Map<Kind, DrillTask[]>
 }
 
 export function count(value: number): string {
-  return value.toLocaleString('en');
+  return grouped(value);
 }

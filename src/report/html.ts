@@ -1,5 +1,6 @@
 /** `--format html`: a diff as one self-contained page with summary, filter and values side by side. */
 import type { ResourceDefinition, Severity } from '../catalog/definition.ts';
+import { grouped } from '../core/grouped.ts';
 import type { DiffDocument, StateReference } from '../diff/change.ts';
 import { fieldLine } from './field-line.ts';
 import { filterTools, htmlPage, timeHtml } from './html-page.ts';
@@ -70,16 +71,16 @@ function stateHtml({ ref, source, run, at }: StateReference): string {
 function figures({ summary }: DiffDocument, { bySeverity }: Report): string {
   if (bySeverity.length === 0) return '';
   const figure = (count: number, sign: string, label: string): string =>
-    `<li class="${label}"><b>${count.toLocaleString('en')}</b><span><i aria-hidden="true">${sign}</i> ${label}</span></li>`;
+    `<li class="${label}"><b>${grouped(count)}</b><span><i aria-hidden="true">${sign}</i> ${label}</span></li>`;
   const kinds = (['added', 'removed', 'changed'] as const).filter((change) => summary[change] > 0);
   return `<div class="figures"><ul aria-label="By severity">${bySeverity.map(({ severity, count }) => figure(count, SEVERITY_SIGN[severity], severity)).join('')}</ul>
 <ul aria-label="By kind of change">${kinds.map((change) => figure(summary[change], SIGN[change], change)).join('')}</ul></div>`;
 }
 
-function skippedBox({ skipped }: Report): string {
+function skippedBox({ skipped, skippedSummary }: Report): string {
   if (skipped.length === 0) return '';
   const items = skipped.map((line) => `<li>${escapeMarkup(line)}</li>`);
-  return `<div class="warning" role="note"><strong>! ${skipped.length} not compared</strong>, so this may not be everything:<ul>${items.join('')}</ul></div>`;
+  return `<div class="warning" role="note"><strong>! ${skippedSummary}</strong>, so this may not be everything:<ul>${items.join('')}</ul></div>`;
 }
 
 /** The gravest records, one line each, with their gravest field. */

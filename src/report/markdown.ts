@@ -1,4 +1,5 @@
 /** `--format markdown`: a diff for a pull request or a chat. Summary first, details folded, bounded in size. */
+import { grouped } from '../core/grouped.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { escapeMarkup } from './markup.ts';
@@ -23,13 +24,13 @@ const TAIL_RESERVE = 400; // characters kept free for the closing tags and the "
 export function renderMarkdown(document: DiffDocument, options: MarkdownOptions): string {
   const report = prepareReport(document, options);
   const { sections } = report;
-  const head = [...headLines(report, options), ...skippedLines(report.skipped)].join('\n');
+  const head = [...headLines(report, options), ...skippedLines(report)].join('\n');
   const room = (options.maxLength ?? DEFAULT_MAX_LENGTH) - TAIL_RESERVE - head.length;
   const { text, left } = sectionText(sections, room);
   const tail =
     left === 0
       ? ''
-      : `\n**${left.toLocaleString('en')} more changed ${left === 1 ? 'record is' : 'records are'} not shown here** (${document.changes.length.toLocaleString('en')} in all). \`tidemark diff --format html\` shows every one.\n`;
+      : `\n**${grouped(left)} more changed ${left === 1 ? 'record is' : 'records are'} not shown here** (${grouped(document.changes.length)} in all). \`tidemark diff --format html\` shows every one.\n`;
   return `${head}\n${text}${tail}`;
 }
 
@@ -54,11 +55,11 @@ function headLines(report: Report, options: MarkdownOptions): string[] {
   ];
 }
 
-function skippedLines(skipped: readonly string[]): string[] {
+function skippedLines({ skipped, skippedSummary }: Report): string[] {
   if (skipped.length === 0) return [];
   const shown = skipped.slice(0, SKIPPED_SHOWN);
   return [
-    `> **${skipped.length} not compared**, so this may not be everything:`,
+    `> **${skippedSummary}**, so this may not be everything:`,
     ...shown.map((entry) => `> - ${plain(folded(entry, VALUE_LIMIT))}`),
     ...(skipped.length > shown.length ? [`> - and ${skipped.length - shown.length} more`] : []),
     '',

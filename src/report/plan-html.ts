@@ -1,4 +1,5 @@
 /** A plan as one self-contained page. */
+import { grouped } from '../core/grouped.ts';
 import { filterTools, htmlPage, timeHtml } from './html-page.ts';
 import { fieldHtml } from './html-value.ts';
 import { escapeMarkup } from './markup.ts';
@@ -78,7 +79,7 @@ function leftHtml({ left }: ShownPlan, { definitions }: ReportOptions): string {
   if (left.length === 0) return '';
   const items = left.map(
     ({ kind, count, reason, names }) =>
-      `<li>${count.toLocaleString('en')} ${escapeMarkup(definitions(kind).title.many)}: ${escapeMarkup(reason)} (${names.map((name) => escapeMarkup(nameText(name))).join(', ')})</li>`,
+      `<li>${grouped(count)} ${escapeMarkup(definitions(kind).title.many)}: ${escapeMarkup(reason)} (${names.map((name) => escapeMarkup(nameText(name))).join(', ')})</li>`,
   );
   return `<section><h2>Left as they are</h2><ul>${items.join('')}</ul></section>`;
 }

@@ -1,6 +1,7 @@
 /** What became of a restore, on a terminal: what failed first, then what differs, new ids, and how it goes on. */
 import type { Colors } from 'picocolors/types.js';
 import type { Kind } from '../catalog/definition.ts';
+import { grouped } from '../core/grouped.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
@@ -80,7 +81,7 @@ export function renderRestoreText(report: ShownRestore, options: RestoreTextOpti
 export function restoreSummary({ summary, outcome }: ShownRestore): string {
   const { applied, unverified, failed, skipped, blocked, manual, open } = summary;
   const count = (value: number, what: string): string | null =>
-    value === 0 ? null : `${value.toLocaleString('en')} ${what}`;
+    value === 0 ? null : `${grouped(value)} ${what}`;
   const parts = [
     count(applied - unverified, 'applied and read back as sent'),
     count(unverified, 'applied, but not as sent'),

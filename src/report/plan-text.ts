@@ -1,5 +1,6 @@
 /** A plan on a terminal: what would be sent, step by step, then what would not and why. */
 import type { Colors } from 'picocolors/types.js';
+import { grouped } from '../core/grouped.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
 import type { Obstructed, ShownPlan, StepText } from './plan-view.ts';
@@ -114,8 +115,8 @@ function leftLines({ left }: ShownPlan, options: PlanTextOptions): string[] {
     ...left.map(({ kind, count, reason, names }) => {
       const { one, many } = options.definitions(kind).title;
       const more = count - names.length;
-      const rest = more > 0 ? ` and ${more.toLocaleString('en')} more` : '';
-      return `  ${count.toLocaleString('en')} ${count === 1 ? one : many} (${names.map(nameText).join(', ')}${rest}): ${neutralise(reason)}`;
+      const rest = more > 0 ? ` and ${grouped(more)} more` : '';
+      return `  ${grouped(count)} ${count === 1 ? one : many} (${names.map(nameText).join(', ')}${rest}): ${neutralise(reason)}`;
     }),
   ];
 }

@@ -1,5 +1,6 @@
 /** A plan as the renderings take it: its own words for people, ids that are secrets masked. */
 import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import { grouped } from '../core/grouped.ts';
 import type { JsonObject } from '../core/json.ts';
 import { getOwn } from '../core/json.ts';
 import type { Skipped, StateReference } from '../diff/change.ts';
@@ -119,7 +120,7 @@ function shownPath({ id, request }: ShownStep, definition: ResourceDefinition): 
 /** E.g. `12 to create, 1 to update, 2 blocked; 340 unchanged`. */
 export function planSummary({ summary, steps }: ShownPlan): string {
   const count = (value: number, what: string): string | null =>
-    value === 0 ? null : `${value.toLocaleString('en')} ${what}`;
+    value === 0 ? null : `${grouped(value)} ${what}`;
   const parts = [
     count(summary.create, 'to create'),
     count(summary.update, 'to update'),
@@ -128,23 +129,20 @@ export function planSummary({ summary, steps }: ShownPlan): string {
     count(summary.blocked, 'blocked'),
     count(summary.manual, summary.manual === 1 ? 'needs a person' : 'need a person'),
   ].filter((part) => part !== null);
-  const unchanged = `${summary.unchanged.toLocaleString('en')} unchanged`;
+  const unchanged = `${grouped(summary.unchanged)} unchanged`;
   return parts.length === 0 ? `nothing to do; ${unchanged}` : `${parts.join(', ')}; ${unchanged}`;
 }
 
 function actCounts(steps: readonly ShownStep[]): string[] {
   const acts = steps.filter(({ action }) => action === 'act').map(({ request }) => request?.act ?? 'act on');
-  return [...Map.groupBy(acts, (act) => act)].map(
-    ([act, own]) => `${own.length.toLocaleString('en')} to ${act}`,
-  );
+  return [...Map.groupBy(acts, (act) => act)].map(([act, own]) => `${grouped(own.length)} to ${act}`);
 }
 
 /** E.g. `39 requests, less than a minute at the configured rate`; empty where nothing would be sent. */
 export function costText({ cost }: ShownPlan): string {
   if (cost.requests === 0) return '';
-  const requests = `${cost.requests.toLocaleString('en')} ${cost.requests === 1 ? 'request' : 'requests'}`;
-  const time =
-    cost.minutes === 0 ? 'less than a minute' : `at least ${cost.minutes.toLocaleString('en')} min`;
+  const requests = `${grouped(cost.requests)} ${cost.requests === 1 ? 'request' : 'requests'}`;
+  const time = cost.minutes === 0 ? 'less than a minute' : `at least ${grouped(cost.minutes)} min`;
   return `${requests}, ${time} at the configured rate`;
 }
 

@@ -2,6 +2,7 @@
 import type { ResourceDefinition, Severity } from '../catalog/definition.ts';
 import { KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
+import { grouped } from '../core/grouped.ts';
 import type { DiffDocument, RecordChange, StateReference } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { DriftSummary } from '../diff/drift.ts';
@@ -58,6 +59,8 @@ export interface Report {
   readonly to: string;
   /** One line each for what could not be compared. */
   readonly skipped: readonly string[];
+  /** What these are, for a line above them. */
+  readonly skippedSummary: string;
   readonly sections: readonly Section[];
   /** How many records changed per severity, gravest first; without zeros. */
   readonly bySeverity: readonly { readonly severity: Severity; readonly count: number }[];
@@ -73,6 +76,7 @@ export function prepareReport(document: DiffDocument, options: ReportOptions): R
     from: referenceText(document.from),
     to: referenceText(document.to),
     skipped: document.skipped.map((skipped) => skippedText(skipped, options)),
+    skippedSummary: skippedSummary(document.skipped),
     sections,
     bySeverity: SEVERITIES.map((severity) => ({
       severity,
@@ -172,7 +176,7 @@ const SETTLED = [
 function settledCounts(summary: MaybeNarrowed['summary']): string[] {
   return SETTLED.flatMap(([key, word]) => {
     const amount = summary[key] ?? 0;
-    return amount === 0 ? [] : [`${amount.toLocaleString('en')} ${word}`];
+    return amount === 0 ? [] : [`${grouped(amount)} ${word}`];
   });
 }
 
@@ -182,9 +186,9 @@ function settledCounts(summary: MaybeNarrowed['summary']): string[] {
  */
 export function comparedText({ compared, summary }: MaybeNarrowed): string {
   const count = (amount: number, one: string): string =>
-    `${amount.toLocaleString('en')} ${one}${amount === 1 ? '' : 's'}`;
+    `${grouped(amount)} ${one}${amount === 1 ? '' : 's'}`;
   const settled = settledCounts(summary);
-  const equal = `${summary.unchanged.toLocaleString('en')} unchanged`;
+  const equal = `${grouped(summary.unchanged)} unchanged`;
   const all = `${count(compared.records, 'record')} in ${count(compared.collections, 'collection')} compared`;
   return settled.length === 0 ? `${all}, ${equal}` : `${all}: ${[equal, ...settled].join(', ')}`;
 }
@@ -194,6 +198,15 @@ export function skippedText(skipped: DiffDocument['skipped'][number], options: R
   const place = placeText(skipped.scope, options);
   const title = options.definitions(skipped.kind).title.many;
   return `${title}${place === '' ? '' : `, ${place}`}: ${neutralise(skipped.reason)}`;
+}
+
+/** E.g. `2 collections not compared, part of 1 more`; a colon and the reasons follow. */
+export function skippedSummary(skipped: DiffDocument['skipped']): string {
+  const parts = skipped.filter(({ name }) => name !== undefined).length;
+  const whole = skipped.length - parts;
+  const collections = (amount: number): string => `${grouped(amount)} collection${amount === 1 ? '' : 's'}`;
+  if (whole === 0) return `part of ${collections(parts)} not compared`;
+  return `${collections(whole)} not compared${parts === 0 ? '' : `, part of ${grouped(parts)} more`}`;
 }
 
 /** The fields of a record that came or went with what a person knows it by first: writable ones, then the rest. */

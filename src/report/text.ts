@@ -1,11 +1,12 @@
 /** `--format text`: a diff on a terminal. */
 import type { Colors } from 'picocolors/types.js';
 import type { Severity } from '../catalog/definition.ts';
+import { grouped } from '../core/grouped.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
-import type { ReportChange, Section } from './sections.ts';
+import type { Report, ReportChange, Section } from './sections.ts';
 import { fieldsForPeople, pathText, prepareReport, SIGN } from './sections.ts';
 import { foldedValue, foldedValues } from './value-text.ts';
 
@@ -36,16 +37,16 @@ export function renderText(document: DiffDocument, options: TextOptions): string
     `${report.from} → ${report.to}`,
     `${colors.bold(report.summary)} ${colors.dim(`(${report.compared})`)}`,
     ...(options.notes ?? []).map(neutralise),
-    ...skippedLines(report.skipped, colors),
+    ...skippedLines(report, colors),
     ...recordLines(report.sections, options),
   ];
   return `${lines.join('\n')}\n`;
 }
 
-function skippedLines(skipped: readonly string[], colors: Colors): string[] {
+function skippedLines({ skipped, skippedSummary }: Report, colors: Colors): string[] {
   if (skipped.length === 0) return [];
   return [
-    colors.yellow(`${skipped.length} not compared:`),
+    colors.yellow(`${skippedSummary}, so this may not be everything:`),
     ...skipped.map((line) => colors.yellow(`  ! ${line}`)),
   ];
 }
@@ -65,7 +66,7 @@ function recordLines(sections: readonly Section[], options: TextOptions): string
   const rest = sections.reduce((sum, { changes }) => sum + changes.length, 0) - shown;
   if (rest === 0) return lines;
   const hint = moreHint === undefined ? '' : `: \`${moreHint}\` shows all`;
-  return [...lines, '', `… ${rest.toLocaleString('en')} more ${rest === 1 ? 'record' : 'records'}${hint}`];
+  return [...lines, '', `… ${grouped(rest)} more ${rest === 1 ? 'record' : 'records'}${hint}`];
 }
 
 function changeLines(
@@ -117,7 +118,10 @@ export function fieldLines(field: FieldChange, options: LineOptions): string[] {
   const room = Math.max(width - 6, 40);
   const isOneSided = field.from === undefined || field.to === undefined;
   if (isOneSided) {
-    const text = foldedValue(field.to ?? field.from, Math.max(room - path.length - 3, 40));
+    const text = foldedValue(
+      field.to === undefined ? field.from : field.to,
+      Math.max(room - path.length - 3, 40),
+    );
     const paint = field.to === undefined ? colors.red : colors.green;
     const sign = field.to === undefined ? '-' : '+';
     return [`      ${paint(sign)} ${path} ${paint(text)}`];

@@ -1,4 +1,5 @@
 /** A period on a terminal: run by run, newest first, a line per record and one per changed field. */
+import { grouped } from '../core/grouped.ts';
 import { neutralise } from './neutralise.ts';
 import { maskedFields, withMaskedId } from './mask.ts';
 import { nameText, SIGN } from './sections.ts';
@@ -16,16 +17,14 @@ export function renderTimelineText(timeline: Timeline, options: TextOptions): st
   const count = (change: string): number => events.filter((event) => event.change === change).length;
   const summary = (['added', 'removed', 'changed'] as const)
     .filter((change) => count(change) > 0)
-    .map((change) => `${count(change).toLocaleString('en')} ${change}`);
+    .map((change) => `${grouped(count(change))} ${change}`);
   const hint = options.moreHint === undefined ? '' : `: \`${options.moreHint}\` shows all`;
   const lines = [
     ...(options.title === undefined ? [] : [colors.bold(neutralise(options.title))]),
     colors.bold(summary.length === 0 ? 'Nothing changed' : summary.join(', ')),
     ...(options.notes ?? []).map((note) => colors.dim(neutralise(note))),
     ...runLines(shown, options),
-    ...(rest > 0
-      ? ['', `… ${rest.toLocaleString('en')} more ${rest === 1 ? 'record' : 'records'}${hint}`]
-      : []),
+    ...(rest > 0 ? ['', `… ${grouped(rest)} more ${rest === 1 ? 'record' : 'records'}${hint}`] : []),
   ];
   return `${lines.join('\n')}\n`;
 }

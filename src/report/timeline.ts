@@ -1,6 +1,7 @@
 /** The page of a period: how much changed per day and kind as a chart, and what, day by day. */
 import type { Kind } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/definition.ts';
+import { grouped } from '../core/grouped.ts';
 import type { RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { barChart, chartKey } from './bar-chart.ts';
@@ -56,7 +57,7 @@ export function renderTimeline(timeline: Timeline, options: ReportOptions): stri
   const body = [
     `<header><h1>${escapeMarkup(title)}</h1>
 <p class="verdict">${escapeMarkup(verdict(events))}</p>
-<p class="faint">${escapeMarkup(`${period} (UTC), ${days.length.toLocaleString('en')} ${days.length === 1 ? 'day' : 'days'}`)}</p>
+<p class="faint">${escapeMarkup(`${period} (UTC), ${grouped(days.length)} ${days.length === 1 ? 'day' : 'days'}`)}</p>
 ${(options.notes ?? []).map((note) => `<p class="faint">${escapeMarkup(note)}</p>`).join('\n')}</header>`,
     ...(events.length === 0 ? [] : charts(days, byDay, events, options)),
     ...(events.length === 0 ? [] : [filterTools(CHANGES.filter((change) => counts(events)[change] > 0))]),
@@ -89,7 +90,7 @@ function verdict(events: readonly TimelineEvent[]): string {
   if (events.length === 0) return 'Nothing changed.';
   const totals = counts(events);
   return CHANGES.filter((change) => totals[change] > 0)
-    .map((change) => `${totals[change].toLocaleString('en')} ${change}`)
+    .map((change) => `${grouped(totals[change])} ${change}`)
     .join(', ');
 }
 
@@ -117,7 +118,7 @@ function kindTable(kinds: readonly Kind[], events: readonly TimelineEvent[], opt
   const cells = (own: readonly TimelineEvent[]): string => {
     const totals = counts(own);
     return [...CHANGES.map((change) => totals[change]), own.length]
-      .map((count) => `<td>${count === 0 ? '' : count.toLocaleString('en')}</td>`)
+      .map((count) => `<td>${count === 0 ? '' : grouped(count)}</td>`)
       .join('');
   };
   const rows = kinds.map((kind) => {

@@ -1,4 +1,5 @@
 /** A value of a change as one line for people. */
+import { grouped } from '../core/grouped.ts';
 import type { JsonValue } from '../core/json.ts';
 import { neutralise } from './neutralise.ts';
 
@@ -81,7 +82,7 @@ function sharesOf(length: number, limit: number): { head: number; tail: number }
 }
 
 function gapText(left: number): string {
-  return ` … ${left.toLocaleString('en')} more characters … `;
+  return ` … ${grouped(left)} more characters … `;
 }
 
 /** Characters of what both sides share that stay visible beside the difference. */
@@ -101,12 +102,9 @@ export function foldedPair(from: string, to: string, limit: number): [string, st
   const cutStart = Math.max(head - CONTEXT, 0);
   const cutEnd = Math.max(tail - CONTEXT, 0);
   const fold = (text: string): string => {
-    const start =
-      cutStart > CONTEXT ? `… ${cutStart.toLocaleString('en')} equal characters … ` : text.slice(0, cutStart);
+    const start = cutStart > CONTEXT ? `… ${grouped(cutStart)} equal characters … ` : text.slice(0, cutStart);
     const end =
-      cutEnd > CONTEXT
-        ? ` … ${cutEnd.toLocaleString('en')} equal characters …`
-        : text.slice(text.length - cutEnd);
+      cutEnd > CONTEXT ? ` … ${grouped(cutEnd)} equal characters …` : text.slice(text.length - cutEnd);
     const middle = text.slice(cutStart, text.length - cutEnd);
     // A surrogate pair that the cut halves would show as two broken characters.
     const whole = middle.replace(/^[\udc00-\udfff]/, '').replace(/[\ud800-\udbff]$/, '');

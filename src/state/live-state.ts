@@ -7,6 +7,7 @@ import { definitionOf, scopeKey } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
+import { grouped } from '../core/grouped.ts';
 import type { Logger } from '../core/logger.ts';
 import type { StateReference } from '../diff/change.ts';
 import { compareKeys } from '../diff/order.ts';
@@ -15,6 +16,7 @@ import { sortRecords } from '../diff/states.ts';
 import type { SyncEvents } from '../sync/events.ts';
 import { wantedKinds } from '../sync/extent.ts';
 import type { SweepReport } from '../sync/outcome.ts';
+import { redactionWith } from '../sync/redaction.ts';
 import { syncSource } from '../sync/run.ts';
 import type { RunReport } from '../sync/run.ts';
 import type { StateFilter } from './filter.ts';
@@ -37,6 +39,8 @@ export interface LiveOptions {
   /** What live is read for: of its records, those that no list shows are looked for (`live-absence.ts`). */
   readonly against?: LoadedState;
   readonly reader: Reader;
+  /** Of the mirror that live is held against: secrets are fingerprinted alike on both sides (`redact`). */
+  readonly fingerprintKey?: Uint8Array;
   readonly log: Logger;
   readonly events: SyncEvents;
   readonly signal: AbortSignal;
@@ -108,7 +112,7 @@ async function readOnce(
   kinds: readonly Kind[],
   only: Pick<StateFilter, 'organizations' | 'projects'>,
 ): Promise<RunReport> {
-  const { client, events, log, reader, signal, source } = options;
+  const { client, events, log, reader, signal, source, fingerprintKey } = options;
   return syncSource({
     mirror,
     // A part of what a kind read one by one holds would look like removals.
@@ -123,6 +127,7 @@ async function readOnce(
     only,
     isFull: false,
     acceptRemovals: 0,
+    ...(fingerprintKey === undefined ? {} : { fingerprintKey }),
   });
 }
 
@@ -143,7 +148,7 @@ async function readEach(
     if (project === undefined || state.coverage(from as Kind, scope).how !== 'read') continue;
     if (records === 0 || sharingPerRun === 'all' || records <= sharingPerRun) small.push(project);
     else {
-      const count = records.toLocaleString('en');
+      const count = grouped(records);
       state.leaveOut(
         kind,
         scope,
@@ -197,8 +202,18 @@ class LiveState implements LoadedState {
 
   settle(absence: Absence): void {
     this.#absences.set(keyOf(absence.kind, absence.scope), absence);
-    this.#found = sortRecords([...this.#found, ...absence.found]);
+    this.#found = sortRecords([...this.#found, ...absence.found.map((record) => this.#redacted(record))]);
     this.#parents = this.#lookAtParents();
+  }
+
+  /** Looked up past the lists, and so past the stage that keeps secrets out. */
+  #redacted(record: RecordState): RecordState {
+    const { source, fingerprintKey } = this.#options;
+    if (!source.redact) return record;
+    const definition =
+      source.definitions.find(({ kind }) => kind === record.kind) ?? definitionOf(record.kind);
+    const key = fingerprintKey ?? this.#temporary.mirror.fingerprintKey();
+    return { ...record, body: redactionWith(key).text(definition, record.body) };
   }
 
   add(sweeps: readonly SweepReport[]): void {
@@ -271,8 +286,7 @@ class LiveState implements LoadedState {
 function doubt(absence: Absence | undefined): { readonly stale?: string } {
   if (absence === undefined) return {};
   const { leaked, unconfirmed } = absence;
-  const count = (records: number): string =>
-    `${records.toLocaleString('en')} ${records === 1 ? 'record' : 'records'}`;
+  const count = (records: number): string => `${grouped(records)} ${records === 1 ? 'record' : 'records'}`;
   const parts = [
     ...(leaked === 0
       ? []
