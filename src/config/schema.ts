@@ -8,6 +8,9 @@ import { nodeAt, withDefaults } from './option.ts';
 import { isMapping, nearest, setAt, valueAt } from './tree.ts';
 import type { Mapping, Path, PathPart, Tree } from './tree.ts';
 
+// A configuration is parsed once: compiling a parser for each of its sections would cost more than it saves.
+z.config({ jitless: true });
+
 function toZod(node: OptionNode): z.ZodType {
   if (node.node === 'option') return (node.value.schema as z.ZodType).optional();
   if (node.node === 'list') return z.array(toZod(node.of));

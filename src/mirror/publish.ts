@@ -51,7 +51,7 @@ export interface PublishFacts {
 }
 
 /** Rows per slice: at most some 20 ms each. */
-const SLICE = { fresh: 2000, moved: 500, removed: 250, collections: 500 } as const;
+const SLICE = { fresh: 2000, moved: 200, removed: 100, collections: 500 } as const;
 
 export interface PublishedTotals {
   added: number;

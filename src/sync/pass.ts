@@ -155,6 +155,7 @@ export class Pass {
       if (id === undefined) continue;
       if (this.#gone.has(`${parent} ${id}`)) gone ??= 'now';
       else if (this.#wasRemoved(parent, id, scope)) gone = 'before';
+      else if (this.#isShownNowhere(parent, id)) gone ??= 'now';
     }
     return gone;
   }
@@ -168,6 +169,26 @@ export class Pass {
     return (
       records.length > 0 &&
       records.every(({ isRemoved, scope }) => isRemoved && this.#wasNotShown(parent, scope))
+    );
+  }
+
+  /**
+   * A parent that never was a record of its own, since only its grandparent's `teams` told of it: gone when this run read
+   * every list that could show it whole, or found it not offered, and none did. Weaker than a removal that was seen, so
+   * that only a 404 of the collection itself makes it count.
+   */
+  #isShownNowhere(parent: Kind, id: string): boolean {
+    const { mirror, source } = this.#options;
+    if (mirror.findRecords(parent, id, { sources: [source.name] }).length > 0) return false;
+    const own = this.#reports.filter(({ kind }) => kind === parent);
+    const above = parentsOf(this.#context.definitionOf(parent)).flatMap((kind) =>
+      this.#reports.filter((report) => report.kind === kind),
+    );
+    return (
+      own.length > 0 &&
+      above.length > 0 &&
+      own.every(({ outcome }) => outcome === 'complete' || outcome === 'missing') &&
+      above.every(({ outcome, mode }) => outcome === 'complete' && mode === 'full')
     );
   }
 

@@ -127,6 +127,37 @@ describe('a collection whose parent is gone', () => {
     expect(await mirrored('session_recordings')).toContain('rec5');
   });
 
+  it.each([
+    ['goes, where only `teams` ever told of the parent and tells no more', null, 0],
+    ['stays, where that list could not be read', '/api/organizations/', 1],
+    ['stays, where the list of its kind could not be read', PROJECTS, 1],
+  ])('%s', async (_what, denied, left) => {
+    const service = await twelveProjects();
+    const teams = (...ids: number[]): void => {
+      const record = { id: ORG, name: 'Harbor', teams: ids.map((id) => ({ id })) };
+      service.lists.set('/api/organizations/', [JSON.stringify(record)]);
+    };
+    teams(1, 77);
+    service.lists.set('/api/projects/77/session_recordings/', ['{"id":"rec77"}']);
+    const { sync, mirrored } = user(service, NO_SHARING);
+    await sync();
+    expect(await mirrored('session_recordings')).toContain('rec77');
+    teams(1);
+    service.lists.delete('/api/projects/77/session_recordings/');
+    service.quirks.push(({ path }, response) => path === denied && forbidden(response, 'project:read'));
+    const { code, sweeps } = await sync();
+    expect((await mirrored('session_recordings')).includes('rec77') ? 1 : 0).toBe(left);
+    if (left === 1) {
+      expect(code).toBe(3);
+      return;
+    }
+    expect({ code, sweeps }).toMatchObject({
+      code: 0,
+      sweeps: [{ kind: 'session_recordings', scope: { project_id: '77' }, mode: 'parent', removed: 1 }],
+    });
+    expect(await sync()).toMatchObject({ code: 0, sweeps: [] });
+  });
+
   it('takes the sharing of its recordings along', async () => {
     const service = await twelveProjects();
     for (const number of numbers(12))
