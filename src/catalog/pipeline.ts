@@ -18,7 +18,12 @@ const componentFields: readonly FieldDefinition[] = [
   volatile('latest_tag', 'string', 'Newest version known to the service.'),
   writable('is_global', 'boolean', 'Whether other organizations can use it.', { severity: 'critical' }),
   owned('organization_id', 'uuid', 'Organization that owns it.'),
-  owned('organization_name', 'string', 'Name of the organization that owns it.'),
+  // Repeats the organization's own name: a rename there is no change of every component.
+  volatile(
+    'organization_name',
+    'string',
+    'Name of the organization that owns it, as the organization has it.',
+  ),
   writable('capabilities', 'any', 'What its code can do.', { severity: 'high' }),
   // Writable by the interface, yet the service moves it by itself (wire-notes.md, Values): not compared, not restored.
   { ...volatile('metrics', 'any', 'Figures that it reports.'), isWritable: true },

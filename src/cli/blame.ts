@@ -61,6 +61,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
         source,
         run: point.run,
         at: point.at,
+        ...(point.forgotten === undefined ? {} : { forgotten: point.forgotten }),
         first_seen: first === undefined ? null : { run: first.run, at: first.at },
         last_seen: lastSeen,
         removed,

@@ -10,15 +10,18 @@ import { maskedDocument } from '../report/mask.ts';
 import { renderTimelineText } from '../report/timeline-text.ts';
 import { renderTimeline } from '../report/timeline.ts';
 import type { Timeline, TimelineEvent } from '../report/timeline.ts';
+import type { ForgottenRuns } from '../state/forgotten-history.ts';
+import { forgottenInto, forgottenText } from '../state/forgotten-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { recordFilter } from './export-selection.ts';
 import type { FilterOptions } from './export-selection.ts';
+import { withRealIds } from './masked-ids.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { choosePeriod, isWithin } from './period.ts';
 import type { Period } from './period.ts';
-import { changesBetween, isPublished } from './run-changes.ts';
+import { changesBetween, isPublished, recordsAt } from './run-changes.ts';
 import { definitionsFor } from './source-definitions.ts';
 import { writeWhole } from './whole-file.ts';
 import { count, plural } from './wording.ts';
@@ -34,11 +37,16 @@ export interface ChangesOptions extends FilterOptions {
 
 const DEFAULT_SINCE = '7d';
 const RECORDS_SHOWN = 200; // in text; JSON and HTML hold all
+const MERGED_SHOWN = 3; // of the runs that took over others' changes: JSON names all
 
 /** A run of the period with what it changed; null for a source's first run, in which everything is new. */
 interface RunChanges {
   readonly run: RunRow;
   readonly diff: DiffDocument | null;
+  /** Records of its source as of it; null where they are not asked for. */
+  readonly records: number | null;
+  /** Runs whose changes are among these, since retention dropped them. */
+  readonly forgotten: ForgottenRuns | null;
 }
 
 /** Always exit code 0: this tells history, `diff` and `drift` judge it. */
@@ -48,7 +56,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
   try {
     const period = choosePeriod(mirror, options.since ?? DEFAULT_SINCE, options.until, systemClock.now());
     const sources = sourcesToRead(config, mirror);
-    const filter = recordFilter(sources, options);
+    const filter = recordFilter(sources, withRealIds(options, config, { mirror: () => mirror, sources }));
     // Masked by each source's own definitions: a profile may know more secrets than the catalog.
     const diffOf = (from: RunRow, to: RunRow): DiffDocument => {
       const diff = changesBetween(mirror, config, { from, to }, filter);
@@ -64,6 +72,8 @@ export async function changes(context: CommandContext, options: ChangesOptions):
             {
               run,
               diff: from === undefined ? null : diffOf(from, run),
+              records: from === undefined ? recordsAt(mirror, run) : null,
+              forgotten: forgottenInto(mirror, run.run) ?? null,
             },
           ];
         });
@@ -101,15 +111,17 @@ export async function changes(context: CommandContext, options: ChangesOptions):
 
 function document(period: Period, found: readonly RunChanges[]): object {
   const summary = { added: 0, removed: 0, changed: 0 };
-  const runs = found.map(({ run, diff }) => {
+  const runs = found.map(({ run, diff, forgotten }) => {
     for (const { change } of diff?.changes ?? []) summary[change] += 1;
     return {
       run: run.run,
       source: run.source,
       at: run.finishedAt ?? run.startedAt,
       previous: diff?.from.run ?? null,
+      forgotten,
       summary: diff?.summary ?? null,
       changes: diff?.changes ?? null,
+      left_out: diff?.left_out ?? [],
     };
   });
   const { since, until } = period;
@@ -120,10 +132,35 @@ function notesOf(found: readonly RunChanges[]): string[] {
   const firsts = found
     .filter(({ diff }) => diff === null)
     .map(
-      ({ run }) =>
-        `run ${run.run} was the first look at ${run.source}: its ${plural(run.added, 'record')} are not listed as changes`,
+      ({ run, records, forgotten }) =>
+        `run ${run.run} ${forgotten === null ? 'was the first look at' : 'is the first one kept of'} ${run.source}: ` +
+        `${plural(records ?? 0, 'record')}, not listed as changes`,
     );
-  return [`${count(found.length)} ${found.length === 1 ? 'run' : 'runs'} in this period`, ...firsts];
+  // A run's changes may then be older than the period.
+  const merged = found.flatMap(({ forgotten }) => (forgotten === null ? [] : [forgottenText(forgotten)]));
+  const runs = `${count(found.length)} ${found.length === 1 ? 'run' : 'runs'} in this period`;
+  return [
+    runs,
+    ...firsts,
+    ...firstLooks(found),
+    ...merged.slice(0, MERGED_SHOWN),
+    ...moreOf(merged.length - MERGED_SHOWN),
+  ];
+}
+
+/** Records of kinds read one by one, as far as they only had their first turn. */
+function firstLooks(found: readonly RunChanges[]): string[] {
+  const runs = found.filter(({ diff }) => (diff?.left_out ?? []).length > 0);
+  if (runs.length === 0) return [];
+  const kinds = [...new Set(runs.flatMap(({ diff }) => (diff?.left_out ?? []).map(({ kind }) => kind)))];
+  const which = runs.length === 1 ? `run ${runs[0]?.run.run ?? ''}` : plural(runs.length, 'run');
+  return [
+    `left out: what ${which} perhaps only read for the first time: ${kinds.join(', ')}; --kind shows it`,
+  ];
+}
+
+function moreOf(more: number): string[] {
+  return more > 0 ? [`${count(more)} more runs have changes of runs that retention dropped`] : [];
 }
 
 function timelineOf(

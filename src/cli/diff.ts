@@ -13,12 +13,15 @@ import type { ReportOptions } from '../report/options.ts';
 import { compareSources } from '../state/compare-sources.ts';
 import { compareStates } from '../state/compare.ts';
 import type { StateFilter } from '../state/filter.ts';
+import { forgottenNotes } from '../state/forgotten-history.ts';
 import type { Reference } from '../state/reference.ts';
 import { parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { comparisonNotes } from './comparison-notes.ts';
 import { remark } from './context.ts';
 import type { CommandContext } from './context.ts';
+import { withRealIds } from './masked-ids.ts';
+import type { KnownTo } from './masked-ids.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { parentNames } from './parent-name.ts';
 import { deliver, formatOf, renderDocument } from './report-output.ts';
@@ -64,18 +67,19 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
   const opener = new StateOpener(context, config, 'diff');
   try {
     const sources = sourcesOf(context, config, opener, [from, to]);
+    const filter = filterOf(withRealIds(options, config, knownTo(opener, sources)));
     const results: Parameters<typeof deliver>[2][number][] = [];
     for (const source of sources) {
       try {
         const sides = await opener.openPair(
           { reference: from, source },
           { reference: to, source },
-          { filter: filterOf(options), isFileWhole: options.wholeFile === true },
+          { filter, isFileWhole: options.wholeFile === true },
         );
         const definitions = definitionsFor(config, source ?? config.sources[0]?.name ?? '');
         const document = await compareStates({
           ...sides,
-          filter: filterOf(options),
+          filter,
           mode: comparisonMode(options),
           fields: options.field ?? [],
           definitions,
@@ -117,7 +121,7 @@ async function diffTwoSources(
       },
     );
     const definitions = definitionsFor(config, other);
-    const filter = filterOf(options);
+    const filter = filterOf(withRealIds(options, config, knownTo(opener, pair)));
     const mode = comparisonMode(options);
     const document = compareSources({ ...sides, filter, mode, fields: options.field ?? [], definitions });
     return await deliver(context, options, [
@@ -156,7 +160,9 @@ function diffReport(
       renderDocument(context, document, format, {
         ...shared,
         // On a terminal they stand on stderr already.
-        ...(format === 'text' && options.output === undefined ? {} : { notes }),
+        ...(format === 'text' && options.output === undefined
+          ? {}
+          : { notes: [...forgottenNotes(document), ...notes] }),
         isFile: options.output !== undefined,
       }),
   };
@@ -181,6 +187,11 @@ export function sourcesOf(
     });
   }
   return sources;
+}
+
+/** Whom to ask which records masked ids mean; where only exports are compared, any source of the mirror. */
+export function knownTo(opener: StateOpener, sources: readonly (string | null)[]): KnownTo {
+  return { mirror: () => opener.mirrorIfAny(), sources: sources.filter((source) => source !== null) };
 }
 
 function sourcePair(context: CommandContext, toSource: string): readonly [string, string] {

@@ -10,16 +10,18 @@ import { withThreshold } from '../diff/drift.ts';
 import { changeSeverity } from '../diff/severity.ts';
 import { maskedPlace, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/sections.ts';
+import { forgottenNotes } from '../state/forgotten-history.ts';
 import { parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { comparisonNotes } from './comparison-notes.ts';
 import { remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import type { ComparisonOptions } from './diff.ts';
-import { comparisonMode, filterOf, sourcesOf } from './diff.ts';
+import { comparisonMode, filterOf, knownTo, sourcesOf } from './diff.ts';
 import { driftDocument } from './drift-document.ts';
 import { findDrift, isAtLeast, requireBaseline } from './drift-finding.ts';
 import type { SourceDrift } from './drift-finding.ts';
+import { withRealIds } from './masked-ids.ts';
 import { parentNames } from './parent-name.ts';
 import { deliver, formatOf, renderDocument } from './report-output.ts';
 import type { SourceReport } from './report-output.ts';
@@ -45,14 +47,16 @@ export async function drift(context: CommandContext, options: DriftOptions): Pro
     const mirror = opener.mirror();
     requireBaseline(mirror, from);
     const results: Parameters<typeof deliver>[2][number][] = [];
-    for (const source of sourcesOf(context, config, opener, [from, to])) {
+    const sources = sourcesOf(context, config, opener, [from, to]);
+    const filter = filterOf(withRealIds(options, config, knownTo(opener, sources)));
+    for (const source of sources) {
       if (source === null) continue;
       try {
         const found = await findDrift(config, opener, {
           source,
           from,
           to,
-          filter: filterOf(options),
+          filter,
           mode,
           fields: options.field ?? [],
           now: systemClock.now(),
@@ -103,7 +107,10 @@ function driftReport(
     render: (format) =>
       renderDocument(context, document, format, {
         ...shared,
-        notes: format === 'text' && options.output === undefined ? notes : [...notes, ...beside],
+        notes:
+          format === 'text' && options.output === undefined
+            ? notes
+            : [...notes, ...forgottenNotes(document), ...beside],
       }),
   };
 }

@@ -30,6 +30,7 @@ import { staleCollections, staleText } from './export-remarks.ts';
 import type { StaleCollection } from './export-remarks.ts';
 import { filterText, recordFilter, requireKnown, unpublishedSources } from './export-selection.ts';
 import type { FilterOptions } from './export-selection.ts';
+import { withRealIds } from './masked-ids.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { breathe, inChunks } from './whole-file.ts';
 import { count, plural } from './wording.ts';
@@ -53,10 +54,10 @@ interface Shape {
  * Exit 0 with what the mirror holds, also where some of it is stale: that is said on stderr and is `sync`'s to reflect.
  * Nothing published yet, and an id, organization or project that nobody knows, is exit 1.
  */
-export async function exportRecords(context: CommandContext, options: ExportOptions): Promise<ExitCode> {
+export async function exportRecords(context: CommandContext, asked: ExportOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
-  const format = options.format ?? (context.options.json === true ? 'json' : 'ndjson');
-  if (format === 'csv' && options.output === undefined && options.kind?.length !== 1) {
+  const format = asked.format ?? (context.options.json === true ? 'json' : 'ndjson');
+  if (format === 'csv' && asked.output === undefined && asked.kind?.length !== 1) {
     throw new TidemarkError('usage', 'CSV on stdout holds one kind', {
       hint: 'name it with --kind, or write one file per kind with --output DIR',
     });
@@ -64,6 +65,7 @@ export async function exportRecords(context: CommandContext, options: ExportOpti
   const mirror = openConfiguredMirror(config, 'read', 'export', context.pid);
   try {
     const sources = sourcesToRead(config, mirror);
+    const options = withRealIds(asked, config, { mirror: () => mirror, sources });
     const unpublished = unpublishedSources(mirror, sources);
     const [only, ...others] = sources;
     const choice = only === undefined || others.length > 0 ? {} : { source: only };

@@ -1,18 +1,16 @@
 /** `tidemark forget`: drops local history by retention. Nothing remote is ever touched. */
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
-import type { Config } from '../config/config.ts';
 import type { ForgetResult } from '../mirror/forgetting.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RetentionPlan, RetentionPolicy } from '../mirror/retention.ts';
 import { checkPolicy, rangesOf } from '../mirror/retention.ts';
 import { neutralise } from '../report/neutralise.ts';
-import { isSameContent } from '../sync/content.ts';
+import { contentComparison } from '../sync/content-comparison.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { openExistingMirror } from './existing-mirror.ts';
-import { definitionsFor } from './source-definitions.ts';
 import { renderTable, terminalWidth } from './table.ts';
 import { plural } from './wording.ts';
 
@@ -47,7 +45,7 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
   }
   const mirror = openExistingMirror(config, 'forget', context.pid);
   try {
-    const isEqual = comparisonOf(config);
+    const isEqual = contentComparison(config);
     const result = await mirror.forget({ ...choice, isEqual });
     await show(context, mirror, policy, result, result);
     if (result.untidy === null) return EXIT.done;
@@ -71,15 +69,6 @@ function policyOf(options: ForgetOptions): RetentionPolicy {
     ...(keepMonthly === undefined ? {} : { monthly: keepMonthly }),
     ...(keepYearly === undefined ? {} : { yearly: keepYearly }),
     ...(keepWithin === undefined ? {} : { withinMs: keepWithin }),
-  };
-}
-
-function comparisonOf(config: Config): Parameters<Mirror['forget']>[0]['isEqual'] {
-  const bySource = new Map<string, ReturnType<typeof definitionsFor>>();
-  return (source, kind, oldText, newText) => {
-    const definitionOf = bySource.get(source) ?? definitionsFor(config, source);
-    bySource.set(source, definitionOf);
-    return isSameContent(definitionOf(kind), oldText, newText);
   };
 }
 

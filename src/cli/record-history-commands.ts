@@ -1,6 +1,6 @@
 /** The commands that tell one record's history, and what changed in a period. */
 import type { CommandRow, OptionRow } from './command-row.ts';
-import { filterOptions, wholeNumber } from './command-row.ts';
+import { filterOptions, positiveNumber } from './command-row.ts';
 import { recordArguments, recordOptions, secretsOption } from './record-options.ts';
 
 const allOption: OptionRow = {
@@ -26,7 +26,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
     description: "A record's revisions, newest first: what changed, and between which two looks",
     arguments: recordArguments,
     options: [
-      { flags: '--limit <n>', description: 'how many (default: all)', parse: wholeNumber },
+      { flags: '--limit <n>', description: 'how many (default: all)', parse: positiveNumber },
       allOption,
       ...recordOptions,
     ],
@@ -62,7 +62,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
         choices: ['text', 'json', 'html'],
       },
       { flags: '--output <file>', description: 'into this file instead of stdout' },
-      { flags: '--limit <n>', description: 'records shown as text (default: 200)', parse: wholeNumber },
+      { flags: '--limit <n>', description: 'records shown as text (default: 200)', parse: positiveNumber },
       secretsOption,
     ],
     examples: [

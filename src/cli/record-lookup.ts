@@ -12,6 +12,7 @@ import type { MirrorRecord, RecordRow } from '../mirror/records.ts';
 import { isMaskedId, isSecretId, maskedId } from '../report/mask.ts';
 import { nameText } from '../report/sections.ts';
 import { kindArgument } from './kind-argument.ts';
+import { idsMaskedAs } from './masked-ids.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { definitionsFor } from './source-definitions.ts';
 import { count, scopeText } from './wording.ts';
@@ -55,7 +56,8 @@ export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQue
   });
   const byId = mirror.findRecords(kind, question.id, filter);
   if (byId.length === 0 && isMaskedId(question.id))
-    byId.push(...unmasked(mirror, config, kind, question.id, filter));
+    for (const id of idsMaskedAs(mirror, config, kind, question.id, filter))
+      byId.push(...mirror.findRecords(kind, id, filter));
   if (byId.length > 1) throw ambiguous(byId.map(found), question.id, 'stands in');
   if (byId[0] !== undefined) return found(byId[0]);
 
@@ -77,25 +79,6 @@ export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQue
     ...only,
     remark: `"${nameText(question.id)}" is ${only.definition.title.one} ${nameText(id)}`,
   };
-}
-
-/** Records, removed ones too, whose secret id is masked like this. */
-function unmasked(
-  mirror: Mirror,
-  config: Config,
-  kind: Kind,
-  text: string,
-  filter: RecordFilter & { readonly sources: readonly string[] },
-): RecordRow[] {
-  const isMeant = ({ source, id }: { readonly source: string; readonly id: string }): boolean =>
-    maskedId(id, definitionsFor(config, source)(kind)) === text;
-  const own = filter.sources.filter((source) => isSecretId(definitionsFor(config, source)(kind)));
-  if (own.length === 0) return [];
-  const all = { ...filter, sources: own, kinds: [kind] };
-  const ids = new Set<string>();
-  for (const records of [mirror.readRecords(all), mirror.removedRecords(all)])
-    for (const record of records) if (isMeant(record)) ids.add(record.id);
-  return [...ids].flatMap((id) => mirror.findRecords(kind, id, filter));
 }
 
 type Key = Pick<RecordRow, 'source' | 'scope' | 'id'>;

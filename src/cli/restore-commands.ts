@@ -1,6 +1,6 @@
 /** The commands that plan, apply and prove a restore. A command's file is named after it. */
 import type { CommandRow, OptionRow } from './command-row.ts';
-import { filterOptions, wholeFileOption, wholeNumber } from './command-row.ts';
+import { filterOptions, positiveNumber, wholeFileOption, wholeNumber } from './command-row.ts';
 import { percentage } from './drill-options.ts';
 import { secretsOption } from './record-options.ts';
 
@@ -12,7 +12,7 @@ const yesOption: OptionRow = {
 const limitOption: OptionRow = {
   flags: '--limit <n>',
   description: 'how many, newest first (default: 20)',
-  parse: wholeNumber,
+  parse: positiveNumber,
 };
 
 const sendOptions: readonly OptionRow[] = [

@@ -7,7 +7,11 @@ import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { maskedDocument } from '../report/mask.ts';
 import { renderText } from '../report/text.ts';
+import { FirstLooks } from '../state/first-looks.ts';
 import { diffPoints } from '../state/mirror-diff.ts';
+import { openMirrorState } from '../state/mirror-state.ts';
+import type { Point } from '../state/point.ts';
+import { comparisonNotes } from './comparison-notes.ts';
 import { isColoured } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { parentNames } from './parent-name.ts';
@@ -34,17 +38,27 @@ export function changesBetween(
   runs: { readonly from: RunRow; readonly to: RunRow },
   filter: RecordFilter = {},
 ): DiffDocument {
-  const point = ({ run, finishedAt, startedAt }: RunRow): { ref: string; run: number; at: string } => ({
+  const { source } = runs.to;
+  const point = ({ run, finishedAt, startedAt }: RunRow): Point => ({
     ref: `run:${run}`,
     run,
     at: finishedAt ?? startedAt,
+    isLatest: false,
   });
-  const { source } = runs.to;
-  return diffPoints(mirror, point(runs.from), point(runs.to), {
+  const looks = new FirstLooks(openMirrorState(mirror, source, point(runs.from)));
+  const document = diffPoints(mirror, point(runs.from), point(runs.to), {
     mode: 'default',
     filter: { ...filter, sources: [source] },
     definitions: definitionsFor(config, source),
+    // As in a diff: whoever names the kind sees them all.
+    isUnknown: (key, change) => filter.kinds?.includes(key.kind) !== true && looks.isUnknown(key, change),
   });
+  return { ...document, left_out: looks.leftOut() };
+}
+
+/** Records of its source as of a run: what a first run added is not that where retention dropped the runs before it. */
+export function recordsAt(mirror: Mirror, { run, source }: RunRow): number {
+  return mirror.recordCountsAt(run, { sources: [source] }).reduce((sum, { records }) => sum + records, 0);
 }
 
 /** The `changes` of a run's JSON document; null for a source's first run, where all is new, and for one not published. */
@@ -62,11 +76,14 @@ export function runChangesText(context: CommandContext, mirror: Mirror, config: 
   if (!isPublished(run)) return '';
   const from = previousRun(mirror, run);
   if (from === undefined) {
-    return `the first run of ${run.source}: its ${plural(run.added, 'record')} are all new\n`;
+    const kept = mirror.forgottenBefore(run.run) === undefined ? '' : ' that is kept';
+    return `the first run of ${run.source}${kept}: ${plural(recordsAt(mirror, run), 'record')}, all new\n`;
   }
   const definitions = definitionsFor(config, run.source);
-  return renderText(changesBetween(mirror, config, { from, to: run }), {
+  const document = changesBetween(mirror, config, { from, to: run });
+  return renderText(document, {
     definitions,
+    notes: comparisonNotes(document, definitions),
     parentName: parentNames(mirror, run.source, definitions),
     colors: createColors(isColoured(context)),
     width: context.stdout.columns ?? 100,

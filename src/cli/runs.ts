@@ -3,6 +3,8 @@ import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
 import { neutralise } from '../report/neutralise.ts';
+import type { ForgottenRuns } from '../state/forgotten-history.ts';
+import { forgottenInto, forgottenText } from '../state/forgotten-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText } from './collection-groups.ts';
 import { print } from './context.ts';
@@ -69,12 +71,14 @@ export async function showRun(context: CommandContext, options: { readonly run: 
     }
     const sweeps = mirror.sweepsOf(run.run);
     const schemaChanges = mirror.schemaChanges({ run: run.run });
+    const forgotten = forgottenInto(mirror, run.run);
     if (context.options.json === true) {
       await print(
         context,
         `${JSON.stringify({
           schema: 'tidemark.run/1',
           ...runDocument(run),
+          forgotten: forgotten ?? null,
           schema_changes: schemaChanges.map(schemaChangeDocument),
           sweeps: sweeps.map(sweepDocument),
           changes: runChangesDocument(mirror, config, run),
@@ -86,6 +90,7 @@ export async function showRun(context: CommandContext, options: { readonly run: 
       `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${run.trigger}`,
       ...(run.error === null ? [] : [run.error]),
       run.root === null ? 'not published: the mirror holds nothing of it' : `sealed as ${run.root}`,
+      ...(forgotten === undefined ? [] : [tookOver(forgotten)]),
       ...(sweeps.length === 0 ? [] : ['', sweepTable(sweeps, terminalWidth(context))]),
       ...sweepErrorLines(sweeps),
       ...schemaChangeLines(schemaChanges),
@@ -96,6 +101,11 @@ export async function showRun(context: CommandContext, options: { readonly run: 
   } finally {
     mirror.close();
   }
+}
+
+/** Its own counts and the changes below would not fit each other: said before both. */
+function tookOver(forgotten: ForgottenRuns): string {
+  return `${forgottenText(forgotten)}. The counts are of its own reading, the changes below are of all of them`;
 }
 
 function timeText({ startedAt, finishedAt, outcome }: RunRow): string {

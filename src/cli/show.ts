@@ -100,6 +100,7 @@ function document(
     ref: point.ref,
     run: point.run,
     at: point.at,
+    ...(point.forgotten === undefined ? {} : { forgotten: point.forgotten }),
     state: shown.state,
     first_seen: shown.firstSeen,
     changed: shown.changed,

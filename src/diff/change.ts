@@ -31,6 +31,16 @@ export interface StateReference {
   readonly run?: number;
   /** ISO 8601. */
   readonly at?: string;
+  /** Given for a time after which retention dropped runs: the state may have been another one then. */
+  readonly forgotten?: {
+    readonly count: number;
+    /** As ranges, ascending. */
+    readonly runs: readonly (readonly [first: number, last: number])[];
+    /** When retention dropped the last of them. */
+    readonly at: string;
+    /** The run that has their changes. */
+    readonly into: number;
+  };
 }
 
 /** A collection, or named records of it, that could not be compared, and why in one line. */

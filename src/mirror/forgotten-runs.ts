@@ -1,6 +1,7 @@
 /** Where runs went that retention dropped, for whoever names one of them, or a state that they were part of. */
 import type { Connection } from './database.ts';
 import { readForgets } from './forget-links.ts';
+import { rangesOf } from './retention.ts';
 
 export interface ForgottenRunRow {
   readonly run: number;
@@ -8,6 +9,15 @@ export interface ForgottenRunRow {
   readonly at: string;
   /** The kept run that has its changes now; null where it made none. */
   readonly into: number | null;
+}
+
+/** The runs of a source that retention dropped between two that it kept: their changes are part of the later one. */
+export interface ForgottenBefore {
+  readonly count: number;
+  /** As ranges, ascending; runs of other sources can lie within. */
+  readonly runs: readonly (readonly [first: number, last: number])[];
+  /** When retention dropped the last of them, ISO 8601. */
+  readonly at: string;
 }
 
 /** Undefined for a run that was never dropped. */
@@ -41,6 +51,24 @@ export function readSourcesForgottenAt(connection: Connection, run: number): str
     .filter((into) => into > run);
   const sources = [...new Set(later)].flatMap((into) => sourceOf.get(into) ?? []);
   return [...new Set(sources)].sort();
+}
+
+/** Undefined where a kept run has only its own changes. */
+export function readForgottenBefore(connection: Connection, run: number): ForgottenBefore | undefined {
+  const target = readTargets(connection);
+  const gone = connection
+    .prepare<{ run: number }, { run: number; at: string }>(
+      `SELECT r.run AS run, max(f.at) AS at FROM replaced_roots r JOIN forgets f ON f.forget = r.forget
+       WHERE r.into_run IS NOT NULL AND r.run < :run AND r.run > ifnull((
+         SELECT max(o.run) FROM runs o WHERE o.run < :run AND o.root IS NOT NULL
+           AND o.source = (SELECT source FROM runs WHERE run = :run)), 0)
+       GROUP BY r.run ORDER BY r.run`,
+    )
+    .all({ run })
+    .filter((row) => target(row.run) === run);
+  if (gone.length === 0) return undefined;
+  const at = gone.reduce((latest, row) => (row.at > latest ? row.at : latest), '');
+  return { count: gone.length, runs: rangesOf(gone.map((row) => row.run)), at };
 }
 
 /** A run may have gone into one that went later itself. */

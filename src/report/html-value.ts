@@ -42,7 +42,10 @@ function pair(from: string, to: string): [ShownValue, ShownValue] {
   const isLong = from.length > OPEN_LIMIT || to.length > OPEN_LIMIT;
   const seen = isLong ? foldedPair(from, to, SUMMARY_LIMIT) : null;
   const summary = (index: 0 | 1): string | null =>
-    seen === null ? null : escapeMarkup(oneLine(seen[index]));
+    // Beside a long value, a short one needs no folding.
+    seen === null || (index === 0 ? from : to).length <= SUMMARY_LIMIT
+      ? null
+      : escapeMarkup(oneLine(seen[index]));
   const bodies =
     from.length > VALUE_LIMIT || to.length > VALUE_LIMIT
       ? (foldedPair(from, to, VALUE_LIMIT).map(plainText) as [string, string])

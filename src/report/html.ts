@@ -58,7 +58,7 @@ function header(document: DiffDocument, report: Report, title: string, options: 
 }
 
 /** Reference first, then whatever else of it is known. */
-function stateHtml({ ref, source, run, at }: StateReference): string {
+export function stateHtml({ ref, source, run, at }: StateReference): string {
   const facts = [
     ...(source === undefined ? [] : [escapeMarkup(nameText(source))]),
     ...(run === undefined || ref === `run:${run}` ? [] : [`run ${run}`]),

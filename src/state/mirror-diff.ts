@@ -15,6 +15,7 @@ export interface RunPoint {
   readonly run: number;
   /** When the run ended, ISO 8601. */
   readonly at?: string;
+  readonly forgotten?: StateReference['forgotten'];
 }
 
 export interface PointDiffOptions {
@@ -68,8 +69,13 @@ export function stepsOverPoints(
   );
 }
 
-function referenceOf({ ref, run, at }: RunPoint): StateReference {
-  return { ref, run, ...(at === undefined ? {} : { at }) };
+function referenceOf({ ref, run, at, forgotten }: RunPoint): StateReference {
+  return {
+    ref,
+    run,
+    ...(at === undefined ? {} : { at }),
+    ...(forgotten === undefined ? {} : { forgotten }),
+  };
 }
 
 function* pairsOf(changes: Iterable<ChangedRecord>): Generator<StatePair> {

@@ -19,6 +19,9 @@ export function openMirrorState(mirror: Mirror, source: string, point: Point): L
   return new MirrorState(mirror, source, point);
 }
 
+/** Parents that are looked up one by one; beyond, all of a collection are read at once. */
+const LOOKED_UP = 500;
+
 class MirrorState implements LoadedState {
   readonly reference: StateReference;
   readonly source: string;
@@ -30,7 +33,8 @@ class MirrorState implements LoadedState {
     this.#mirror = mirror;
     this.source = source;
     this.point = point;
-    this.reference = { ref: point.ref, run: point.run, at: point.at };
+    const { ref, run, at, forgotten } = point;
+    this.reference = { ref, run, at, ...(forgotten === undefined ? {} : { forgotten }) };
     this.#seen = new Map(
       sweepsAsOf(mirror, source, point.run).map((seen) => [keyOf(seen.kind, seen.scope), seen]),
     );
@@ -84,19 +88,22 @@ class MirrorState implements LoadedState {
     }
     // Which parents had been asked for by then is not kept: one without a record may only not have had its turn.
     const parent = discovery.from;
-    let unknown: ReadonlySet<string> | null = null;
+    let asked = 0;
+    let all: ReadonlySet<string> | null = null;
     return {
-      covers: (id) => (unknown ??= this.#without(kind, parent, scope)).has(id),
+      covers: (id) => {
+        asked += 1;
+        if (asked > LOOKED_UP && all === null) all = this.#idsOf(parent, scope);
+        return all?.has(id) ?? this.#hasAny({ kinds: [parent], ids: [id] }, scope);
+      },
       reason: `perhaps not read yet by run ${this.point.run}; --kind ${kind} shows them`,
       isGuess: true,
     };
   }
 
-  /** Ids of the parents in a scope that have no record of that kind. */
-  #without(kind: Kind, parent: Kind, scope: Scope): ReadonlySet<string> {
+  #idsOf(kind: Kind, scope: Scope): ReadonlySet<string> {
     const ids = new Set<string>();
-    for (const { id } of this.#read({ kinds: [parent], scope })) ids.add(id);
-    for (const { id } of this.#read({ kinds: [kind], scope })) ids.delete(id);
+    for (const { id } of this.#read({ kinds: [kind], scope })) ids.add(id);
     return ids;
   }
 

@@ -4,6 +4,8 @@ import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunFilter, RunRow } from '../mirror/run-rows.ts';
+import type { ForgottenRuns } from './forgotten-history.ts';
+import { forgottenAfter, forgottenInto, forgottenText } from './forgotten-history.ts';
 import type { Reference } from './reference.ts';
 import { parseReference } from './reference.ts';
 
@@ -18,6 +20,8 @@ export interface Point {
   readonly isLatest: boolean;
   /** What was assumed in reading the reference; one line for stderr. */
   readonly remark?: string;
+  /** Given for a time in a stretch of history that retention dropped: the state may have been another one then. */
+  readonly forgotten?: ForgottenRuns;
 }
 
 /** Whose runs a reference is about; every source's where none is given. */
@@ -32,7 +36,7 @@ const AHEAD = 'that time lies ahead: shown is the latest run';
 
 type PointSource = Pick<
   Mirror,
-  'runs' | 'run' | 'snapshots' | 'baseline' | 'forgottenRun' | 'sourcesForgottenAt'
+  'runs' | 'run' | 'snapshots' | 'baseline' | 'forgottenRun' | 'forgottenBefore' | 'sourcesForgottenAt'
 >;
 
 /**
@@ -95,16 +99,29 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
       if (run === undefined) {
         const first = published(mirror, choice).at(-1);
         if (first === undefined) throw nothingPublished(choice);
+        const gone = forgottenInto(mirror, first.run);
         throw new TidemarkError(
           'reference_unknown',
-          `the mirror holds nothing as of ${at}: its first run ended at ${first.finishedAt ?? first.startedAt}`,
+          gone === undefined
+            ? `the mirror holds nothing as of ${at}: its first run ended at ${first.finishedAt ?? first.startedAt}`
+            : `the mirror holds nothing as of ${at}: the first run that it keeps ended at ` +
+                `${first.finishedAt ?? first.startedAt}; ${forgottenText(gone)}`,
           { hint: `name a later time, or run:${first.run} for the oldest state` },
         );
       }
       const point = pointAt(mirror, text, run, choice);
       const ahead = Date.parse(at) > (choice.now ?? systemClock.now()) ? AHEAD : undefined;
-      const remarks = [remark, ahead, point.remark].filter((one) => one !== undefined);
-      return { ...point, ...(remarks.length === 0 ? {} : { remark: remarks.join('; ') }) };
+      const forgotten = forgottenAfter(mirror, run, { at, source: choice.source });
+      const gap =
+        forgotten === undefined
+          ? undefined
+          : `shown is run ${run.run}, the last one kept before then: ${forgottenText(forgotten)}`;
+      const remarks = [remark, ahead, point.remark, gap].filter((one) => one !== undefined);
+      return {
+        ...point,
+        ...(remarks.length === 0 ? {} : { remark: remarks.join('; ') }),
+        ...(forgotten === undefined ? {} : { forgotten }),
+      };
     }
   }
 }

@@ -395,6 +395,28 @@ describe('diff over several sources', () => {
   });
 });
 
+describe("a field that repeats the parent's", () => {
+  it('is no change of the child: a renamed organization is one change, and --all shows the rest', async () => {
+    const { service, expectRun } = await twoRuns();
+    const organization = (name: string): void => {
+      service.lists.set('/api/organizations/', [JSON.stringify({ id: ORG, name, teams: [{ id: 1 }] })]);
+      service.set(
+        'plugins',
+        [1, 2, 3].map((id) => ({ id, name: `P${id}`, organization_id: ORG, organization_name: name })),
+      );
+    };
+    organization('Harbor');
+    await expectRun(0, 'sync', '--quiet');
+    organization('Harbour');
+    expect((await expectRun(2, 'diff')).stdout).toMatch(/\n1 changed \(/);
+    expect((await expectRun(2, 'diff', '--all')).stdout).toMatch(/\n4 changed \(/);
+    await expectRun(0, 'sync', '--quiet');
+    expect((await expectRun(2, 'diff', 'run:3', 'run:4')).stdout).toMatch(/\n1 changed \(/);
+    // The mirror has the new name all the same.
+    expect((await expectRun(0, 'export', '--kind', 'plugins')).stdout).not.toContain('"Harbor"');
+  });
+});
+
 describe('secrets', () => {
   it.each([...FORMATS])('stay out of %s', async (format) => {
     const { service, expectRun } = await twoRuns();

@@ -226,6 +226,21 @@ describe('an id that is a secret', () => {
       await hidden('changes', '--since', 'run:1', ...form);
     }
     await hidden('changes', '--since', 'run:1', '--format', 'html');
+    // As a filter too: it selects the one record, and one that nobody has is a mistake.
+    const filters: [code: number, args: string[]][] = [
+      [2, ['drift']],
+      [2, ['diff', 'run:1', 'run:2']],
+      [0, ['changes', '--since', 'run:1']],
+      [0, ['diff', 'latest', 'live']],
+    ];
+    for (const [code, args] of filters) {
+      const { stdout } = await expectRun(code, ...args, '--id', mark);
+      expect(stdout, args.join(' ')).toMatch(code === 2 ? /1 added \(1 record in/ : /1 (added|unchanged)/);
+      expect(stdout).not.toContain(secret);
+      const { stderr } = await expectRun(4, ...args, '--id', '[secret:000000000000]');
+      expect(stderr).toMatch(/no record that the mirror knows has an id masked as/);
+    }
+    expect((await expectRun(0, 'export', '--id', mark)).stdout.trim().split('\n')).toHaveLength(1);
     for (const form of [[], ['--json']]) {
       for (const command of ['show', 'log', 'blame']) {
         const { stdout } = await expectRun(0, command, 'invites', mark, '--show-secrets', ...form);

@@ -62,6 +62,54 @@ describe('forget', () => {
     expect((await run('verify')).code).toBe(1);
   });
 
+  it('is told of wherever a time, or a run, lies in what was dropped', async () => {
+    const { run } = await mirrored(6);
+    await run('snapshots', 'pin', 'early', 'run:2');
+    expect((await run('forget', '--keep-last', '2')).code).toBe(0);
+    const dropped = /runs 3–4 were dropped by retention on \S+Z: what they changed is part of run 5/;
+    const json = async (...args: string[]) =>
+      JSON.parse((await run(...args, '--json')).stdout) as Record<string, unknown>;
+    const forgotten = { count: 2, runs: [[3, 4]], at: expect.stringMatching(/Z$/) as string, into: 5 };
+
+    // Runs end on the hour, from 13:00 on: 15:30 lies behind run 3, which is no more.
+    const between = '2026-03-01T15:30:00Z';
+    const shown = await run('show', 'roles', 'r1', '--at', between);
+    expect(shown.code, shown.stderr).toBe(0);
+    expect(shown.stderr).toMatch(/shown is run 2, the last one kept before then/);
+    expect(shown.stderr).toMatch(dropped);
+    expect(await json('show', 'roles', 'r1', '--at', between)).toMatchObject({ run: 2, forgotten });
+    expect(await json('blame', 'roles', 'r1', '--at', between)).toMatchObject({ run: 2, forgotten });
+    expect((await run('export', '--at', between)).stderr).toMatch(dropped);
+    const compared = await run('diff', between, 'latest');
+    expect(compared.code).toBe(2);
+    expect(compared.stderr.match(new RegExp(dropped, 'g'))).toHaveLength(1);
+    expect(await json('diff', between, 'latest')).toMatchObject({ from: { run: 2, forgotten } });
+    expect((await run('diff', between, 'latest', '--format', 'markdown')).stdout).toMatch(dropped);
+    expect((await run('drift', '--from', between, '--format', 'html')).stdout).toMatch(dropped);
+
+    // The very instant at which a kept run ended, and any after the gap, are beyond doubt.
+    for (const exact of ['2026-03-01T14:00:00Z', '2026-03-01T17:30:00Z']) {
+      expect((await run('show', 'roles', 'r1', '--at', exact)).stderr, exact).toBe('');
+      expect(await json('show', 'roles', 'r1', '--at', exact)).not.toHaveProperty('forgotten');
+    }
+    const before = await run('show', 'roles', 'r1', '--at', '2026-03-01T13:30:00Z');
+    expect(before.code).toBe(4);
+    expect(before.stderr).toMatch(/first run that it keeps ended at .*; run 1 was dropped .* part of run 2/);
+
+    const five = await run('runs', 'show', '5');
+    expect(five.stdout).toMatch(dropped);
+    expect(five.stdout).toMatch(/counts are of its own reading, the changes below are of all of them/);
+    expect(await json('runs', 'show', '5')).toMatchObject({ forgotten, changes: { from: { run: 2 } } });
+    expect(await json('runs', 'show', '6')).toMatchObject({ forgotten: null });
+    const two = await run('runs', 'show', '2');
+    expect(two.stdout).toMatch(/the first run of production that is kept: 1 record, all new/);
+
+    const told = await run('changes', '--since', '2026-03-01T16:30Z', '--until', '2026-03-02T00:00Z');
+    expect(told.stdout).toMatch(dropped);
+    const { runs } = (await json('changes', '--since', '2026-03-01T00:00Z')) as { runs: unknown[] };
+    expect(runs).toMatchObject([{ run: 2 }, { run: 5, forgotten }, { run: 6, forgotten: null }]);
+  });
+
   it('is followed by a sync that goes on where it was', async () => {
     const service = await FakeService.start();
     const directory = scratch();

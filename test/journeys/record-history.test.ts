@@ -184,6 +184,10 @@ describe('the history of a record', () => {
       [['show', 'batch_exports', 'b1', '--at', 'run:9'], 'no run 9'],
       [['show', 'batch_exports', 'b1', '--at', 'live'], 'no state of the mirror'],
       [['blame', 'batch_exports', 'b1', '--organization', 'elsewhere'], 'knows no batch export'],
+      [['log', 'batch_exports', 'b1', '--limit', '0'], 'expected at least 1'],
+      [['changes', '--limit', '0'], 'expected at least 1'],
+      [['runs', '--limit', '0'], 'expected at least 1'],
+      [['restores', '--limit', '0'], 'expected at least 1'],
     ] as const) {
       const ended = await run(args);
       expect(ended.code, args.join(' ')).toBe(4);

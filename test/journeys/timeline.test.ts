@@ -22,6 +22,37 @@ interface Changes {
 const HOSTILE = '<script>alert(1)</script>\u001b[31m';
 
 describe('a period', () => {
+  it('does not take the first look at what is read in turns for a change', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, directory, { TIDEMARK_RECORDINGS_SHARING_PER_RUN: '2' });
+    const run = (...args: string[]): Promise<Ended> => commandLine(args, { env, cwd: directory });
+    const recordings = (ids: string[]): void => {
+      service.lists.set(
+        '/api/projects/1/session_recordings/',
+        ids.map((id) => JSON.stringify({ id, start_time: `2026-03-0${id.slice(1)}T00:00:00Z` })),
+      );
+      for (const id of ids)
+        service.objects.set(`/api/projects/1/session_recordings/${id}/sharing/`, '{"enabled":false}');
+    };
+    recordings(['r3', 'r2', 'r1']);
+    expect((await run('sync')).code).toBe(0);
+    recordings(['r4', 'r3', 'r2', 'r1']);
+    expect((await run('sync')).code).toBe(0);
+    // r4 is new with all of it; r1 only had its turn.
+    const shown = await run('runs', 'show', '2');
+    expect(shown.stdout).toMatch(/\n2 added \(/);
+    expect(shown.stdout).toMatch(/left out: recording sharings .*1 recording sharing: perhaps not read yet/);
+    const told = JSON.parse((await run('changes', '--json')).stdout) as Changes;
+    expect(told.summary).toEqual({ added: 2, removed: 0, changed: 0 });
+    expect(told.runs[1]).toMatchObject({ left_out: [{ kind: 'recording_sharing' }] });
+    expect((await run('changes')).stdout).toContain(
+      'left out: what run 2 perhaps only read for the first time',
+    );
+    const named = await run('changes', '--kind', 'recording_sharing', '--json');
+    expect((JSON.parse(named.stdout) as Changes).summary).toEqual({ added: 2, removed: 0, changed: 0 });
+  });
+
   it('is told run by run, as text, JSON and a page; runs show tells one run', async () => {
     const service = await FakeService.start();
     const directory = scratch();

@@ -125,6 +125,18 @@ describe('text', () => {
     expect(text(sampleDiff())).not.toContain('\u001b');
   });
 
+  it('counts what was not compared by collections, whole ones apart from parts', () => {
+    const whole = { kind: 'roles', scope: {}, reason: 'denied' } as const;
+    const part = { ...whole, name: '3 roles' };
+    for (const [skipped, said] of [
+      [[whole], '1 collection not compared, so'],
+      [[whole, whole], '2 collections not compared, so'],
+      [[part], 'part of 1 collection not compared, so'],
+      [[whole, part, part], '1 collection not compared, part of 2 more, so'],
+    ] as const)
+      expect(text({ ...emptyDiff(), skipped })).toContain(`${said} this may not be everything:`);
+  });
+
   it('says so when there is nothing', () => {
     expect(text(emptyDiff())).toContain('No differences (1 record in 1 collection compared, 1 unchanged)');
     expect(text({ ...emptyDiff(), skipped: sampleDiff().skipped })).toContain(

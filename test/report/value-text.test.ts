@@ -6,7 +6,7 @@ import type { JsonValue } from '../../src/core/json.ts';
 import type { DiffDocument } from '../../src/diff/change.ts';
 import { renderHtml } from '../../src/report/html.ts';
 import { renderMarkdown } from '../../src/report/markdown.ts';
-import { renderText } from '../../src/report/text.ts';
+import { fieldLines, renderText } from '../../src/report/text.ts';
 import { folded, foldedPair, foldedValue, foldedValues, valueText } from '../../src/report/value-text.ts';
 
 const MEGABYTE = 1_000_000;
@@ -55,6 +55,13 @@ describe('a folded value', () => {
     expect(from.length).toBeLessThan(1_000);
     expect(from).not.toContain('\u202e');
   });
+});
+
+it.each([
+  ['added', { path: '/message', to: null }, '+ /message null'],
+  ['removed', { path: '/message', from: null }, '- /message null'],
+])('null is no absence: in a record that was %s', (_change, field, line) => {
+  expect(fieldLines(field, { colors: createColors(false), width: 80 })).toEqual([`      ${line}`]);
 });
 
 it('a report of huge values costs what it shows', { timeout: 60_000 }, () => {

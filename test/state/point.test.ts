@@ -40,6 +40,7 @@ function mirrorOf(runs: readonly RunRow[], snapshots: readonly SnapshotRow[] = [
     run: (number) => runs.find((each) => each.run === number),
     snapshots: () => [...snapshots],
     forgottenRun: () => undefined,
+    forgottenBefore: () => undefined,
     sourcesForgottenAt: () => [],
     baseline: () => snapshots.find(({ isBaseline }) => isBaseline),
   };

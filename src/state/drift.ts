@@ -1,0 +1,171 @@
+/** Drift between two states of one source: what the command `drift` and the daemon's job of that name find. */
+import { scopeKey } from '../catalog/catalog.ts';
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import { unlistedKinds } from '../catalog/unlisted-kinds.ts';
+import type { Config } from '../config/config.ts';
+import { definitionsFor } from '../config/source-definitions.ts';
+import type { DiffDocument, RecordChange } from '../diff/change.ts';
+import { compareRecords } from '../diff/change.ts';
+import type { ComparisonMode } from '../diff/compare.ts';
+import { isComparedMember } from '../diff/compare.ts';
+import type { Drift } from '../diff/drift.ts';
+import { assessDrift } from '../diff/drift.ts';
+import { isOnTheWay } from '../diff/field-filter.ts';
+import type { FingerprintOf } from '../diff/fingerprint.ts';
+import { fingerprints } from '../diff/fingerprint.ts';
+import type { IgnoreRule } from '../diff/ignore-rule.ts';
+import type { RecordKey } from '../diff/order.ts';
+import { splitPointer } from '../diff/pointer.ts';
+import type { SeverityOf, SeverityRule } from '../diff/severity.ts';
+import { severities } from '../diff/severity.ts';
+import { parseState } from '../diff/states.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { compareStates } from './compare.ts';
+import type { StateFilter } from './filter.ts';
+import { filterParts, selectsRecord } from './filter.ts';
+import type { LoadedState } from './state.ts';
+
+const NOT_CONFIGURED = 'they fill by themselves, which is no drift; name the kind with --kind to compare it';
+
+/** What of the two states is looked at. */
+export interface DriftExtent {
+  readonly source: string;
+  readonly filter: StateFilter;
+  readonly mode: ComparisonMode;
+  /** RFC 6901 pointers; only changes at, below or above them count. */
+  readonly fields: readonly string[];
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  /** Ends the comparison early. */
+  readonly signal?: AbortSignal;
+}
+
+export interface SourceDrift extends Drift {
+  readonly source: string;
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  readonly severityOf: SeverityOf;
+  readonly fingerprintOf: FingerprintOf;
+}
+
+/** Kinds that drift leaves out unless the filter names them: a new recording is no configuration drift. */
+export function kindsOutsideDrift(filter: StateFilter): Kind[] {
+  return unlistedKinds().filter((kind) => filter.kinds?.includes(kind) !== true);
+}
+
+/**
+ * Compares and judges, by the ignore rules, severities and acceptances of the source.
+ * @param mirror where acceptances, moved ids and the key of fingerprints are kept
+ * @param areOfMirror true where both states are points of that mirror: then the cost follows the changes
+ * @throws TidemarkError as `compareStates`
+ */
+export async function driftBetween(
+  config: Config,
+  mirror: Mirror,
+  sides: { readonly from: LoadedState; readonly to: LoadedState },
+  areOfMirror: boolean,
+  extent: DriftExtent,
+): Promise<SourceDrift> {
+  const { source, filter, mode, fields, now } = extent;
+  const definitions = definitionsFor(config, source);
+  const { ignore, severities: overrides } = rulesFor(config, source);
+  const severityOf = severities(definitions, overrides);
+  const left = kindsOutsideDrift(filter);
+  const diff = await compareStates({
+    ...sides,
+    filter,
+    mode,
+    fields,
+    definitions,
+    leaveOut: new Map(filter.kinds === undefined ? left.map((kind) => [kind, NOT_CONFIGURED]) : []),
+    ...(areOfMirror ? { mirror } : {}),
+    idMap: mirror.idMap(source),
+    ...(extent.signal === undefined ? {} : { signal: extent.signal }),
+  });
+  const fingerprintOf = fingerprints({
+    source,
+    key: mirror.fingerprintKey(),
+    whole: wholeChanges(diff, sides.to, definitions, extent),
+  });
+  const drift = assessDrift({
+    fingerprintOf,
+    diff,
+    rules: ignore,
+    acceptances: mirror.acceptances(source),
+    covers: coverage(sides, definitions, extent),
+    severityOf,
+    now,
+  });
+  return { ...drift, source, definitions, severityOf, fingerprintOf };
+}
+
+/**
+ * Added records as the default comparison tells them: what was accepted of one holds whatever the comparison at hand was
+ * narrowed to.
+ */
+function wholeChanges(
+  { changes }: DiffDocument,
+  to: LoadedState,
+  definitions: (kind: Kind) => ResourceDefinition,
+  { mode, fields }: DriftExtent,
+): (change: RecordChange) => RecordChange {
+  const known = new Map<string, RecordChange>();
+  if (mode !== 'default' || fields.length > 0) {
+    const added = Map.groupBy(
+      changes.filter(({ change }) => change === 'added'),
+      ({ kind }) => kind,
+    );
+    for (const [kind, own] of added) {
+      const ids = new Set(own.map(({ id }) => id));
+      for (const record of to.records({ kinds: [kind], ids: [...ids] })) {
+        const whole = compareRecords(definitions(kind), undefined, parseState(record), 'default');
+        if (whole !== null) known.set(keyText(record), whole);
+      }
+    }
+  }
+  return (change) => (change.change === 'added' ? (known.get(keyText(change)) ?? change) : change);
+}
+
+/** Whether the comparison would have shown drift at a place: else that there is none says nothing of it. */
+function coverage(
+  { from, to }: { readonly from: LoadedState; readonly to: LoadedState },
+  definitions: (kind: Kind) => ResourceDefinition,
+  { filter, mode, fields }: DriftExtent,
+): (key: RecordKey, path: string) => boolean {
+  const organizations = filter.organizations ?? [];
+  const parts = filterParts(filter, () => [
+    ...new Set([...from.projectsOf(organizations), ...to.projectsOf(organizations)]),
+  ]);
+  return (key, path) => {
+    if (!parts.some((part) => selectsRecord(part, key))) return false;
+    const [member] = splitPointer(path);
+    // That a record came or went is not told where only some fields are looked at, and it has none of them.
+    if (member === undefined) return fields.length === 0;
+    if (!isComparedMember(definitions(key.kind), member, mode)) return false;
+    return fields.length === 0 || isOnTheWay(path, fields);
+  };
+}
+
+function keyText({ kind, scope, id }: RecordKey): string {
+  return JSON.stringify([kind, scopeKey(scope), id]);
+}
+
+function rulesFor(
+  config: Config,
+  source: string,
+): { ignore: readonly IgnoreRule[]; severities: readonly SeverityRule[] } {
+  const isHere = (rule: { readonly source?: string | undefined }): boolean =>
+    rule.source === undefined || rule.source === source;
+  return {
+    ignore: config.drift.ignore.filter(isHere).map(({ kind, id, path, reason }) => ({
+      ...(kind === undefined ? {} : { kind }),
+      ...(id === undefined ? {} : { id }),
+      ...(path === undefined ? {} : { path }),
+      reason,
+    })),
+    severities: config.drift.severities.filter(isHere).map(({ kind, path, severity }) => ({
+      ...(kind === undefined ? {} : { kind }),
+      ...(path === undefined ? {} : { path }),
+      severity,
+    })),
+  };
+}

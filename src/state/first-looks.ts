@@ -1,0 +1,39 @@
+/**
+ * Records that a run read for the first time, of kinds read one by one: their parents were there before, and only their
+ * turn had not come. That a mirror learns of them is no change of the service.
+ */
+import { definitionOf, scopeKey } from '../catalog/catalog.ts';
+import type { LeftOut } from '../diff/change.ts';
+import type { CompareOptions } from '../diff/states.ts';
+import type { BlindSpot, LoadedState } from './state.ts';
+
+export class FirstLooks {
+  readonly #from: LoadedState;
+  readonly #spots = new Map<string, BlindSpot | null>();
+  readonly #left = new Map<string, { readonly place: Omit<LeftOut, 'reason'>; count: number; why: string }>();
+
+  /** `from`: the state before. */
+  constructor(from: LoadedState) {
+    this.#from = from;
+  }
+
+  /** For a comparison with that state; counts what it says yes to. */
+  readonly isUnknown: NonNullable<CompareOptions['isUnknown']> = ({ kind, scope, id }, change) => {
+    if (change !== 'added' || definitionOf(kind).reading !== 'each') return false;
+    const key = `${kind} ${scopeKey(scope)}`;
+    let spot = this.#spots.get(key);
+    if (spot === undefined) this.#spots.set(key, (spot = this.#from.blindSpot(kind, scope)));
+    if (spot?.covers(id) !== true) return false;
+    const left = this.#left.get(key) ?? { place: { kind, scope }, count: 0, why: spot.reason };
+    this.#left.set(key, left);
+    left.count += 1;
+    return true;
+  };
+
+  leftOut(): LeftOut[] {
+    return [...this.#left.values()].map(({ place, count, why }) => {
+      const { one, many } = definitionOf(place.kind).title;
+      return { ...place, reason: `${count.toLocaleString('en')} ${count === 1 ? one : many}: ${why}` };
+    });
+  }
+}
