@@ -1,5 +1,5 @@
 /** Bearer keys and what they may do (interface.md, Authentication; wire-notes.md, Errors). */
-import { createHash } from 'node:crypto';
+import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Operation, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import type { ReadableStore, Viewer } from './store.ts';
 import { keyInvalid, keyMissing, notFound, permissionDenied, permissionMissing } from './wire-error.ts';
@@ -15,19 +15,27 @@ export interface AccessKey {
   readonly organizations?: readonly string[];
 }
 
-/** Tells who a request comes from. */
-export type Authenticate = (authorization: string | undefined) => AccessKey;
+/** What of a request tells who it comes from. */
+export interface Credentials {
+  readonly authorization: string | undefined;
+  /** The `Host` header as received. */
+  readonly host: string | undefined;
+}
 
-/** Keys are looked up by digest, so that the time an answer takes says nothing of a key's characters. */
+/** Tells who a request comes from. @throws WireError 401, 403 */
+export type Authenticate = (credentials: Credentials) => AccessKey;
+
+/** All keys are compared, by digest: the time that it takes says nothing of a key, nor of which one it was. */
 export function createAuthenticator(keys: readonly AccessKey[]): Authenticate {
-  const digestOf = (key: string): string => createHash('sha256').update(key).digest('hex');
-  const byDigest = new Map(keys.map((each) => [digestOf(each.key), each]));
-  return (authorization) => {
+  const digestOf = (key: string): Buffer => createHash('sha256').update(key).digest();
+  const known = keys.map((each) => ({ each, digest: digestOf(each.key) }));
+  return ({ authorization }) => {
     const match = /^Bearer +(\S+)\s*$/i.exec(authorization ?? '');
     if (match?.[1] === undefined) throw keyMissing();
-    const known = byDigest.get(digestOf(match[1]));
-    if (known === undefined) throw keyInvalid();
-    return known;
+    const asked = digestOf(match[1]);
+    const [found] = known.filter(({ digest }) => timingSafeEqual(digest, asked));
+    if (found === undefined) throw keyInvalid();
+    return found.each;
   };
 }
 

@@ -16,6 +16,7 @@ import { secureRandom, tokenFrom } from './memory/identity.ts';
 import { MemoryStore } from './memory/memory-store.ts';
 import { idOf, objectOf } from './memory/tables.ts';
 import { DEFAULT_PAGE_SIZE } from './page.ts';
+import { readingAnswer } from './reading-actions.ts';
 import { RULES } from './rules/rules.ts';
 import type { AnsweredRecord } from './seed/from-records.ts';
 import { seedRecords } from './seed/from-records.ts';
@@ -51,7 +52,8 @@ export async function openDrillSandbox(options: DrillSandboxOptions): Promise<Dr
   const serve = createInterface({
     mount: '',
     authenticate: createAuthenticator([{ key, permissions: 'all', userUuid }]),
-    view: () => ({ store, headers: {} }),
+    read: (_query, work) => work({ store, headers: {} }),
+    readingAction: readingAnswer,
     writer: store,
     pageSize: DEFAULT_PAGE_SIZE,
     throttle: null,

@@ -1,10 +1,10 @@
 /** The whole interface over a store: request in, answer out. Knows HTTP's rules, not sockets. */
+import type { Operation } from '../catalog/definition.ts';
 import type { Logger } from '../core/logger.ts';
 import type { AccessKey, Authenticate } from './authorization.ts';
 import { checkOrganization, checkPermission, permissionFor, viewerOf } from './authorization.ts';
 import type { PageSize } from './page.ts';
 import { envelope, pageWindow } from './page.ts';
-import { readingAnswer } from './reading-actions.ts';
 import { parseBody } from './request-body.ts';
 import type { Route, RouteMatch } from './routes.ts';
 import { matchRoute } from './routes.ts';
@@ -18,6 +18,8 @@ export interface WireRequest {
   readonly target: string;
   /** Scheme and authority under which the client believes to have called, e.g. `http://127.0.0.1:8123`. */
   readonly origin: string;
+  /** The `Host` header as received. */
+  readonly host: string | undefined;
   readonly authorization: string | undefined;
   readonly contentType: string | undefined;
   /** The body's bytes; read only once the key was accepted. Rejects with `WireError` when they are too many. */
@@ -27,8 +29,8 @@ export interface WireRequest {
 export interface WireAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** JSON text; null for no body. */
-  readonly body: string | null;
+  /** JSON text, as it is or in pieces of UTF-8; null for no body. */
+  readonly body: string | readonly Uint8Array[] | null;
 }
 
 /** What a request reads from, with headers that say so. */
@@ -41,8 +43,16 @@ export interface InterfaceOptions {
   /** Path that stands before `/api/`, without a trailing slash; empty at the root. */
   readonly mount: string;
   readonly authenticate: Authenticate;
-  /** Chosen by the query, e.g. `as_of`. Throws `WireError` for one that names nothing. */
-  readonly view: (query: URLSearchParams) => StoreView;
+  /**
+   * Reads from what the query chooses, e.g. by `as_of`, all of it in one moment. Throws `WireError` where it names
+   * nothing, or nothing can be read.
+   */
+  readonly read: <T>(query: URLSearchParams, work: (view: StoreView) => T) => T;
+  /**
+   * JSON text that a GET operation beside list and retrieve answers for a record or collection that exists; null for an
+   * empty answer. Throws `WireError` where there is none to give.
+   */
+  readonly readingAction: (operation: Operation) => string | null;
   /** Null for a read-only server: everything but GET answers 405. */
   readonly writer: WritableStore | null;
   readonly pageSize: PageSize;
@@ -80,8 +90,9 @@ export function createInterface(options: InterfaceOptions): Interface {
 }
 
 /** A refusal as an answer. */
-export function refusalAnswer(error: WireError): WireAnswer {
-  return jsonAnswer(error.status, JSON.stringify(error.body), error.headers);
+export function refusalAnswer(error: WireError): WireAnswer & { readonly body: string } {
+  const body = JSON.stringify(error.body);
+  return { ...jsonAnswer(error.status, body, error.headers), body };
 }
 
 async function answer(options: InterfaceOptions, request: WireRequest): Promise<WireAnswer> {
@@ -91,7 +102,7 @@ async function answer(options: InterfaceOptions, request: WireRequest): Promise<
   const allowed = allowedMethods(match, options.writer !== null);
   if (request.method === 'OPTIONS') return emptyAnswer(204, { Allow: allowed.join(', ') });
 
-  const key = options.authenticate(request.authorization);
+  const key = options.authenticate(request);
   const method = request.method === 'HEAD' ? 'GET' : request.method;
   const route = allowed.includes(method) ? match.byMethod.get(method) : undefined;
   if (route === undefined) throw methodNotAllowed(request.method, allowed);
@@ -99,13 +110,19 @@ async function answer(options: InterfaceOptions, request: WireRequest): Promise<
   checkPermission(key, permissionFor(route.definition, route.operation));
 
   const call = { route, match, key, query, path };
-  if (method === 'GET') return read(options, request, call);
+  if (method === 'GET') {
+    return options.read(query, (view) => read(options, view, request, call));
+  }
   if (options.writer === null) throw methodNotAllowed(request.method, allowed);
   return write(options.writer, request, call);
 }
 
-function read(options: InterfaceOptions, request: WireRequest, call: Call): WireAnswer {
-  const { store, headers } = options.view(call.query);
+function read(
+  options: InterfaceOptions,
+  { store, headers }: StoreView,
+  request: WireRequest,
+  call: Call,
+): WireAnswer {
   const { definition, operation } = call.route;
   const { scope, id } = call.match;
   const viewer = viewerOf(call.key);
@@ -114,15 +131,16 @@ function read(options: InterfaceOptions, request: WireRequest, call: Call): Wire
     const window = pageWindow(call.query, options.pageSize);
     const page = store.list(definition.kind, scope, window, viewer);
     if (page === undefined) throw notFound();
-    return jsonAnswer(200, envelope(page, window, request.origin + call.path, call.query), headers);
+    const body = envelope(page, window, request.origin + call.path, call.query);
+    return jsonAnswer(200, body, { ...headers, ...page.headers });
   }
   if (id === null) {
     if (store.list(definition.kind, scope, { offset: 0, limit: 0 }, viewer) === undefined) throw notFound();
-    return okAnswer(readingAnswer(operation), headers);
+    return okAnswer(options.readingAction(operation), headers);
   }
   const record = store.retrieve(definition.kind, scope, id, viewer);
   if (record === undefined) throw notFound();
-  return okAnswer(operation.role === 'retrieve' ? record : readingAnswer(operation), headers);
+  return okAnswer(operation.role === 'retrieve' ? record : options.readingAction(operation), headers);
 }
 
 async function write(store: WritableStore, request: WireRequest, call: Call): Promise<WireAnswer> {
@@ -165,7 +183,7 @@ function splitTarget(target: string): { path: string; query: URLSearchParams } {
 
 function jsonAnswer(
   status: number,
-  body: string,
+  body: string | readonly Uint8Array[],
   headers: Readonly<Record<string, string>> = {},
 ): WireAnswer {
   return { status, headers: { 'Content-Type': 'application/json', ...headers }, body };

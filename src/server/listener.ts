@@ -41,6 +41,7 @@ export function createApplication(serve: Interface, closing: AbortSignal): Hono<
       method: incoming.method ?? 'GET',
       target: incoming.url ?? '/',
       origin: originOf(incoming),
+      host: incoming.headers.host,
       authorization: incoming.headers.authorization,
       contentType: incoming.headers['content-type'],
       body: () => readBody(incoming, closing),
@@ -149,9 +150,14 @@ async function readBody(incoming: IncomingMessage, closing: AbortSignal): Promis
 
 function send(incoming: IncomingMessage, outgoing: ServerResponse, answer: WireAnswer): void {
   const headers: Record<string, string | number> = { ...answer.headers, 'Cache-Control': 'no-store' };
+  const pieces = typeof answer.body === 'string' ? [Buffer.from(answer.body)] : (answer.body ?? []);
   if (answer.status !== 204) {
-    headers['Content-Length'] = answer.body === null ? 0 : Buffer.byteLength(answer.body);
+    headers['Content-Length'] = pieces.reduce((sum, piece) => sum + piece.byteLength, 0);
   }
   outgoing.writeHead(answer.status, headers);
-  outgoing.end(incoming.method === 'HEAD' || answer.body === null ? undefined : answer.body);
+  // All of it in one system call.
+  outgoing.cork();
+  if (incoming.method !== 'HEAD') for (const piece of pieces) outgoing.write(piece);
+  outgoing.end();
+  outgoing.uncork();
 }

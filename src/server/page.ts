@@ -27,7 +27,7 @@ function wholeNumber(text: string | null): number | undefined {
 }
 
 /**
- * The envelope as JSON text.
+ * The envelope as JSON text; in pieces of UTF-8 where the page is UTF-8, since joining them would copy it all.
  * @param address absolute URL of the list without its query, as the client addressed it
  */
 export function envelope(
@@ -35,15 +35,18 @@ export function envelope(
   window: PageWindow,
   address: string,
   query: URLSearchParams,
-): string {
+): string | readonly Uint8Array[] {
   const end = window.offset + window.limit;
   const next = end < page.count ? linkTo(address, query, window.limit, end) : null;
   const previous =
     window.offset > 0
       ? linkTo(address, query, window.limit, Math.max(0, window.offset - window.limit))
       : null;
-  const head = `{"count":${page.count},"next":${JSON.stringify(next)},"previous":${JSON.stringify(previous)}`;
-  return `${head},"results":[${page.records.join(',')}]}`;
+  const links = `"next":${JSON.stringify(next)},"previous":${JSON.stringify(previous)}`;
+  const head = `{"count":${page.count},${links},"results":[`;
+  const { records } = page;
+  if (typeof records === 'string') return `${head}${records}]}`;
+  return [Buffer.from(head), records, Buffer.from(']}')];
 }
 
 /** Other query parameters are kept; an offset of 0 is left out. */

@@ -14,6 +14,7 @@ import type { StoredRecord } from './memory/memory-store.ts';
 import { MemoryStore } from './memory/memory-store.ts';
 import type { PageSize } from './page.ts';
 import { DEFAULT_PAGE_SIZE } from './page.ts';
+import { readingAnswer } from './reading-actions.ts';
 import type { Seed } from './seed/seed.ts';
 import { EMPTY_SEED } from './seed/seed.ts';
 import { createThrottle } from './throttle.ts';
@@ -65,7 +66,8 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
   const serve = createInterface({
     mount: '',
     authenticate: createAuthenticator(keys),
-    view: () => ({ store, headers: {} }),
+    read: (_query, work) => work({ store, headers: {} }),
+    readingAction: readingAnswer,
     writer: store,
     pageSize: options.pageSize ?? DEFAULT_PAGE_SIZE,
     throttle:

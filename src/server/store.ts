@@ -22,11 +22,13 @@ export interface PageWindow {
 export interface StorePage {
   /** Records in the whole collection. */
   readonly count: number;
-  /** JSON text of each record of the window. */
-  readonly records: readonly string[];
+  /** JSON text of the window's records, joined by commas; in UTF-8 where the store has it so. */
+  readonly records: string | Uint8Array;
+  /** What a client should know of this list beside it. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** What every GET needs. Synchronous: both stores are. */
+/** What every GET needs. Synchronous: both stores are. Throws `WireError` where it must not or cannot answer. */
 export interface ReadableStore {
   /** One page of a collection; undefined where a parent that the scope names does not exist. */
   list(kind: Kind, scope: Scope, window: PageWindow, viewer: Viewer): StorePage | undefined;

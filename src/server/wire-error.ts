@@ -106,6 +106,18 @@ export function throttled(waitSeconds: number): WireError {
   );
 }
 
+/** An operation of the interface that this server has no answer for. */
+export function notHeld(detail: string): WireError {
+  return refusal(501, 'server_error', 'not_implemented', detail);
+}
+
+/** Nothing can be read at this moment. */
+export function unavailable(detail: string, retryAfterSeconds: number): WireError {
+  return refusal(503, 'server_error', 'service_unavailable', detail, {
+    'Retry-After': String(retryAfterSeconds),
+  });
+}
+
 /** What a defect answers: nothing of the cause. */
 export function serverError(): WireError {
   return refusal(500, 'server_error', 'error', 'A server error occurred.');

@@ -53,11 +53,12 @@ export class MemoryStore implements WritableStore {
     if (rules.view === undefined && rules.present === undefined) {
       const table = this.#tables.find(kind, scope);
       const rows = table?.slice(window.offset, window.limit) ?? [];
-      return { count: table?.size ?? 0, records: rows.map((row) => row.text) };
+      return { count: table?.size ?? 0, records: rows.map((row) => row.text).join(',') };
     }
     const found = reading.rows(kind, scope);
     const records = found.slice(window.offset, window.offset + window.limit);
-    return { count: found.length, records: records.map(({ row }) => reading.present(kind, scope, row)) };
+    const texts = records.map(({ row }) => reading.present(kind, scope, row));
+    return { count: found.length, records: texts.join(',') };
   }
 
   retrieve(kind: Kind, scope: Scope, id: string, viewer: Viewer): string | undefined {

@@ -1,0 +1,97 @@
+/** `serve` through the real command line: an existing client with another base URL, and what refuses to start. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { onTestFinished, describe, expect, it } from 'vitest';
+import { environment, scratch, start, tidemark } from './harness.ts';
+import type { Ended, RunOptions } from './harness.ts';
+import { FakeService, ORG } from './service.ts';
+
+const DOMAINS = `/api/organizations/${ORG}/domains/`;
+
+interface Served {
+  readonly told: { schema: string; url: string; source: string; run: number; at: string };
+  /** Stops it as Ctrl-C does. */
+  readonly stop: () => Promise<Ended>;
+}
+
+async function serve(args: readonly string[], options: RunOptions): Promise<Served> {
+  const { child, ended } = start(['serve', '--port', '0', '--json', ...args], options);
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const stop = (): Promise<Ended> => {
+    child.kill('SIGINT');
+    return ended;
+  };
+  if (child.stdout === null) throw new Error('no output');
+  for await (const line of createInterface({ input: child.stdout }))
+    return { told: JSON.parse(line) as Served['told'], stop };
+  throw new Error((await ended).stderr);
+}
+
+describe('serve', () => {
+  it('lets a client go on with another base URL, sees later runs, and needs its own token', async () => {
+    const service = await FakeService.start();
+    service.set('domains', ['{"id":"d1","price":1.10}', '{"id":"d2","big":9007199254740993}']);
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    expect((await tidemark(['sync', '--quiet'], { env })).code).toBe(0);
+    const tokens = join(directory, 'tokens');
+    writeFileSync(tokens, '# of the dashboard\nfirst-token-of-the-replica\n\nsecond-token-of-the-replica\n');
+    const asked = service.seen.length;
+    const { told, stop } = await serve(['--token-file', tokens], { env });
+    expect(told).toMatchObject({ schema: 'tidemark.serve/1', source: 'default', run: 1 });
+    const ask = (token: string): Promise<Response> =>
+      fetch(told.url + DOMAINS, { headers: { authorization: `Bearer ${token}` } });
+    expect((await ask(env['TIDEMARK_API_KEY'] ?? '')).status).toBe(401);
+    expect(await (await ask('second-token-of-the-replica')).text()).toBe(
+      '{"count":2,"next":null,"previous":null,"results":[{"id":"d1","price":1.10},{"id":"d2","big":9007199254740993}]}',
+    );
+
+    const copy = environment(told.url, scratch(), { TIDEMARK_API_KEY: 'first-token-of-the-replica' });
+    expect(await tidemark(['sync', '--quiet'], { env: copy })).toMatchObject({ code: 0, stderr: '' });
+    const [one, other] = await Promise.all([env, copy].map((each) => tidemark(['export'], { env: each })));
+    expect(one?.stdout.split('\n').length).toBeGreaterThan(4);
+    expect(other?.stdout).toBe(one?.stdout);
+    expect(service.seen.length).toBe(asked);
+
+    service.set('domains', ['{"id":"d3"}', '{"id":"d2","big":9007199254740993}']);
+    expect((await tidemark(['sync', '--quiet'], { env })).code).toBe(0);
+    const later = await ask('first-token-of-the-replica');
+    expect(later.headers.get('x-tidemark-run')).toBe('2');
+    expect(await later.text()).toContain('"d3"');
+    expect(await stop()).toMatchObject({ code: 0, stderr: '' });
+  }, 30_000);
+
+  it('refuses to start where it would be open, or has nothing to serve', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const env = environment(service.url, directory);
+    const key = join(directory, 'key');
+    writeFileSync(key, env['TIDEMARK_API_KEY'] ?? '');
+    const empty = join(directory, 'empty');
+    writeFileSync(empty, '\n# nothing\n');
+    const two = join(directory, 'two.yaml');
+    const source = (name: string): string =>
+      `  - { name: ${name}, baseUrl: "${service.url}", apiKey: "another-key" }\n`;
+    const mirror = `mirror: ${join(directory, 'two.db')}\n`;
+    writeFileSync(two, `${mirror}sources:\n${source('one')}${source('two')}`);
+    const plain = { PATH: process.env['PATH'] ?? '' };
+    expect((await tidemark(['sync', '--quiet', '--config', two], { env: plain })).code).toBe(0);
+    const cases: [string[], Record<string, string>, number, RegExp][] = [
+      [[], env, 1, /there is no mirror at .*\n.*tidemark sync/],
+      [['--host', '0.0.0.0'], env, 4, /0\.0\.0\.0 is no loopback address and needs a token\n.*--token-file/],
+      [['--token-file', key], env, 4, /is the key of source default\n/],
+      [['--token-file', empty], env, 4, /holds no token\n/],
+      [['--token-file', join(directory, 'none')], env, 1, /none could not be read/],
+      [['--config', two], plain, 4, /serves one source, and there are 2\n.*--source: one, two/],
+      [['--config', two, '--source', 'tow'], plain, 4, /did you mean two/],
+    ];
+    const ended = await Promise.all(
+      cases.map(([args, with_]) => tidemark(['serve', '--port', '0', ...args], { env: with_ })),
+    );
+    for (const [index, [args, , code, says]] of cases.entries()) {
+      expect([args, ended[index]?.code, ended[index]?.stdout]).toEqual([args, code, '']);
+      expect(ended[index]?.stderr).toMatch(says);
+    }
+  }, 30_000);
+});
