@@ -15,6 +15,8 @@ const SECTIONS: Readonly<Record<string, () => Promise<{ run: Section }>>> = {
   memory: () => import('./memory.ts'),
   diff: () => import('./diff.ts'),
   history: () => import('./history.ts'),
+  restore: () => import('./restore.ts'),
+  replica: () => import('./replica.ts'),
 };
 
 function size(name: string, usual: number): number {

@@ -71,6 +71,8 @@ export interface FieldDefinition {
   readonly requires: string | null;
   /** An array whose order carries no meaning. */
   readonly isUnordered: boolean;
+  /** Pointer into the body to where an answer shows the value when it leaves the field out: sent on creation. */
+  readonly shownAt?: string;
   readonly severity: Severity;
   /** Closed set of values, where interface.md names one. */
   readonly values: readonly string[] | null;

@@ -30,9 +30,6 @@ export interface Sending extends Pick<ApplyOptions, 'restore' | 'undoes' | 'appr
   readonly desired: DesiredLookup;
 }
 
-/** While one step waits for the disk, another one has its request: the client still sends no more than it may at a time. */
-const STEPS_PER_REQUEST = 2;
-
 /** Exit 0 all applied and read back as sent, 3 not all, 130 interrupted. */
 export async function sendPlan(session: RestoreSession, sending: Sending): Promise<ExitCode> {
   const { context, source, definitions } = session;
@@ -60,7 +57,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
       signal: context.signal,
       events: progress?.events ?? NO_EVENTS,
       secrets: configuredSecrets(source.secrets),
-      concurrency: source.rate.concurrency * STEPS_PER_REQUEST,
+      concurrency: source.rate.concurrency,
     });
     progress?.stop();
     await print(

@@ -10,6 +10,7 @@ import type { Reference } from '../state/reference.ts';
 import { parseReference } from '../state/reference.ts';
 import type { CommandContext } from './context.ts';
 import { filterOf } from './diff.ts';
+import { withRealIds } from './masked-ids.ts';
 import { requireConsent } from './plan-consent.ts';
 import { planFormat, savePlan } from './plan-output.ts';
 import type { PlanFormat } from './plan-output.ts';
@@ -45,16 +46,18 @@ export interface RestoreOptions {
  * Without `--apply`, exit 0 nothing to do, 2 steps, 3 with blocked or manual ones or something unread, 6 refused by a
  * guard. With it, 0 all applied and read back, 3 not all, 130 interrupted; refused or declined, nothing was sent.
  */
-export async function restore(context: CommandContext, options: RestoreOptions): Promise<ExitCode> {
-  if (options.resume !== undefined) return resumeRestore(context, options);
-  const reference = checkOptions(context, options);
+export async function restore(context: CommandContext, asked: RestoreOptions): Promise<ExitCode> {
+  if (asked.resume !== undefined) return resumeRestore(context, asked);
+  const reference = checkOptions(context, asked);
   const session = openSession(context, {
     command: 'restore',
-    writes: options.apply === true,
+    writes: asked.apply === true,
     needsNoMirror: reference.form === 'file',
-    isFileWhole: options.wholeFile === true,
+    isFileWhole: asked.wholeFile === true,
   });
   try {
+    const { config, source, mirror } = session;
+    const options = withRealIds(asked, config, { mirror: () => mirror, sources: [source.name] });
     const gathered = await gatherFor(session, reference, requestOf(options, reference));
     const plan = planRestore(gathered.input);
     const notes = [...gathered.notes, ...earlierStateNotes(session, plan, reference, options)];

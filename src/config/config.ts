@@ -2,6 +2,8 @@
 import type { Kind, ResourceDefinition, Severity } from '../catalog/definition.ts';
 import type { LogLevel } from '../core/logger-levels.ts';
 import type { Secret } from '../core/secret.ts';
+import type { ChannelConfig } from './notice-rules.ts';
+import type { PingConfig } from './ping-rules.ts';
 
 export interface RateLimits {
   /** Requests in any 60 seconds; 0 is no limit. */
@@ -49,6 +51,8 @@ export interface SourceConfig {
     /** The key's own user: uuid or e-mail address; null where it is not named. */
     readonly ownUser: string | null;
   };
+  /** Secrets that the service sends in clear are stored as fingerprints only. */
+  readonly redact: boolean;
   /** In the order of the file: the first that fits a record and has the place wins. */
   readonly secrets: readonly SecretRule[];
   /** Every kind as this source has it: the catalog, then the profile, then the source's own overrides. */
@@ -74,6 +78,22 @@ export interface RetentionConfig {
   readonly monthly?: number;
   readonly yearly?: number;
   readonly withinMs?: number;
+}
+
+/** Copies of the mirror in another place. */
+export interface CopiesConfig {
+  /** Absolute path; has to exist. */
+  readonly directory: string;
+  /** Least time between two copies. */
+  readonly everyMs: number;
+  readonly retention: RetentionConfig;
+  /** age recipients; empty, and no file, for copies that are not encrypted. */
+  readonly recipients: readonly string[];
+  /** Absolute path of a file of further recipients. */
+  readonly recipientsFile: string | null;
+  /** Program and arguments, with `{file}`, `{manifest}` and `{directory}` still in them. */
+  readonly command: readonly string[] | null;
+  readonly commandTimeoutMs: number;
 }
 
 export const SCHEDULE_NAMES = ['sync', 'drift', 'verify', 'forget', 'drill'] as const;
@@ -119,8 +139,13 @@ export interface Config {
   readonly schedules: Readonly<Record<ScheduleName, Schedule | null>>;
   /** Null where no rule is given: nothing is forgotten then. */
   readonly retention: RetentionConfig | null;
+  /** Null where no directory is given. */
+  readonly copies: CopiesConfig | null;
   readonly daemon: { readonly shutdownGraceMs: number };
   readonly drift: DriftConfig;
+  /** Where the daemon tells what changed. */
+  readonly notices: readonly ChannelConfig[];
+  readonly pings: readonly PingConfig[];
   readonly http: HttpConfig;
   readonly log: { readonly level: LogLevel };
   /** What is unwise but not wrong, one line each. */

@@ -4,14 +4,16 @@ import { TidemarkError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
 import { absolutePath } from './checking.ts';
 import type { Checking } from './checking.ts';
-import type { Config, HttpConfig, RetentionConfig, Schedule, ScheduleName } from './config.ts';
+import type { Config, CopiesConfig, HttpConfig, RetentionConfig, Schedule, ScheduleName } from './config.ts';
 import { SCHEDULE_NAMES } from './config.ts';
 import { readDocument } from './document.ts';
 import { applyEnvironment, CONFIG_VARIABLE, unknownVariables } from './environment.ts';
 import type { Environment } from './interpolate.ts';
 import { Mistakes } from './mistakes.ts';
+import { checkNotices } from './notice-rules.ts';
 import type { ParsedOptions, ParsedRetention } from './options.ts';
 import { OPTIONS } from './options.ts';
+import { checkPings } from './ping-rules.ts';
 import { parseTree, typeInterpolations } from './schema.ts';
 import { checkSource, isLoopback, secretOf } from './source.ts';
 import { readTextFile } from './text-file.ts';
@@ -57,6 +59,7 @@ export function loadConfig(options: LoadOptions): Config {
     .map((source, index) => checkSource(checking, source, index))
     .filter((source) => source !== null);
   checkNames(checking, parsed);
+  const names = parsed.sources.map(({ name }) => name);
   const config: Config = {
     file,
     mirror: absolutePath(checking, ['mirror'], parsed.mirror),
@@ -64,8 +67,11 @@ export function loadConfig(options: LoadOptions): Config {
     configured: sources,
     schedules: checkSchedules(checking, parsed),
     retention: retentionOf(parsed.retention),
+    copies: checkCopies(checking, parsed),
     daemon: parsed.daemon,
     drift: parsed.drift,
+    notices: checkNotices(checking, parsed.notices, names),
+    pings: checkPings(checking, parsed.pings, names),
     http: checkHttp(checking, parsed),
     log: parsed.log,
     warnings: [...warnings, ...unknownVariables(env, usedVariables)],
@@ -195,6 +201,35 @@ export function retentionOf(parsed: ParsedRetention): RetentionConfig | null {
     ...(keepWithin === undefined ? {} : { withinMs: keepWithin }),
   };
   return Object.keys(rules).length === 0 ? null : rules;
+}
+
+/** Seven days, four weeks and twelve months: two dozen files, of which each holds the whole history. */
+const COPIES_RETENTION: RetentionConfig = { daily: 7, weekly: 4, monthly: 12 };
+
+function checkCopies(checking: Checking, { copies }: ParsedOptions): CopiesConfig | null {
+  const { tree, mistakes } = checking;
+  const { directory, command } = copies;
+  if (directory === undefined) {
+    const given = valueAt(tree.root, ['copies']);
+    const isEmpty = given === undefined || given === null || Object.keys(given).length === 0;
+    if (!isEmpty && !mistakes.covers(tree, ['copies'])) {
+      mistakes.add(tree, ['copies', 'directory'], 'missing; expected the directory that copies go to');
+    }
+    return null;
+  }
+  const { recipients = [], recipientsFile } = copies;
+  return {
+    directory: absolutePath(checking, ['copies', 'directory'], directory),
+    everyMs: copies.every,
+    retention: retentionOf(copies) ?? COPIES_RETENTION,
+    recipients: [...new Set(recipients)],
+    recipientsFile:
+      recipientsFile === undefined
+        ? null
+        : absolutePath(checking, ['copies', 'recipientsFile'], recipientsFile),
+    command: command === undefined || command.length === 0 ? null : command,
+    commandTimeoutMs: copies.commandTimeout,
+  };
 }
 
 function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {

@@ -3,8 +3,11 @@ import { KINDS } from '../catalog/definition.ts';
 import { LOG_LEVELS } from '../core/logger-levels.ts';
 import type { Parsed } from './option.ts';
 import { listOf, option, optional, section } from './option.ts';
+import { recipients } from './copy-rules.ts';
 import { DRIFT_IGNORE, DRIFT_SEVERITIES } from './drift-rules.ts';
+import { NOTICES } from './notice-rules.ts';
 import { KIND_OVERRIDES } from './override-options.ts';
+import { PINGS } from './ping-rules.ts';
 import { SECRETS } from './secret-rules.ts';
 import {
   baseUrl,
@@ -12,6 +15,7 @@ import {
   choices,
   cronOrOff,
   duration,
+  flag,
   idsOrAll,
   listenAddress,
   path,
@@ -178,6 +182,12 @@ const SOURCE = section('One remote service.', {
       example: 'ops@example.com',
     }),
   }),
+  redact: option(flag, {
+    default: false,
+    description:
+      'Keeps secrets that the service sends in clear out of the mirror: a fingerprint stands in their place, by which a diff still tells that one changed. A restore then needs their values under secrets. History from before keeps the values until it is forgotten.',
+    example: true,
+  }),
   secrets: option(SECRETS, {
     default: {},
     description:
@@ -215,28 +225,30 @@ function schedule(what: string, defaultCron: string, defaultJitter: string) {
   });
 }
 
-function kept(unit: string) {
-  return optional(wholeNumber(1, 100_000), {
-    unit: 'runs',
-    description: `Keep the last run of each of this many ${unit}.`,
-    example: 7,
-  });
+/** What is kept of a growing number of things, by age: history, copies. */
+function retentionRules(one: 'run' | 'copy', unit: 'runs' | 'copies') {
+  const kept = (periods: string) =>
+    optional(wholeNumber(1, 100_000), {
+      unit,
+      description: `Keep the last ${one} of each of this many ${periods}.`,
+      example: 7,
+    });
+  return {
+    keepLast: optional(wholeNumber(1, 100_000), {
+      unit,
+      description: 'Keep this many of the newest.',
+      example: 48,
+    }),
+    keepHourly: kept('hours'),
+    keepDaily: kept('days'),
+    keepWeekly: kept('weeks'),
+    keepMonthly: kept('months'),
+    keepYearly: kept('years'),
+    keepWithin: optional(duration, { description: 'Keep everything younger than this.', example: '7d' }),
+  };
 }
 
-/** What is kept of a growing number of things, by age: history, copies. */
-export const RETENTION = {
-  keepLast: optional(wholeNumber(1, 100_000), {
-    unit: 'runs',
-    description: 'Keep this many of the newest.',
-    example: 48,
-  }),
-  keepHourly: kept('hours'),
-  keepDaily: kept('days'),
-  keepWeekly: kept('weeks'),
-  keepMonthly: kept('months'),
-  keepYearly: kept('years'),
-  keepWithin: optional(duration, { description: 'Keep everything younger than this.', example: '7d' }),
-};
+export const RETENTION = retentionRules('run', 'runs');
 
 /** Every option that there is. */
 export const OPTIONS = section('Tidemark configuration', {
@@ -257,6 +269,39 @@ export const OPTIONS = section('Tidemark configuration', {
   retention: section(
     'History that `forget` keeps on its schedule; without any of these the daemon forgets nothing. Pinned snapshots stay.',
     RETENTION,
+  ),
+  copies: section(
+    'Copies of the whole mirror in another place, made after complete runs; none without a directory. Where no rule says how many to keep, the newest of seven days, four weeks and twelve months stay.',
+    {
+      directory: optional(path, {
+        description: 'Where copies go. It has to exist: a disk that is not mounted must not pass for one.',
+        example: '/var/backups/tidemark',
+      }),
+      every: option(duration, {
+        default: '24h',
+        description: 'Least time between two copies; 0s makes one after every complete run.',
+        example: '24h',
+      }),
+      ...retentionRules('copy', 'copies'),
+      recipients: optional(recipients, {
+        description: 'Encrypt copies so that only the holders of these age keys can read them.',
+        example: ['age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p'],
+      }),
+      recipientsFile: optional(path, {
+        description: 'File of further recipients, one a line; it is read for each copy.',
+        example: '/etc/tidemark/recipients.txt',
+      }),
+      command: optional(texts, {
+        description:
+          'Program to start after each copy, with its arguments and without a shell: {file}, {manifest} and {directory} in them stand for paths, and TIDEMARK_COPY, TIDEMARK_COPY_MANIFEST and TIDEMARK_COPY_DIRECTORY of its environment hold them too.',
+        example: ['restic', 'backup', '{directory}'],
+      }),
+      commandTimeout: option(duration, {
+        default: '1h',
+        description: 'Longest time that the command may take.',
+        example: '1h',
+      }),
+    },
   ),
   daemon: section('The daemon as a process.', {
     shutdownGraceMs: option(wholeNumber(0, 600_000), {
@@ -279,6 +324,20 @@ export const OPTIONS = section('Tidemark configuration', {
         'How much a change matters, over the catalog; the first rule that fits decides. Without path: for records that came or went. Paths as in `drift.ignore`.',
       example: [{ kind: 'organizations', path: '/name', severity: 'low' }],
     }),
+  }),
+  notices: option(NOTICES, {
+    default: [],
+    description:
+      'Channels through which the daemon tells people what changed for better or worse; docs/notices.md describes every key, event and message. Each has a name and a type (webhook, slack, email, command), and may say which events (on), which sources, the least severity of drift, and a template. Give URLs and secrets by reference, as ${VAR}, or by the key with File at its end.',
+    example: [{ name: 'ops', type: 'slack', url: '${SLACK_URL}', severity: 'high' }],
+    isSecret: true,
+  }),
+  pings: option(PINGS, {
+    default: [],
+    description:
+      "URLs of a dead man's switch, which raises the alarm when they are not called: start when a sync begins, success only when all of it was complete, fail when it was not. With sources, for those only. Give them by reference, as ${VAR}, or as startFile, successFile, failFile.",
+    example: [{ sources: ['production'], success: '${PING_URL}', fail: '${PING_URL}/fail' }],
+    isSecret: true,
   }),
   http: section("The daemon's HTTP endpoints. `serve` and `sandbox` take --host and --port.", {
     listen: option(listenAddress, {

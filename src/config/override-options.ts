@@ -84,6 +84,11 @@ const FIELD = section('One field of the records.', {
     description: 'An array whose order carries no meaning.',
     example: false,
   }),
+  shownAt: optional(text, {
+    description:
+      'Pointer into the record to where the value stands when the service does not return the field: a creation sends it.',
+    example: '/schema/query',
+  }),
   severity: optional(choice(SEVERITIES), {
     description: 'How much a change matters in a drift report.',
     example: 'high',

@@ -166,6 +166,7 @@ function overriddenField(
     isMerged: change.merged ?? current?.isMerged ?? false,
     requires: change.requires ?? current?.requires ?? null,
     isUnordered: change.unordered ?? current?.isUnordered ?? false,
+    ...shownAtOf(change.shownAt ?? current?.shownAt),
     // As the catalog's own rows: what somebody can set matters more than what the service derives.
     severity: change.severity ?? current?.severity ?? (isWritable ? 'medium' : 'low'),
     values:
@@ -176,6 +177,10 @@ function overriddenField(
           : change.values,
     description: change.description ?? current?.description ?? 'Named by the configuration.',
   };
+}
+
+function shownAtOf(pointer: string | undefined): Pick<FieldDefinition, 'shownAt'> {
+  return pointer === undefined ? {} : { shownAt: pointer };
 }
 
 /** The rules of restore that name a field or point into the body. */

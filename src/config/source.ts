@@ -127,6 +127,7 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
       maxAgeMs: parsed.restore.maxAge,
       ownUser: parsed.restore.ownUser ?? null,
     },
+    redact: parsed.redact,
     secrets: secretRules(checking, [...at, 'secrets'], parsed.secrets),
     definitions,
   };

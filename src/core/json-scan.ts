@@ -44,20 +44,20 @@ function isSpace(code: number): boolean {
   return code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
 }
 
-function broken(text: string, at: number): SyntaxError {
+export function broken(text: string, at: number): SyntaxError {
   return new SyntaxError(
     at >= text.length ? 'JSON ends before it is complete' : `unexpected character in JSON at position ${at}`,
   );
 }
 
-function skipSpace(text: string, at: number): number {
+export function skipSpace(text: string, at: number): number {
   let i = at;
   while (i < text.length && isSpace(text.charCodeAt(i))) i += 1;
   return i;
 }
 
 /** From an opening quote to the position after the closing one. */
-function skipString(text: string, open: number): number {
+export function skipString(text: string, open: number): number {
   let close = text.indexOf('"', open + 1);
   for (;;) {
     if (close === -1) throw broken(text, text.length);
@@ -69,7 +69,7 @@ function skipString(text: string, open: number): number {
 }
 
 /** From the first character of a value to the position after its last. */
-function skipValue(text: string, start: number): number {
+export function skipValue(text: string, start: number): number {
   const first = text.charCodeAt(start);
   if (first === QUOTE) return skipString(text, start);
   if (first === OPEN_BRACE || first === OPEN_BRACKET) {
@@ -100,7 +100,7 @@ function skipValue(text: string, start: number): number {
   return i;
 }
 
-function decodeKey(text: string, start: number, end: number): string {
+export function decodeKey(text: string, start: number, end: number): string {
   const raw = text.slice(start + 1, end - 1);
   return raw.includes('\\') ? (JSON.parse(text.slice(start, end)) as string) : raw;
 }

@@ -22,6 +22,11 @@ export function checkpointNow(connection: Connection): void {
   performTaskNow(connection, 'checkpoint');
 }
 
+/** Moves what no reader is in the way of; the log is used from its beginning again. Waits for nobody. */
+export function checkpointQuietly(connection: Connection): void {
+  connection.pragma('wal_checkpoint(PASSIVE)');
+}
+
 /** Bytes of the write-ahead log. */
 export function logBytes(path: string): number {
   const log = `${path}-wal`;

@@ -4,6 +4,7 @@ import type { Clock } from '../core/clock.ts';
 import { isoTime } from '../core/clock.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { DriftAcceptance } from './acceptances.ts';
+import type { BackupOptions } from './backup.ts';
 import type { ChangedRecord, CollectionCount } from './changes-between.ts';
 import type { DaemonState } from './daemon-state.ts';
 import type { Connection } from './database.ts';
@@ -23,6 +24,7 @@ import type { StoredRateLog } from './rate-log.ts';
 import { realMirrorPath } from './real-path.ts';
 import type { RecordAsOf, RunTime } from './record-at.ts';
 import type { RecordFilter } from './record-filter.ts';
+import type { RecordList, RecordPage } from './record-page.ts';
 import type { MirrorRecord, RecordRow, RemovedRecord, Revision } from './records.ts';
 import type {
   Durability,
@@ -56,6 +58,11 @@ export interface Mirror {
   readonly mode: 'read' | 'write';
   /** Empties the log, gives the lock back. */
   close(): void;
+  /**
+   * Runs `work`, which awaits nothing: all that it reads here is of one moment, whatever is published meanwhile. What is
+   * streamed (`readRecords` and its like) has a moment of its own.
+   */
+  atOnce<T>(work: () => T): T;
 
   /** Names of all sources that ever began a run, sorted. */
   sources(): string[];
@@ -79,6 +86,10 @@ export interface Mirror {
   readRecords(filter?: RecordFilter): IterableIterator<MirrorRecord>;
   /** The same as of a run: what a reader would have got right after it was published. */
   readRecordsAt(run: number, filter?: RecordFilter): IterableIterator<MirrorRecord>;
+  /** A page of one collection by position: costs what the page holds, not what the list does. */
+  recordPage(list: RecordList, offset: number, limit: number): RecordPage;
+  /** The body of one record of a collection as of its run; undefined where it is not there. A look-up by key. */
+  recordIn(list: Pick<RecordList, 'kind' | 'collection' | 'run'>, id: string): string | undefined;
   /** Every record of that kind and id, current or removed: one per scope in which it stands. */
   findRecords(kind: Kind, id: string, filter?: RecordFilter): RecordRow[];
   /**
@@ -117,6 +128,13 @@ export interface Mirror {
   dueForCheck(source: string, kind: Kind, scope: Scope, limit: number): string[];
   /** Ids of parent records that a kind read one by one was never asked for; none for kinds that are listed. */
   uncheckedParents(source: string, kind: Kind, scope: Scope): string[];
+
+  /**
+   * Copies all that is published to a new file of mode 0600, a mirror of its own; what stood there goes. The event loop
+   * gets air, and writers are not held up.
+   * @throws TidemarkError `disk_full`, `read_only`, `file_system`, `mirror_corrupt`, `interrupted`: nothing is left then
+   */
+  backupTo(path: string, options?: BackupOptions): Promise<void>;
 
   /**
    * Answers a question in SQL, read-only: what a user would see with any SQLite client.

@@ -5,6 +5,8 @@ import { TidemarkError } from '../core/errors.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { DriftAcceptance } from './acceptances.ts';
 import { dropAcceptance, readAcceptances, readFingerprintKey, storeAcceptance } from './acceptances.ts';
+import type { BackupOptions } from './backup.ts';
+import { backUp } from './backup.ts';
 import type { ChangedRecord, CollectionCount } from './changes-between.ts';
 import { readChangesBetween, readCountsAt } from './changes-between.ts';
 import { checkpointNow } from './checkpoint.ts';
@@ -35,6 +37,8 @@ import { openRateLog } from './rate-log.ts';
 import type { RecordAsOf, RunTime } from './record-at.ts';
 import { readRecordAsOf, readRecordAt } from './record-at.ts';
 import type { RecordFilter } from './record-filter.ts';
+import type { PageReader, RecordList, RecordPage } from './record-page.ts';
+import { preparePages } from './record-page.ts';
 import type { MirrorRecord, RecordRow, RemovedRecord, Revision } from './records.ts';
 import { readAsOf, readCurrent, readRemoved, readRevisions } from './records.ts';
 import type {
@@ -78,6 +82,7 @@ export class OpenMirror implements Mirror {
   readonly #write: { readonly connection: Connection; readonly lock: WriterLock } | null;
   readonly #rateLogs = new Map<string, ReturnType<typeof openRateLog>>();
   #journal: StepJournal | null = null;
+  #pageReader: PageReader | null = null;
   #isPublishing = false;
   #hasRun = false;
 
@@ -108,6 +113,10 @@ export class OpenMirror implements Mirror {
       write.connection.close();
       write.lock.release();
     }
+  }
+
+  atOnce<T>(work: () => T): T {
+    return this.#read((connection) => connection.transaction(work)());
   }
 
   sources(): string[] {
@@ -152,6 +161,14 @@ export class OpenMirror implements Mirror {
 
   readRecordsAt(run: number, filter: RecordFilter = {}): IterableIterator<MirrorRecord> {
     return this.#stream((connection) => readAsOf(connection, run, filter));
+  }
+
+  recordPage(list: RecordList, offset: number, limit: number): RecordPage {
+    return this.#read((connection) => this.#pages(connection).page(list, offset, limit));
+  }
+
+  recordIn(list: Pick<RecordList, 'kind' | 'collection' | 'run'>, id: string): string | undefined {
+    return this.#read((connection) => this.#pages(connection).record(list, id));
   }
 
   findRecords(kind: Kind, id: string, filter: RecordFilter = {}): RecordRow[] {
@@ -377,6 +394,15 @@ export class OpenMirror implements Mirror {
     return run;
   }
 
+  async backupTo(path: string, options: BackupOptions = {}): Promise<void> {
+    const reader = translated(this.path, () => this.#reader.another());
+    try {
+      await backUp(reader.connection, path, options);
+    } finally {
+      reader.close();
+    }
+  }
+
   async verify(onProgress: (progress: VerifyProgress) => void): Promise<VerifyResult> {
     const reader = translated(this.path, () => this.#reader.another());
     try {
@@ -396,6 +422,11 @@ export class OpenMirror implements Mirror {
   /** Reads of the writer's process use their own connection too: they must not see half a run either. */
   #read<T>(work: (connection: Connection) => T): T {
     return translated(this.path, () => work(this.#reader.connection));
+  }
+
+  #pages(connection: Connection): PageReader {
+    this.#pageReader ??= preparePages(connection);
+    return this.#pageReader;
   }
 
   /** One write beside the runs: while one is published, the writer's connection is its alone. */

@@ -137,6 +137,7 @@ class OpenRun implements RunWriter {
         statements: this.#statements,
         shapes: this.#shapes,
         isEqual: this.#options.isEqual,
+        redact: this.#options.redact,
         nextWalk: () => (this.#walks += 1),
         nextFresh: () => (this.#fresh += 1),
         check: () => this.#check(),

@@ -74,6 +74,8 @@ export interface RestoreStart {
   readonly undoes?: number;
   readonly approved: Readonly<Record<string, JsonValue>>;
   readonly startedAt: string;
+  /** Records that the plan found under other ids: with it they are the same ones. */
+  readonly mappings?: readonly Omit<IdMapping, 'restore'>[];
   /** Every step of the plan with its first outcome: `planned`, `blocked` or `manual`. */
   readonly steps: readonly Pick<RestoreStepRow, 'n' | 'outcome' | 'inverse' | 'errorCode' | 'error'>[];
 }
@@ -99,7 +101,7 @@ export interface JournalEntry {
 }
 
 /**
- * `disk`: outlives a power cut; `process`: outlives the process, and is on the disk with the next write that must be.
+ * `disk`: outlives a power cut; `process`: outlives the process, and a power cut once the journal has settled.
  */
 export type Durability = 'disk' | 'process';
 
@@ -169,7 +171,7 @@ export function readIdMap(connection: Connection, source: string): IdMapping[] {
 
 /** The new restore's number; its steps stand in the journal. */
 export function beginRestore(writer: Connection, start: RestoreStart): number {
-  return durably(writer, () => {
+  return inOneDurably(writer, () => {
     const { lastInsertRowid } = writer
       .prepare(
         `INSERT INTO restores (source, plan_hash, plan, from_ref, undoes, started_at, outcome, approved)
@@ -187,6 +189,8 @@ export function beginRestore(writer: Connection, start: RestoreStart): number {
     for (const { n, outcome, inverse, errorCode, error } of start.steps) {
       insert.run(restore, n, outcome, inverse === null ? null : JSON.stringify(inverse), errorCode, error);
     }
+    const map = writer.prepare(STORE_MAPPING);
+    for (const mapping of start.mappings ?? []) map.run(...mappingRow({ ...mapping, restore }));
     return restore;
   });
 }
@@ -204,36 +208,11 @@ export function resumeRestore(writer: Connection, restore: number): void {
   );
 }
 
-/**
- * Writes what is known of steps, and in the same transaction the new ids that they gave.
- * @throws TidemarkError `reference_unknown` for a step that the restore does not have
- */
-export function journalSteps(
-  writer: Connection,
-  entries: readonly JournalEntry[],
-  durability: Durability,
-): void {
-  const write = (): void => {
-    for (const { row, mapping } of entries) writeStep(writer, row, mapping);
-  };
-  if (durability === 'disk') durably(writer, write);
-  else writer.transaction(write).immediate();
-}
+export const STORE_MAPPING = `INSERT OR REPLACE INTO id_map VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
 
-function writeStep(writer: Connection, row: RestoreStepRow, mapping: IdMapping | undefined): void {
-  const { changes } = writer
-    .prepare(
-      `UPDATE restore_steps SET outcome = ?, status = ?, new_id = ?, verified = ?, differences = ?, digest = ?,
-           error_code = ?, error = ?, attempts = ?, sent_at = ?, ended_at = ?, inverse = ? WHERE restore = ? AND step = ?`,
-    )
-    .run(
-      ...[row.outcome, row.status, row.newId, row.verified === null ? null : Number(row.verified)],
-      ...[JSON.stringify(row.differences), row.digest, row.errorCode, row.error, row.attempts],
-      ...[row.sentAt, row.endedAt, row.inverse === null ? null : JSON.stringify(row.inverse)],
-      ...[row.restore, row.n],
-    );
-  if (changes !== 1) throw unknownRestore(row.restore, `step ${row.n} of restore`);
-  if (mapping !== undefined) storeMapping(writer, mapping);
+/** The parameters of `STORE_MAPPING`. */
+export function mappingRow({ source, kind, oldScope, oldId, newScope, newId, restore, at }: IdMapping) {
+  return [source, kind, scopeKey(oldScope), oldId, scopeKey(newScope), newId, restore, at] as const;
 }
 
 /** @throws TidemarkError `reference_unknown` */
@@ -255,33 +234,31 @@ export function endDeadRestores(writer: Connection): void {
   writer.prepare(`UPDATE restores SET outcome = 'interrupted' WHERE outcome = 'running'`).run();
 }
 
-function storeMapping(writer: Connection, mapping: IdMapping): void {
-  const { source, kind, oldScope, oldId, newScope, newId, restore, at } = mapping;
-  writer
-    .prepare(`INSERT OR REPLACE INTO id_map VALUES (?, ?, ?, ?, ?, ?, ?, ?)`)
-    .run(source, kind, scopeKey(oldScope), oldId, scopeKey(newScope), newId, restore, at);
-}
-
 function changeOne(writer: Connection, restore: number, statement: string, values: unknown[]): void {
-  durably(writer, () => {
+  inOneDurably(writer, () => {
     if (writer.prepare(statement).run(...values).changes !== 1) throw unknownRestore(restore, 'restore');
   });
 }
 
 /**
- * One transaction that is on the disk when it returns. Elsewhere a commit may be lost with the power, and is made again
- * by the next sync; a request that was sent cannot be.
+ * Commits that are on the disk when it returns. Elsewhere a commit may be lost with the power, and is made again by the
+ * next sync; a request that was sent cannot be.
  */
-function durably<T>(writer: Connection, work: () => T): T {
+export function durably<T>(writer: Connection, commit: () => T): T {
   writer.pragma('synchronous = FULL');
   try {
-    return writer.transaction(work).immediate();
+    return commit();
   } finally {
     writer.pragma('synchronous = NORMAL');
   }
 }
 
-function unknownRestore(restore: number, what: string): TidemarkError {
+/** `work` in one such transaction. */
+function inOneDurably<T>(writer: Connection, work: () => T): T {
+  return durably(writer, () => writer.transaction(work).immediate());
+}
+
+export function unknownRestore(restore: number, what: string): TidemarkError {
   return new TidemarkError('reference_unknown', `there is no ${what} ${restore}`, {
     hint: '`tidemark restores list` lists them',
   });

@@ -1,5 +1,6 @@
 /** One run from its beginning to its publication, as the sync sees it. */
 import type { TidemarkError } from '../core/errors.ts';
+import type { ScannedRecord } from '../core/json-scan.ts';
 import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import type { CollectionStage } from './collection-stage.ts';
 import type { RunOutcome, StoredError, SweepResult } from './sweep-result.ts';
@@ -13,6 +14,8 @@ export interface RunOptions {
   readonly definitions: readonly ResourceDefinition[];
   /** The one comparison: true when two bodies of a kind are equal by value. */
   readonly isEqual: (kind: Kind, oldText: string, newText: string) => boolean;
+  /** What is staged, hashed and stored in place of a record as received; left out: the record itself. */
+  readonly redact?: (kind: Kind, record: ScannedRecord) => ScannedRecord;
 }
 
 /** Requests of a run so far. */

@@ -1,4 +1,5 @@
 /** What a run lends to the stages of its collections. */
+import type { ScannedRecord } from '../core/json-scan.ts';
 import type { Kind } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
@@ -10,6 +11,8 @@ export interface StageContext {
   readonly statements: StageStatements;
   readonly shapes: RunShapes;
   readonly isEqual: (kind: Kind, oldText: string, newText: string) => boolean;
+  /** As in `RunOptions`. */
+  readonly redact: ((kind: Kind, record: ScannedRecord) => ScannedRecord) | undefined;
   /** A number that no other walk of the run has. */
   readonly nextWalk: () => number;
   /** Likewise for new records. */

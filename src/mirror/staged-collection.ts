@@ -62,8 +62,10 @@ class StagedCollection implements CollectionStage {
     return { ...this.#tally };
   }
 
-  accept(records: readonly ScannedRecord[]): PageCounts {
+  accept(received: readonly ScannedRecord[]): PageCounts {
     this.#context.check();
+    const { redact } = this.#context;
+    const records = redact === undefined ? received : received.map((record) => redact(this.kind, record));
     return translated(this.#context.path, () => {
       const { writer } = this.#context;
       // One transaction around the look-ups too: each on its own would lock the file anew.

@@ -84,10 +84,10 @@ function kindTable({ kinds }: DrillDocument, { definitions }: ReportOptions): st
     const cells = DRILL_VERDICTS.map(
       (verdict) => `<td>${row[verdict] === 0 ? '·' : count(row[verdict])}</td>`,
     );
-    return `<tr><th scope="row"><a href="#${row.kind}">${title}</a></th><td>${count(row.records)}</td>${cells.join('')}<td>${row.restored ? percent(row.score) : '–'}</td></tr>`;
+    return `<tr><th scope="row"><a href="#${row.kind}">${title}</a></th><td>${row.restored ? percent(row.score) : '–'}</td><td>${count(row.records)}</td>${cells.join('')}</tr>`;
   });
   return `<h2>By kind</h2>
-<div class="scroll"><table><thead><tr><th scope="col">kind</th><th scope="col">records</th>${heads}<th scope="col">score</th></tr></thead>
+<div class="scroll"><table><thead><tr><th scope="col">kind</th><th scope="col">score</th><th scope="col">records</th>${heads}</tr></thead>
 <tbody>${rows.join('\n')}</tbody></table></div>`;
 }
 

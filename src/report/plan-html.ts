@@ -1,12 +1,13 @@
 /** A plan as one self-contained page. */
 import { grouped } from '../core/grouped.ts';
+import { stateHtml } from './html.ts';
 import { filterTools, htmlPage, timeHtml } from './html-page.ts';
 import { fieldHtml } from './html-value.ts';
 import { escapeMarkup } from './markup.ts';
 import type { ReportOptions } from './options.ts';
 import type { ShownPlan, StepText } from './plan-view.ts';
 import { ACTION_SIGN, costText, planSummary, secretLines, stepText } from './plan-view.ts';
-import { nameText, referenceText, skippedText } from './sections.ts';
+import { nameText, skippedText } from './sections.ts';
 
 /** Which colour of a diff fits a step. */
 const CHANGE: Readonly<Record<string, string>> = { create: 'added', remove: 'removed' };
@@ -25,7 +26,7 @@ export function renderPlanHtml(plan: ShownPlan, options: ReportOptions): string 
     `<header class="top"><div><h1>${escapeMarkup(title)}</h1>
 <p class="verdict">${escapeMarkup(planSummary(plan))}</p>
 <p class="faint">${escapeMarkup(cost)}</p></div>
-<div class="states"><div><span class="faint">from</span><strong>${escapeMarkup(referenceText(plan.from))}</strong></div><span class="arrow" aria-hidden="true">→</span><div><span class="faint">to</span><strong>${escapeMarkup(referenceText(plan.to))}</strong></div></div>
+<div class="states"><div><span class="faint">from</span>${stateHtml(plan.from)}</div><span class="arrow" aria-hidden="true">→</span><div><span class="faint">to</span>${stateHtml(plan.to)}</div></div>
 <div class="notes">${notes}${made}</div></header>`,
     warning(
       'refused',

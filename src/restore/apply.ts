@@ -8,6 +8,7 @@ import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { redactionWith } from '../sync/redaction.ts';
 import type { SecretLookup } from './configured-secrets.ts';
 import { idLookup } from './id-map.ts';
 import { RestoreJournal } from './journal.ts';
@@ -44,7 +45,8 @@ export interface ApplyOptions {
   readonly plan: Plan;
   /** Open for writing: its lock keeps other restores and syncs away. */
   readonly mirror: Mirror;
-  readonly source: Pick<SourceConfig, 'name' | 'definitions' | 'pageSize'>;
+  readonly source: Pick<SourceConfig, 'name' | 'definitions' | 'pageSize'> &
+    Partial<Pick<SourceConfig, 'redact'>>;
   /** Stays open. */
   readonly client: WriteClient;
   readonly clock: Clock;
@@ -140,7 +142,12 @@ function contextOf(options: ApplyOptions, journal: RestoreJournal, patience: Abo
   return {
     source: source.name,
     client,
-    live: new LiveRecords({ reader: client.reader, clock, pageSize: source.pageSize }),
+    live: new LiveRecords({
+      reader: client.reader,
+      clock,
+      pageSize: source.pageSize,
+      redaction: source.redact === true ? redactionWith(options.mirror.fingerprintKey()) : null,
+    }),
     journal,
     definitions: (kind) => byKind.get(kind) ?? definitionOf(kind),
     secrets,

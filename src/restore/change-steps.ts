@@ -9,6 +9,7 @@ import type { ParsedRecord } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { compareBodies } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
+import { isRedacted } from '../sync/redaction.ts';
 import { managedDigest } from './digest.ts';
 import type { Draft, DraftFill } from './draft.ts';
 import { draftKey } from './draft.ts';
@@ -52,6 +53,8 @@ export function planChange(
   live: ParsedRecord,
 ): boolean {
   const remap = remapped(definition, desired, planning.references);
+  // The same text on both sides was parsed once (`gather`).
+  if (remap.body === live.body) return false;
   const isOpen = writableFields(definition).length > 0;
   const { isFieldAbout = () => true } = planning.input;
   const changes = compareBodies(definition, live.body, remap.body, isOpen ? 'managed' : 'default').filter(
@@ -100,8 +103,9 @@ export function planChange(
   return true;
 }
 
-/** A live mask hides the value: that it differs cannot be known. */
+/** A live mask hides the value: that it differs cannot be known. Two fingerprints tell it. */
 function isHiddenLive({ from, to }: FieldChange, planning: Planning): boolean {
+  if (typeof from === 'string' && typeof to === 'string' && isRedacted(from) && isRedacted(to)) return false;
   return typeof from === 'string' && to !== undefined && to !== null && isMask(from, planning.input.masks);
 }
 

@@ -120,6 +120,7 @@ export function groundSource(
     recordings: { sharingPerRun: 0, fullSweepEveryMs: 0 },
     removals: { maxRecords: 0, maxShare: 1, confirmAfterMs: 0 },
     restore: { maxShare: 1, minRecords: 1, maxAgeMs: 0, ownUser: null },
+    redact: false,
     secrets: [],
     definitions: all.map(definitions),
   };

@@ -7,6 +7,7 @@ import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { grouped } from '../core/grouped.ts';
 import type { JsonValue } from '../core/json.ts';
 import { parseLossless } from '../core/json.ts';
 import type { ParsedRecord, Skipped } from '../diff/change.ts';
@@ -17,12 +18,13 @@ import type { IdMapping } from '../mirror/restores.ts';
 import type { StateFilter } from '../state/filter.ts';
 import { filterParts, selectsCollection, selectsRecord } from '../state/filter.ts';
 import { nothingCompared } from '../state/nothing-compared.ts';
-import type { CollectionKey, Coverage, LoadedState } from '../state/state.ts';
+import type { BlindSpot, CollectionKey, Coverage, LoadedState } from '../state/state.ts';
+import { wantedKinds } from '../sync/extent.ts';
 import { configuredSecrets } from './configured-secrets.ts';
 import { idLookup } from './id-map.ts';
 import { kindsToRead } from './kinds-to-read.ts';
 import type { PlanCollection, PlanInput, PlanOptions, PlanState } from './plan-input.ts';
-import { placeOf } from './record-place.ts';
+import { placeOf, PlacesOfKind, scopeKeys } from './record-place.ts';
 
 /** What the user asked for. */
 export interface RestoreRequest {
@@ -81,7 +83,7 @@ export async function gather(options: GatherOptions): Promise<Gathered> {
   const [wanted, there] = parsedRecords(desired.records(within), live.records(within));
   const skipped = [
     ...skippedCollections(options, live, asked, parts),
-    ...doubtfulCollections(options, live, asked, parts, extraIn(wanted, there)),
+    ...doubtfulCollections(options, live, asked, parts, () => extraIn(wanted, there)),
   ];
   const notes: string[] = [];
   const ownUserId = ownUserIn(source, definitions, [...there, ...wanted], notes);
@@ -119,16 +121,18 @@ function parsedRecords(
   desired: Iterable<RecordState>,
   live: Iterable<RecordState>,
 ): [ParsedRecord[], ParsedRecord[]] {
-  const texts = new Map<string, { readonly text: string; readonly body: JsonValue }>();
+  const texts = new Map<Kind, PlacesOfKind<{ readonly text: string; readonly body: JsonValue }>>();
   const there: ParsedRecord[] = [];
   for (const { kind, scope, id, body: text } of live) {
     const body = parseLossless(text);
     there.push({ kind, scope, id, body });
-    texts.set(placeOf(kind, scope, id), { text, body });
+    let ofKind = texts.get(kind);
+    if (ofKind === undefined) texts.set(kind, (ofKind = new PlacesOfKind()));
+    ofKind.set(scope, id, { text, body });
   }
   const wanted: ParsedRecord[] = [];
   for (const { kind, scope, id, body: text } of desired) {
-    const same = texts.get(placeOf(kind, scope, id));
+    const same = texts.get(kind)?.get(scope, id);
     const body = same?.text === text ? same.body : parseLossless(text);
     wanted.push({ kind, scope, id, body });
   }
@@ -157,24 +161,30 @@ function withinReach(whole: PlanState, live: LoadedState, notes: string[]): Plan
     const coverage = live.coverage(kind, scope);
     return coverage.how === 'left_out' ? coverage.reason : null;
   };
+  const keyOf = scopeKeys();
+  const reaches = new Map<string, { reason: string | null; spot: BlindSpot | null }>();
+  const reachOf = (kind: Kind, scope: Scope): { reason: string | null; spot: BlindSpot | null } => {
+    const key = `${kind} ${keyOf(scope)}`;
+    const reach = reaches.get(key) ?? { reason: outside(kind, scope), spot: live.blindSpot(kind, scope) };
+    reaches.set(key, reach);
+    return reach;
+  };
   const left = new Map<string, number>();
   const records = whole.records.filter(({ kind, scope, id }) => {
-    const spot = live.blindSpot(kind, scope);
-    const reason = outside(kind, scope) ?? (spot?.covers(id) === true ? spot.reason : null);
+    const { reason: without, spot } = reachOf(kind, scope);
+    const reason = without ?? (spot?.covers(id) === true ? spot.reason : null);
     if (reason !== null) left.set(reason, (left.get(reason) ?? 0) + 1);
     return reason === null;
   });
   for (const [reason, count] of left) {
-    notes.push(
-      `left out: ${count.toLocaleString('en')} desired ${count === 1 ? 'record' : 'records'}: ${reason}`,
-    );
+    notes.push(`left out: ${grouped(count)} desired ${count === 1 ? 'record' : 'records'}: ${reason}`);
   }
   const collections = whole.collections.filter(({ kind, scope }) => outside(kind, scope) === null);
   return { ...whole, records, collections };
 }
 
-/** The kinds that the user named, or those of the records that were named, or all that the desired state holds. */
-function askedKinds({ request: { filter }, desired, definitions }: GatherOptions): ReadonlySet<Kind> {
+/** The kinds that the user named, or those of the records that were named, or all that the configuration includes. */
+function askedKinds({ request: { filter }, desired, definitions, source }: GatherOptions): ReadonlySet<Kind> {
   const { kinds } = filter;
   if (kinds !== undefined) {
     for (const kind of kinds) {
@@ -193,7 +203,8 @@ function askedKinds({ request: { filter }, desired, definitions }: GatherOptions
     for (const { kind } of desired.records(named)) found.add(kind);
     if (found.size > 0) return found;
   }
-  return new Set(KINDS.filter((kind) => definitions(kind).restore.never === null));
+  const included = wantedKinds(source, null);
+  return new Set(KINDS.filter((kind) => included.has(kind) && definitions(kind).restore.never === null));
 }
 
 /** Collections that were asked for and could not be compared. */
@@ -239,9 +250,10 @@ function doubtfulCollections(
   live: LoadedState,
   asked: ReadonlySet<Kind>,
   parts: readonly StateFilter[],
-  extra: ReadonlySet<string>,
+  extraCollections: () => ReadonlySet<string>,
 ): Skipped[] {
   const doubtful: Skipped[] = [];
+  const extra = request.prune === null ? new Set<string>() : extraCollections();
   for (const { kind, scope } of collectionsOf(desired, live)) {
     if (!asked.has(kind) || !parts.some((part) => selectsCollection(part, kind, scope))) continue;
     const [then, now] = [desired.coverage(kind, scope), live.coverage(kind, scope)];

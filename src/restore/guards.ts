@@ -89,12 +89,13 @@ function tooLargeShare(
   const match = matching.kinds.get(kind);
   const live = match?.live.length ?? 0;
   if (match === undefined || live < options.limits.minRecords) return [];
+  const liveIds = new Set(match.live.map(({ id }) => id));
   const touched = (actions: readonly string[]): number =>
     new Set(
       steps
         .filter((step) => step.kind === kind && actions.includes(step.action))
         // An `act` on a record that is only now created changes nothing that was there.
-        .filter(({ action, id }) => action !== 'act' || match.live.some((record) => record.id === id))
+        .filter(({ action, id }) => action !== 'act' || liveIds.has(id))
         .map(({ id, scope }) => JSON.stringify([scope, id])),
     ).size;
   const refusal = (guard: Refusal['guard'], count: number, what: string): Refusal[] =>

@@ -8,6 +8,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type {
   Durability,
   IdMapping,
+  JournalEntry,
   RestoreOutcome,
   RestoreStart,
   RestoreStepRow,
@@ -34,7 +35,9 @@ export class RestoreJournal {
   readonly #mirror: Mirror;
   readonly #clock: Clock;
   readonly #rows: Map<number, RestoreStepRow>;
-  readonly #leaving: RestoreStepRow[] = [];
+
+  /** Rows that are written with the next transaction, by step. */
+  readonly #waiting = new Map<number, RestoreStepRow>();
   #departure: Promise<void> | null = null;
 
   private constructor(mirror: Mirror, clock: Clock, restore: number) {
@@ -54,6 +57,12 @@ export class RestoreJournal {
       approved,
       startedAt: isoTime(clock.now()),
       steps: plan.steps.map(firstRow),
+      mappings: plan.adopted
+        .filter(({ by }) => by === 'natural_key')
+        .map(({ kind, scope, desired_scope, desired_id, live_id }) => ({
+          ...{ source, kind, oldScope: desired_scope ?? scope, oldId: desired_id },
+          ...{ newScope: scope, newId: live_id, at: isoTime(clock.now()) },
+        })),
       ...(undoes === undefined ? {} : { undoes }),
     };
     return new RestoreJournal(mirror, clock, mirror.beginRestore(start));
@@ -84,50 +93,50 @@ export class RestoreJournal {
     return [...this.#rows.values()];
   }
 
-  /**
-   * A request is about to leave: resolves when that is on the disk. Steps that are ready in the same turn share one write,
-   * since each waits for the disk.
-   */
+  /** A request is about to leave: resolves when that is on the disk. Steps that are ready together share the wait. */
   async sending(n: number): Promise<void> {
     const { attempts } = this.row(n);
-    this.#leaving.push({
-      ...this.row(n),
-      outcome: 'sent',
-      attempts: attempts + 1,
-      sentAt: this.#time(),
-      endedAt: null,
-      status: null,
-      errorCode: null,
-      error: null,
-    });
+    const change = { outcome: 'sent', attempts: attempts + 1, sentAt: this.#time(), endedAt: null } as const;
+    this.#later({ ...this.row(n), ...change, status: null, errorCode: null, error: null });
     this.#departure ??= this.#depart();
     await this.#departure;
   }
 
   async #depart(): Promise<void> {
     await nextTurn();
-    const rows = this.#leaving.splice(0);
     this.#departure = null;
-    this.#mirror.journalSteps(rows.map((row) => ({ row })));
-    for (const row of rows) this.#rows.set(row.n, row);
+    this.#writeAll([], 'process');
+    await this.#mirror.journalSettled();
   }
 
-  /** What is known of a step now; with the new id that it gave, where it gave one. */
-  note(n: number, change: StepChange, mapping?: NewId): void {
-    this.#write(n, change, 'disk', mapping);
+  /**
+   * The request was answered, and what it asked for is done: written when it returns, resolves when that is on the disk.
+   * Until then the record may be read back, yet the step is not over.
+   */
+  async applied(n: number, change: StepChange, mapping?: NewId): Promise<void> {
+    this.#write(n, { endedAt: this.#time(), ...change, outcome: 'applied' }, 'process', mapping);
+    await this.#mirror.journalSettled();
+  }
+
+  /** What is known of a step now. */
+  note(n: number, change: StepChange): void {
+    this.#write(n, change, 'disk');
   }
 
   /** The step is over, for this time. */
-  end(n: number, change: StepChange & Pick<RestoreStepRow, 'outcome'>, mapping?: NewId): void {
-    this.#write(n, { endedAt: this.#time(), ...change }, 'disk', mapping);
+  end(n: number, change: StepChange & Pick<RestoreStepRow, 'outcome'>): void {
+    this.#write(n, { endedAt: this.#time(), ...change }, 'disk');
   }
 
-  /** What reading back showed: lost with the power, it is read back again. */
+  /** What reading back showed: written with the next thing that is; lost, it is read back again. */
   readBack(n: number, change: StepChange): void {
-    this.#write(n, change, 'process');
+    const row = { ...this.row(n), ...change };
+    this.#rows.set(n, row);
+    this.#later(row);
   }
 
   finish(outcome: Exclude<RestoreOutcome, 'running'>): void {
+    this.#writeAll([], 'process');
     this.#mirror.finishRestore(this.restore, outcome, this.#time());
   }
 
@@ -135,8 +144,21 @@ export class RestoreJournal {
     const row = { ...this.row(n), ...change };
     const mapping = newId === undefined ? undefined : { ...newId, restore: this.restore, at: this.#time() };
     // First the file: what is only in memory was not journaled.
-    this.#mirror.journalSteps([{ row, mapping }], durability);
-    this.#rows.set(n, row);
+    this.#writeAll([{ row, mapping }], durability);
+  }
+
+  #later(row: RestoreStepRow): void {
+    this.#waiting.set(row.n, row);
+  }
+
+  /** These rows and those that wait, in one transaction. */
+  #writeAll(entries: readonly JournalEntry[], durability: Durability): void {
+    const waiting = [...this.#waiting.values()].filter(({ n }) => !entries.some(({ row }) => row.n === n));
+    const all = [...waiting.map((row) => ({ row })), ...entries];
+    if (all.length === 0) return;
+    this.#mirror.journalSteps(all, durability);
+    this.#waiting.clear();
+    for (const { row } of all) this.#rows.set(row.n, row);
   }
 
   #time(): string {

@@ -11,6 +11,7 @@ import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import { parseLossless } from '../core/json.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
+import type { Redaction } from '../sync/redaction.ts';
 import { naturalKeyDigest } from './digest.ts';
 
 /** How old a list may be that only tells whether something is there already; our own writes are followed up in it. */
@@ -32,6 +33,8 @@ export interface LiveRecordsOptions {
   readonly reader: ReadClient;
   readonly clock: Clock;
   readonly pageSize: number;
+  /** Secrets as the plan has them; null where they stand in clear. */
+  readonly redaction: Redaction | null;
 }
 
 export class LiveRecords {
@@ -59,12 +62,17 @@ export class LiveRecords {
     if (operationOf(definition, 'retrieve') === undefined) {
       const listed = (await this.#list(definition, scope, isFresh, signal)).get(id);
       const text = listed?.text ?? null;
-      return text === null ? undefined : parseLossless(text);
+      return text === null ? undefined : this.#parsed(definition, text);
     }
     const retrieved = await this.#options.reader.retrieve(definition, scope, id, signal);
-    const body = retrieved.found ? parseLossless(retrieved.text) : undefined;
+    const body = retrieved.found ? this.#parsed(definition, retrieved.text) : undefined;
     await this.#follow(definition, scope, id, body);
     return body;
+  }
+
+  #parsed(definition: ResourceDefinition, text: string): JsonValue {
+    const { redaction } = this.#options;
+    return parseLossless(redaction === null ? text : redaction.text(definition, text));
   }
 
   /**

@@ -9,7 +9,7 @@ import { matchTwins, TwinIds } from '../diff/natural-key.ts';
 import { withoutDoubles } from './families.ts';
 import type { Adoption } from './plan.ts';
 import type { PlanInput } from './plan-input.ts';
-import { placeOf } from './record-place.ts';
+import { PlacesOfKind } from './record-place.ts';
 
 export interface KindMatch {
   readonly definition: ResourceDefinition;
@@ -51,9 +51,15 @@ export function matchStates(input: PlanInput): Matching {
     const definition = input.definitions(kind);
     const desired = desiredByKind.get(kind) ?? [];
     const live = liveByKind.get(kind) ?? [];
-    const sides = { live, known: known.get(kind) ?? new Set<string>() };
+    const places = new PlacesOfKind<ParsedRecord>();
+    for (const record of live) places.set(record.scope, record.id, record);
+    const sides = { places, known: known.get(kind) ?? new Set<string>() };
     const byIdMap = matchById(input, definition, desired, sides, twins);
-    const byName = matchByName(input, definition, desired, live, twins);
+    const byId = pairsOf(kind, desired, places, twins);
+    const left = (records: readonly ParsedRecord[]): ParsedRecord[] =>
+      records.filter((record) => !byId.paired.has(record));
+    const rest = matchByName(input, definition, left(desired), left(live), twins);
+    const byName = { ...rest, pairs: [...byId.pairs, ...rest.pairs] };
     for (const pair of byName.pairs) {
       twins.pair(kind, pair.desired.id, pair.live.id);
       if (pair.desired.id === pair.live.id) continue;
@@ -62,6 +68,7 @@ export function matchStates(input: PlanInput): Matching {
         scope: pair.live.scope,
         name: recordName(definition, pair.desired.body, pair.desired.id),
         desired_id: pair.desired.id,
+        desired_scope: pair.desired.scope,
         live_id: pair.live.id,
         by: byIdMap.has(pair.desired.id) ? 'id_map' : 'natural_key',
       });
@@ -99,25 +106,28 @@ function matchById(
   input: PlanInput,
   definition: ResourceDefinition,
   desired: readonly ParsedRecord[],
-  sides: { readonly live: readonly ParsedRecord[]; readonly known: ReadonlySet<string> },
+  sides: { readonly places: PlacesOfKind<ParsedRecord>; readonly known: ReadonlySet<string> },
   twins: TwinIds,
 ): ReadonlySet<string> {
   const { kind } = definition;
-  const keys = new Set(sides.live.map(({ scope, id }) => placeOf(kind, scope, id)));
-  const taken = new Set<string>();
+  const { places } = sides;
+  const taken = new Set<ParsedRecord>();
   const strangers = new Set<string>();
   const lost: { id: string; liveScope: Scope }[] = [];
+  const scopes = new Map<Scope, { liveScope: Scope | null; isLasting: boolean }>();
   for (const { scope, id } of desired) {
-    const liveScope = twins.scope(scope);
-    if (liveScope === null) {
-      if (!isIdLasting(definition, scope, null)) strangers.add(id);
-      continue;
+    let inScope = scopes.get(scope);
+    if (inScope === undefined) {
+      const found = twins.scope(scope);
+      inScope = { liveScope: found, isLasting: isIdLasting(definition, scope, found) };
+      scopes.set(scope, inScope);
     }
-    const key = placeOf(kind, liveScope, id);
-    const isLasting = isIdLasting(definition, scope, liveScope);
-    if (isLasting && keys.has(key)) taken.add(key);
-    else lost.push({ id, liveScope });
+    const { liveScope, isLasting } = inScope;
     if (!isLasting) strangers.add(id);
+    if (liveScope === null) continue;
+    const there = isLasting ? places.get(liveScope, id) : undefined;
+    if (there !== undefined) taken.add(there);
+    else lost.push({ id, liveScope });
   }
   // An id that live knows means the same record on both sides, unless a match says otherwise.
   for (const id of sides.known) if (!strangers.has(id)) twins.pair(kind, id, id);
@@ -125,13 +135,35 @@ function matchById(
   for (const { id, liveScope } of lost) {
     const now = input.idMap(kind, id);
     if (now === undefined) continue;
-    const key = placeOf(kind, liveScope, now);
-    if (!keys.has(key) || taken.has(key)) continue;
-    taken.add(key);
+    const there = places.get(liveScope, now);
+    if (there === undefined || taken.has(there)) continue;
+    taken.add(there);
     twins.pair(kind, id, now);
     byIdMap.add(id);
   }
   return byIdMap;
+}
+
+/** The records whose twin is known by now. */
+function pairsOf(
+  kind: Kind,
+  desired: readonly ParsedRecord[],
+  places: PlacesOfKind<ParsedRecord>,
+  twins: TwinIds,
+): { readonly pairs: KindMatch['pairs']; readonly paired: ReadonlySet<ParsedRecord> } {
+  const pairs: { desired: ParsedRecord; live: ParsedRecord }[] = [];
+  const paired = new Set<ParsedRecord>();
+  const scopes = new Map<Scope, Scope | null>();
+  for (const record of desired) {
+    let scope = scopes.get(record.scope);
+    if (scope === undefined) scopes.set(record.scope, (scope = twins.scope(record.scope)));
+    const id = twins.twin(kind, record.id);
+    const live = scope === null || id === undefined ? undefined : places.get(scope, id);
+    if (live === undefined) continue;
+    pairs.push({ desired: record, live });
+    paired.add(record).add(live);
+  }
+  return { pairs, paired };
 }
 
 /**

@@ -7,6 +7,7 @@ import { equalValues } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { managedDigest, naturalKeyDigest } from './digest.ts';
 import { isExecutable } from './plan.ts';
+import { textsWhere } from './places.ts';
 import type { Plan, PlanStep } from './plan.ts';
 import type { PlanState } from './plan-input.ts';
 import { placeOf } from './record-place.ts';
@@ -90,7 +91,7 @@ function movedFields(
 ): readonly FieldChange[] {
   const changed = step.fields.flatMap(({ path, from }): FieldChange[] => {
     const now = resolvePointer(body, path);
-    if (from === HIDDEN) return [];
+    if (from !== undefined && textsWhere(from, (text) => text === HIDDEN).length > 0) return [];
     const isSame = from === undefined || now === undefined ? from === now : equalValues(from, now);
     if (isSame) return [];
     return [{ path, ...(from === undefined ? {} : { from }), ...(now === undefined ? {} : { to: now }) }];

@@ -136,6 +136,8 @@ export interface Adoption {
   readonly scope: Scope;
   readonly name: string;
   readonly desired_id: string;
+  /** Where the desired state has it; left out by older plans: in the same place. */
+  readonly desired_scope?: Scope;
   readonly live_id: string;
   readonly by: 'id_map' | 'natural_key';
 }

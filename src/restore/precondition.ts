@@ -6,6 +6,7 @@ import type { JsonValue } from '../core/json.ts';
 import { equalValues } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { managedDigest } from './digest.ts';
+import { textsWhere } from './places.ts';
 import type { PlanStep } from './plan.ts';
 import type { StepError } from './restore-report.ts';
 import { HIDDEN } from './secret-values.ts';
@@ -48,7 +49,7 @@ export function movedFields({ fields }: PlanStep, body: JsonValue): string[] {
   const names = fields
     .filter(({ path, from_path, from }) => {
       const now = resolvePointer(body, from_path ?? path);
-      if (from === HIDDEN) return false;
+      if (from !== undefined && textsWhere(from, (text) => text === HIDDEN).length > 0) return false;
       return from === undefined || now === undefined ? from !== now : !equalValues(from, now);
     })
     .map(({ path }) => topMember(path));

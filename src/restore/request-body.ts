@@ -5,6 +5,7 @@ import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { equalValues } from '../diff/compare.ts';
 import { resolvePointer, splitPointer } from '../diff/pointer.ts';
+import { isRedacted } from '../sync/redaction.ts';
 import type { DraftFill } from './draft.ts';
 import type { SecretNeed } from './plan.ts';
 import type { PlanInput } from './plan-input.ts';
@@ -39,7 +40,7 @@ export function buildBody(
   const fills: DraftFill[] = remap.fills.filter(isSent);
   const needs: SecretNeed[] = [];
   for (const field of fields) {
-    const value = isJsonObject(remap.body) ? getOwn(remap.body, field.name) : undefined;
+    const value = isJsonObject(remap.body) ? valueOf(field, remap.body, live) : undefined;
     if (value === undefined) continue;
     const built = withSecrets(input, field, record, value, live);
     setOwn(body, field.name, built.value);
@@ -47,6 +48,13 @@ export function buildBody(
     needs.push(...built.needs);
   }
   return { body, fills, needs, unknown: remap.unknown.filter(isSent) };
+}
+
+/** The field's value; for a creation also from where an answer shows it instead. */
+function valueOf(field: FieldDefinition, body: JsonObject, live: JsonValue | null): JsonValue | undefined {
+  const own = getOwn(body, field.name);
+  if (own !== undefined || live !== null || field.shownAt === undefined) return own;
+  return resolvePointer(body, field.shownAt) ?? undefined;
 }
 
 function withSecrets(
@@ -72,11 +80,18 @@ function withSecrets(
   const drop = (pointer: string): void => {
     shown = withMember(shown, splitPointer(pointer), undefined) ?? null;
   };
+  /** A fingerprint that is not the live one's: what is stored is another secret. */
+  const isOtherThanStored = (pointer: string): boolean => {
+    const wanted = resolvePointer(value, pointer);
+    return (
+      typeof wanted === 'string' && isRedacted(wanted) && resolvePointer(live ?? {}, top + pointer) !== wanted
+    );
+  };
   for (const pointer of places.clear) set(pointer, 'desired');
   if (keepsStored) {
     // What a merging PATCH is not given stays as it is stored.
     for (const pointer of places.masked) {
-      if (isOmittable(value, pointer)) drop(pointer);
+      if (!isOtherThanStored(pointer) && isOmittable(value, pointer)) drop(pointer);
       else if (has(pointer)) set(pointer, 'configuration');
       else needs.push({ anyOf: [top + pointer] });
     }

@@ -1,10 +1,10 @@
 /** Secrets inside a field's value: what is there, what is masked, what is missing (design.md, Restore: Secrets). */
 import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
-import { isMask } from '../catalog/masks.ts';
+import { isMask, isSecretName, withoutPasswords } from '../catalog/masks.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { resolvePointer, splitPointer } from '../diff/pointer.ts';
+import { pointerTo, resolvePointer, splitPointer } from '../diff/pointer.ts';
 import { placesOf, textsWhere, withMember } from './places.ts';
 import type { SecretNeed } from './plan.ts';
 import { memberPointer } from './writable.ts';
@@ -29,12 +29,42 @@ export function secretsIn(
   const named = [
     ...(field.isSecret ? [''] : []),
     ...field.secretPointers.flatMap((pointer) => placesOf(value, pointer)),
+    ...secretsByName(value),
   ];
   const clear = named.filter((pointer) => {
     const secret = resolvePointer(value, pointer);
     return secret !== null && secret !== '' && !masked.includes(pointer);
   });
   return { clear: [...new Set(clear)], masked };
+}
+
+/**
+ * Places inside a field's value that nothing but their name, or a password in a URL, tells of: of two inside each other the
+ * outer one. A switch is no secret.
+ */
+function secretsByName(value: JsonValue): string[] {
+  const found: string[] = [];
+  const stack: { value: JsonValue; path: readonly string[] }[] = [{ value, path: [] }];
+  for (let at = stack.pop(); at !== undefined; at = stack.pop()) {
+    const { value: here, path } = at;
+    if (isSecretByName(here, path.at(-1))) {
+      found.push(pointerTo(path));
+    } else if (Array.isArray(here)) {
+      here.forEach((element, index) => stack.push({ value: element, path: [...path, String(index)] }));
+    } else if (isJsonObject(here)) {
+      for (const name of Object.keys(here)) {
+        stack.push({ value: getOwn(here, name) ?? null, path: [...path, name] });
+      }
+    }
+  }
+  return found.sort();
+}
+
+/** `name`: undefined for a top-level field, where the documentation tells what is secret. */
+function isSecretByName(value: JsonValue, name: string | undefined): boolean {
+  if (value === null || value === '' || typeof value === 'boolean') return false;
+  if (name !== undefined && isSecretName(name)) return true;
+  return typeof value === 'string' && withoutPasswords(value, HIDDEN) !== value;
 }
 
 /** The secrets that a value cannot be sent without and does not hold. `has` tells what the configuration supplies. */
@@ -101,7 +131,6 @@ export function hiddenFields(
     ...(field.isSecret ? [[field.name]] : []),
     ...field.secretPointers.map((pointer) => [field.name, ...splitPointer(pointer)]),
   ]);
-  if (places.length === 0) return fields;
   return fields.map((change) => {
     const at = splitPointer(change.path);
     return {
@@ -121,8 +150,9 @@ function hiddenAt(
   const near = places.filter((place) =>
     place.slice(0, at.length).every((part, index) => part === '*' || part === at[index]),
   );
-  if (near.length === 0) return value;
   if (near.some((place) => place.length <= at.length)) return HIDDEN;
+  if (typeof value !== 'boolean' && at.slice(1).some(isSecretName)) return HIDDEN;
+  if (isSecretByName(value, undefined)) return HIDDEN;
   if (Array.isArray(value)) {
     return value.map((element, index) => hiddenAt(element, [...at, String(index)], near));
   }

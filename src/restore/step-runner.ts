@@ -140,7 +140,7 @@ async function settleLost(
   return await send(context, ready);
 }
 
-/** It was done: its id goes to the disk before anything else. */
+/** It was done: that and its id are journaled before anything else, and on the disk before the step is over. */
 async function done(
   context: StepContext,
   ready: ReadyStep,
@@ -157,12 +157,13 @@ async function done(
   }
   const isCreated = ready.id === null;
   if (isCreated && newId !== null) claim(context, ready, newId);
-  journal.end(
+  const onDisk = journal.applied(
     step.n,
-    { outcome: 'applied', status, errorCode: null, error: null, ...(isCreated ? { newId } : {}) },
+    { status, errorCode: null, error: null, ...(isCreated ? { newId } : {}) },
     isCreated && newId !== null ? mappingOf(context, ready, newId) : undefined,
   );
-  return await readBack(context, ready);
+  const [end] = await Promise.all([readBack(context, ready), onDisk]);
+  return end;
 }
 
 function mappingOf(

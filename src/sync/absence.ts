@@ -276,6 +276,6 @@ function heldError(
   return new TidemarkError('removals_held', `the list no longer shows ${gone}${below}: ${why}`, {
     hint:
       `${they} ${they === 'it' ? 'goes' : 'go'} if a run after ${isoTime(since + limits.confirmAfterMs)} still does not find ${they === 'it' ? 'it' : 'them'}, ` +
-      `or at once with \`tidemark sync --accept-removals ${waiting + dependents}\``,
+      `or at once with \`tidemark sync --accept-removals ${absent - replaced + dependents}\``,
   });
 }

@@ -25,6 +25,8 @@ export interface SyncOptions {
   readonly only?: Only;
   /** Feeds whole, whatever their cadence says. */
   readonly isFull: boolean;
+  /** Under which secrets are fingerprinted (`redact`): another mirror's, where its records are compared with; else its own. */
+  readonly fingerprintKey?: Uint8Array;
   /** Most held removals to accept now; 0 for none. */
   readonly acceptRemovals: number;
 }

@@ -11,6 +11,7 @@ import type { RunReport, SyncOptions } from './options.ts';
 import { runOutcome } from './outcome.ts';
 import { Pass } from './pass.ts';
 import { AcceptedRemovals } from './removals.ts';
+import { redactionWith } from './redaction.ts';
 import type { SweepContext } from './sweep.ts';
 
 export type { RunReport, SyncOptions } from './options.ts';
@@ -23,6 +24,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
   const { mirror, source, client, clock, signal } = options;
   const startedAt = isoTime(clock.now());
   const definitions = new Map(source.definitions.map((definition) => [definition.kind, definition]));
+  const redaction = source.redact ? redactionWith(options.fingerprintKey ?? mirror.fingerprintKey()) : null;
   const run = mirror.beginRun({
     source: { name: source.name, baseUrl: source.baseUrl.href },
     trigger: options.trigger,
@@ -31,6 +33,9 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       source.definitions.map((definition) => [definition.kind, volatileFields(definition)]),
     ),
     isEqual: (kind, oldText, newText) => isSameContent(required(definitions.get(kind)), oldText, newText),
+    ...(redaction === null
+      ? {}
+      : { redact: (kind, record) => redaction.record(required(definitions.get(kind)), record) }),
   });
   try {
     const held = mirror.collectionsOf(source.name).filter(({ retiredRun }) => retiredRun === null);

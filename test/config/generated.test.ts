@@ -50,7 +50,9 @@ describe('files written from the table are up to date', () => {
 describe('config/example.yaml', () => {
   it('loads without a warning', () => {
     const file = packageFile('config', 'example.yaml');
-    const config = loadConfig({ file, env: { SVC_API_KEY: 'k', NIGHTLY_S3_SECRET: 's' }, cwd: '/' });
+    const urls = { SLACK_URL: 'https://hooks.example.com/1', PING_URL: 'https://ping.example.com/2' };
+    const env = { SVC_API_KEY: 'k', NIGHTLY_S3_SECRET: 's', ...urls };
+    const config = loadConfig({ file, env, cwd: '/' });
     expect(config.sources.map(({ name }) => name)).toEqual(['production']);
     expect(config.warnings).toEqual([]);
   });

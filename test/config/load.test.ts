@@ -50,6 +50,7 @@ log: { level: debug }
       recordings: { sharingPerRun: 'all', fullSweepEveryMs: 604_800_000 },
       removals: { maxRecords: 0, maxShare: 1, confirmAfterMs: 90_000 },
       restore: { maxShare: 0.3, minRecords: 10, maxAgeMs: 86_400_000, ownUser: null },
+      redact: false,
       secrets: [],
     });
     expect(config.schedules.sync).toEqual({

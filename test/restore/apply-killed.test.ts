@@ -34,7 +34,7 @@ class Killer {
 
 /** Counts before and after each write to the journal. */
 function mortalMirror(mirror: Mirror, killer: Killer): Mirror {
-  const names = new Set(['beginRestore', 'journalSteps', 'finishRestore', 'resumeRestore']);
+  const names = new Set(['beginRestore', 'journalSteps', 'journalSettled', 'finishRestore', 'resumeRestore']);
   return new Proxy(mirror, {
     get: (target, name) => {
       const value: unknown = Reflect.get(target, name, target);
@@ -126,7 +126,7 @@ describe('killed', () => {
       const last = rig.mirror().restores({ limit: 1 })[0]?.restore ?? 0;
       const concurrency = round % 2 === 0 ? 1 : 3;
       // Each life is about as long as it takes to get a few steps further, or to die before the first.
-      while (!(await attempt(plan, last, 1 + Math.floor(random() * 11), concurrency)));
+      while (!(await attempt(plan, last, 1 + Math.floor(random() * 16), concurrency)));
       expectOnce(rig, native);
     }
     expect(kills).toBeGreaterThan(200);

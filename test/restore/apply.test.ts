@@ -9,6 +9,7 @@ import type { ApplyEvents, RestoreReport } from '../../src/restore/apply.ts';
 import { configuredSecrets } from '../../src/restore/configured-secrets.ts';
 import { readResumable } from '../../src/restore/resume.ts';
 import type { FaultRule } from '../faults/fault-rules.ts';
+import { SOURCE } from './apply-source.ts';
 import { altered, counts, nativeWorld, startRig, without } from './apply-rig.ts';
 import type { Rig } from './apply-rig.ts';
 
@@ -94,6 +95,28 @@ describe('a plan is applied', () => {
       report.steps.map(({ id, new_id: newId }) => `${id} ${newId}`).sort(),
     );
     expect(JSON.stringify(rows)).not.toContain('phx_');
+  });
+});
+
+describe('a record that somebody made again by hand', () => {
+  it('goes into the id map when the plan that found it is applied', async () => {
+    const { rig } = await damaged((all) =>
+      altered(without(all, isKind('roles')), isKind('projects'), { timezone: 'X' }),
+    );
+    const [lost] = native.filter(isKind('roles'));
+    const path = `/api/organizations/${native[0]?.id}/roles/`;
+    const again = await rig.running.call('POST', path, { name: body(lost)['name'] as string });
+    const plan = rig.plan(native);
+    expect(plan.adopted.map(({ desired_id }) => desired_id)).toContain(lost?.id);
+    expect(rig.mirror().idMap(SOURCE.name)).toEqual([]);
+    await rig.apply(plan);
+    const id = again.json['id'];
+    expect(rig.mirror().idMap(SOURCE.name)).toContainEqual(
+      expect.objectContaining({ kind: 'roles', oldId: lost?.id, newId: id, oldScope: lost?.scope }),
+    );
+    expect(rig.plan(native).adopted).toContainEqual(
+      expect.objectContaining({ desired_id: lost?.id, live_id: id, by: 'id_map' }),
+    );
   });
 });
 

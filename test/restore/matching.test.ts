@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { applyPlan } from './applier.ts';
-import { inputOf, lines, ORG, organization, planOf, record, stateOf, withBody } from './states.ts';
+import { inputOf, lines, ORG, organization, planOf, posthog, record, stateOf, withBody } from './states.ts';
 import { planRestore } from '../../src/restore/planner.ts';
 
 const role = (id: string, name: string) => record('roles', id, { id, name });
@@ -154,7 +154,7 @@ describe('order', () => {
       [role('r1', 'B'), role('r2', 'A'), role('r3', 'x')],
     );
     expect(plan.steps.filter(({ obstacle }) => obstacle === 'cycle')).toHaveLength(2);
-    expect(plan.steps[0]?.reason ?? plan.steps[1]?.reason).toMatch(/roles [AB] → roles [AB] → roles [AB]/);
+    expect(plan.steps[0]?.reason ?? plan.steps[1]?.reason).toContain('rename one of the 2 by hand');
     expect(applied.live.find(({ id }) => id === 'r3')?.body).toMatchObject({ name: 'C' });
   });
 
@@ -169,5 +169,25 @@ describe('order', () => {
     const live = stateOf([organization, member], { unread: ['roles'] });
     const plan = planOf([organization, member, role('r1', 'A'), below], live);
     expect(plan.steps.map(({ obstacle }) => obstacle)).toEqual(['collection_not_read', 'depends_on_blocked']);
+  });
+});
+
+describe('names that somebody swapped', () => {
+  it('block both with a reason that names the other one and says what to do', () => {
+    const plan = planOf(
+      [organization, role('r1', 'Readers'), role('r2', 'Writers'), role('r3', 'Owners')],
+      [organization, role('r1', 'writers'), role('r2', 'Readers'), role('r3', 'Old owners')],
+      { definitions: posthog },
+    );
+    expect(plan.steps.map(({ action, id, obstacle }) => [action, id, obstacle])).toEqual([
+      ['blocked', 'r1', 'cycle'],
+      ['blocked', 'r2', 'cycle'],
+      ['update', 'r3', null],
+    ]);
+    expect(plan.steps[0]?.reason).toContain('Writers (r2)');
+    expect(plan.steps[1]?.reason).toContain('Readers (r1)');
+    for (const { reason } of plan.steps.slice(0, 2)) {
+      expect(reason).toContain('rename one of the 2 by hand to anything else, then restore again');
+    }
   });
 });

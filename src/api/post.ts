@@ -1,0 +1,150 @@
+/**
+ * Sends a text to a URL that is not the service's: channels of notices and pings. It holds no key and no connection of a
+ * source's client. Redirects are not followed, every phase has a limit, and of the answer only the beginning is kept.
+ */
+import type { Agent, Dispatcher } from 'undici';
+import { abortReason } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { Secret } from '../core/secret.ts';
+import { networkError, totalTimeout } from './network-error.ts';
+import type { Timeouts } from './transport.ts';
+
+export const POST_TIMEOUTS: Timeouts = {
+  connectMs: 5_000,
+  headersMs: 10_000,
+  bodyMs: 5_000,
+  totalMs: 15_000,
+};
+
+/** Of an answer only a reason is of use, and that is short. */
+const MAX_ANSWER_BYTES = 4096;
+
+export interface Posting {
+  readonly method: 'POST' | 'GET';
+  /** http or https; its user and password become an Authorization header. */
+  readonly url: Secret;
+  /** Sent with POST only. */
+  readonly body: string;
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface PostAnswer {
+  readonly status: number;
+  /** The beginning of the body; what is no UTF-8 is replaced. */
+  readonly text: string;
+  readonly retryAfter: string | undefined;
+  readonly date: string | undefined;
+}
+
+export interface Poster {
+  /**
+   * Sends once and reads the beginning of the answer, whatever its status.
+   * @throws TidemarkError `unreachable`, `timeout` or `malformed`, naming host and port and nothing else of the URL; the
+   * abort reason when the signal is aborted
+   */
+  post(posting: Posting): Promise<PostAnswer>;
+  close(): Promise<void>;
+}
+
+/** Opens nothing until something is sent. */
+export function openPoster(timeouts: Timeouts = POST_TIMEOUTS): Poster {
+  let opening: Promise<Agent> | undefined;
+  return {
+    post: async (posting) => {
+      const { signal } = posting;
+      signal?.throwIfAborted();
+      const url = new URL(posting.url.reveal());
+      const host = url.port === '' ? `${url.hostname}:${url.protocol === 'https:' ? '443' : '80'}` : url.host;
+      const agent = await (opening ??= openAgent(timeouts));
+      // Not the Clock's: like undici's own limits it guards real sockets, and a moved clock must not end them.
+      const limit = AbortSignal.timeout(timeouts.totalMs);
+      try {
+        return await exchange(agent, url, {
+          ...posting,
+          signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
+        });
+      } catch (error) {
+        if (signal?.aborted === true) throw abortReason(signal);
+        throw withoutUrl(
+          limit.aborted ? totalTimeout(host, timeouts.totalMs, error) : networkError(error, host),
+        );
+      }
+    },
+    close: async () => {
+      if (opening !== undefined) await (await opening).destroy();
+    },
+  };
+}
+
+async function openAgent(timeouts: Timeouts): Promise<Agent> {
+  // As in transport.ts: CommonJS, and loaded only where something is sent.
+  const { default: undici } = await import('undici');
+  return new undici.Agent({
+    connect: { timeout: timeouts.connectMs },
+    headersTimeout: timeouts.headersMs,
+    bodyTimeout: timeouts.bodyMs,
+    // A notice is rare: a connection kept open for the next one would only be a handle.
+    keepAliveTimeout: 1_000,
+    keepAliveMaxTimeout: 1_000,
+    allowH2: false,
+    pipelining: 1,
+  });
+}
+
+async function exchange(
+  agent: Agent,
+  url: URL,
+  { method, body, headers, signal }: Posting & { readonly signal: AbortSignal },
+): Promise<PostAnswer> {
+  const answer = await agent.request({
+    origin: url.origin,
+    path: `${url.pathname}${url.search}`,
+    method,
+    headers: {
+      accept: '*/*',
+      'accept-encoding': 'identity',
+      'user-agent': 'tidemark',
+      ...authorization(url),
+      ...headers,
+    },
+    ...(method === 'POST' ? { body } : {}),
+    signal,
+  });
+  return {
+    status: answer.statusCode,
+    text: await beginningOf(answer.body),
+    retryAfter: headerText(answer.headers['retry-after']),
+    date: headerText(answer.headers['date']),
+  };
+}
+
+function authorization({ username, password }: URL): { readonly authorization?: string } {
+  if (username === '' && password === '') return {};
+  const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  return { authorization: `Basic ${Buffer.from(pair).toString('base64')}` };
+}
+
+async function beginningOf(body: Dispatcher.ResponseData['body']): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    chunks.push(chunk);
+    length += chunk.length;
+    if (length >= MAX_ANSWER_BYTES) break;
+  }
+  return Buffer.concat(chunks).subarray(0, MAX_ANSWER_BYTES).toString('utf8');
+}
+
+function headerText(value: string | string[] | undefined): string | undefined {
+  return Array.isArray(value) ? value[0] : value;
+}
+
+/** The same failure with a hint for channels, and without what undici may quote of the URL. */
+function withoutUrl(error: TidemarkError): TidemarkError {
+  return new TidemarkError(error.code, error.message, {
+    hint: 'check the URL of the channel, and whether this machine reaches it; `tidemark notify test` tries it',
+    isRetryable: true,
+  });
+}

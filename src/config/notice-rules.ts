@@ -1,0 +1,311 @@
+/** `notices[]`: the channels through which the daemon tells people, and what each is told. */
+import * as z from 'zod';
+import type { Severity } from '../catalog/definition.ts';
+import { Secret } from '../core/secret.ts';
+import { suggest } from '../core/suggest.ts';
+import type { Checking } from './checking.ts';
+import { absolutePath } from './checking.ts';
+import { parseDuration } from './duration.ts';
+import type { NoticeEvent } from './notice-events.ts';
+import { NOTICE_EVENTS } from './notice-events.ts';
+import { jsonTemplateMistake, templateMistake } from './notice-template.ts';
+import { unsetLines, urlSecret } from './notice-secrets.ts';
+import type { Path } from './tree.ts';
+import { structured } from './value-types.ts';
+
+const CHANNEL_TYPES = ['webhook', 'slack', 'email', 'command'] as const;
+type ChannelType = (typeof CHANNEL_TYPES)[number];
+
+const SEVERITIES = ['critical', 'high', 'medium', 'low'] as const satisfies readonly Severity[];
+
+/** Keys that only some types have; the others are every channel's. */
+const KEYS_OF: Readonly<Record<ChannelType, readonly string[]>> = {
+  webhook: ['url', 'urlFile', 'secret', 'secretFile', 'contentType'],
+  slack: ['url', 'urlFile'],
+  email: ['smtpUrl', 'smtpUrlFile', 'from', 'to', 'subject'],
+  command: ['command', 'timeout', 'env'],
+};
+
+const TEXT = z.string().min(1);
+
+// What words it may hold is checked below, where a mistake can be told with a suggestion.
+const CHANNEL = z.strictObject({
+  name: TEXT,
+  type: TEXT,
+  on: z.array(TEXT).min(1).optional(),
+  sources: z.array(TEXT).min(1).optional(),
+  severity: TEXT.optional(),
+  template: TEXT.optional(),
+  url: TEXT.optional(),
+  urlFile: TEXT.optional(),
+  secret: TEXT.optional(),
+  secretFile: TEXT.optional(),
+  contentType: TEXT.optional(),
+  smtpUrl: TEXT.optional(),
+  smtpUrlFile: TEXT.optional(),
+  from: TEXT.optional(),
+  to: z.array(TEXT).min(1).optional(),
+  subject: TEXT.optional(),
+  command: z.array(TEXT).min(1).optional(),
+  timeout: TEXT.optional(),
+  env: z.record(TEXT, z.string()).optional(),
+});
+
+type ParsedChannel = z.output<typeof CHANNEL>;
+
+export const NOTICES = structured<readonly ParsedChannel[]>(
+  'list of channels',
+  'a list of {name, type, on, sources, severity, template} and, by type: webhook {url or urlFile, secret or secretFile, contentType}, ' +
+    'slack {url or urlFile}, email {smtpUrl or smtpUrlFile, from, to, subject}, command {command, timeout, env}',
+  z.array(CHANNEL),
+);
+
+interface Channel {
+  /** Unique; deliveries are kept by it. */
+  readonly name: string;
+  readonly on: readonly NoticeEvent[];
+  /** Null for all of them. What concerns the mirror as a whole goes to every channel. */
+  readonly sources: readonly string[] | null;
+  /** Least that drift must matter. */
+  readonly severity: Severity;
+  /** Text with `{{ name }}` for values; null for the channel's own form. */
+  readonly template: string | null;
+  /** Why nothing can be sent through it, such as a variable that is not set; null where nothing stands in the way. */
+  readonly trouble: string | null;
+}
+
+export interface WebhookChannel extends Channel {
+  readonly type: 'webhook';
+  readonly url: Secret;
+  /** Signs every message; null for none. */
+  readonly secret: Secret | null;
+  readonly contentType: string;
+}
+
+export interface SlackChannel extends Channel {
+  readonly type: 'slack';
+  readonly url: Secret;
+}
+
+export interface EmailChannel extends Channel {
+  readonly type: 'email';
+  /** smtp: or smtps:, with credentials where the server wants them. */
+  readonly smtpUrl: Secret;
+  readonly from: string;
+  readonly to: readonly string[];
+  /** A template; null for the title. */
+  readonly subject: string | null;
+}
+
+export interface CommandChannel extends Channel {
+  readonly type: 'command';
+  /** Program and arguments, which may hold secrets; no shell reads them. */
+  readonly command: readonly Secret[];
+  readonly timeoutMs: number;
+  /** Variables that it gets beside the few that every command has. */
+  readonly env: Readonly<Record<string, Secret>>;
+  /** Where it runs: the directory of the configuration file. */
+  readonly directory: string;
+}
+
+export type ChannelConfig = WebhookChannel | SlackChannel | EmailChannel | CommandChannel;
+
+const DEFAULT_TIMEOUT_MS = 30_000;
+const LONGEST_TIMEOUT_MS = 600_000;
+const NAME = /^[a-z0-9][a-z0-9_-]{0,62}$/;
+const ADDRESS = /^[^\s@<>(),;:"\\\p{C}]+@[^\s@<>(),;:"\\\p{C}]+$/u;
+const NAMED_ADDRESS = /^[^@<>\r\n\p{Cc}]*<([^<>]*)>$/u;
+const MEDIA_TYPE = /^[\w.+-]+\/[\w.+-]+(; ?charset=[\w-]+)?$/;
+
+/** The channels with their secrets read; every mistake is added, every secret that is not there makes a `trouble`. */
+export function checkNotices(
+  checking: Checking,
+  parsed: readonly ParsedChannel[],
+  sources: readonly string[],
+): ChannelConfig[] {
+  const names = new Set<string>();
+  return parsed.flatMap((channel, index) => {
+    const at: Path = ['notices', index];
+    const { name } = channel;
+    const add = (key: string, message: string): void =>
+      checking.mistakes.add(checking.tree, [...at, key], message);
+    if (!NAME.test(name)) add('name', 'expected a name of lower-case letters, digits, - and _');
+    else if (names.has(name)) add('name', 'expected a different name for each channel');
+    names.add(name);
+    const made = checkChannel({ checking, at, add }, channel, sources);
+    return made === null ? [] : [made];
+  });
+}
+
+interface Place {
+  readonly checking: Checking;
+  readonly at: Path;
+  readonly add: (key: string, message: string) => void;
+}
+
+function checkChannel(place: Place, parsed: ParsedChannel, sources: readonly string[]): ChannelConfig | null {
+  const { add } = place;
+  const type = wordOf(CHANNEL_TYPES, parsed.type);
+  if (type === undefined) {
+    add('type', `expected one of ${CHANNEL_TYPES.join(', ')}${nearOf(CHANNEL_TYPES, parsed.type)}`);
+    return null;
+  }
+  const foreign = Object.entries(KEYS_OF).flatMap(([, keys]) =>
+    keys.filter((key) => !KEYS_OF[type].includes(key)),
+  );
+  for (const key of foreign) {
+    if (key in parsed) add(key, `not for a channel of type ${type}, which has ${KEYS_OF[type].join(', ')}`);
+  }
+  const severity = wordOf(SEVERITIES, parsed.severity ?? 'low');
+  if (severity === undefined) add('severity', `expected one of ${SEVERITIES.join(', ')}`);
+  const on = (parsed.on ?? NOTICE_EVENTS.filter((event) => event !== 'test')).flatMap((event) => {
+    const known = wordOf(NOTICE_EVENTS, event);
+    if (known !== undefined) return [known];
+    add(
+      'on',
+      `there is no event ${JSON.stringify(event.slice(0, 40))}${nearOf(NOTICE_EVENTS, event) || `; expected ${NOTICE_EVENTS.join(', ')}`}`,
+    );
+    return [];
+  });
+  for (const source of parsed.sources ?? []) {
+    if (!sources.includes(source))
+      add(
+        'sources',
+        `expected names of sources; ${JSON.stringify(source.slice(0, 60))} is none${nearOf(sources, source)}`,
+      );
+  }
+  const troubles = unsetLines(place.checking, place.at);
+  const shared = {
+    name: parsed.name,
+    on: [...new Set(on)],
+    sources: parsed.sources ?? null,
+    severity: severity ?? 'low',
+    template: parsed.template ?? null,
+  };
+  const made = ofType(place, type, parsed, troubles);
+  checkTemplates(place, made, parsed);
+  return { ...shared, ...made, trouble: troubles.length === 0 ? null : troubles.join('; ') };
+}
+
+type OfType = ChannelConfig extends infer C
+  ? C extends ChannelConfig
+    ? Omit<C, keyof Channel>
+    : never
+  : never;
+
+function ofType(place: Place, type: ChannelType, parsed: ParsedChannel, troubles: string[]): OfType {
+  const { checking, at } = place;
+  const secretAt = (
+    key: 'url' | 'secret' | 'smtpUrl',
+    isNeeded: boolean,
+    schemes: readonly string[] | null,
+  ): Secret | null =>
+    urlSecret(
+      checking,
+      at,
+      key,
+      { text: parsed[key], file: parsed[`${key}File`], isNeeded, schemes },
+      troubles,
+    );
+  switch (type) {
+    case 'webhook':
+      return {
+        type,
+        url: secretAt('url', true, ['http:', 'https:']) ?? new Secret(''),
+        secret: secretAt('secret', false, null),
+        contentType: mediaType(place, parsed.contentType),
+      };
+    case 'slack':
+      return { type, url: secretAt('url', true, ['http:', 'https:']) ?? new Secret('') };
+    case 'email':
+      return {
+        type,
+        smtpUrl: secretAt('smtpUrl', true, ['smtp:', 'smtps:']) ?? new Secret(''),
+        ...addresses(place, parsed, troubles.length > 0),
+        subject: parsed.subject ?? null,
+      };
+    case 'command':
+      return {
+        type,
+        command: program(place, parsed, troubles.length > 0),
+        timeoutMs: timeoutOf(place, parsed.timeout),
+        env: variables(place, parsed.env),
+        directory: checking.fileDirectory,
+      };
+  }
+}
+
+function mediaType({ add }: Place, given: string | undefined): string {
+  if (given !== undefined && !MEDIA_TYPE.test(given))
+    add('contentType', 'expected a media type such as text/plain');
+  return given ?? 'application/json';
+}
+
+function addresses(
+  { add }: Place,
+  { from, to }: ParsedChannel,
+  isTroubled: boolean,
+): { readonly from: string; readonly to: readonly string[] } {
+  // Where a variable is not set, its place holds nothing to judge.
+  if (!isTroubled) {
+    if (from === undefined)
+      add('from', 'missing; expected the sender, such as Tidemark <tidemark@example.com>');
+    else if (!ADDRESS.test(NAMED_ADDRESS.exec(from)?.[1] ?? from))
+      add('from', 'expected an e-mail address, or Name <address>');
+    if (to === undefined) add('to', 'missing; expected a list of e-mail addresses');
+    else if (!to.every((address) => ADDRESS.test(address)))
+      add('to', 'expected a list of e-mail addresses without names');
+  }
+  return { from: from ?? '', to: to ?? [] };
+}
+
+function program({ add, checking, at }: Place, { command }: ParsedChannel, isTroubled: boolean): Secret[] {
+  if (command === undefined && !isTroubled)
+    add(
+      'command',
+      'missing; expected a list of the program and its arguments, such as [/usr/local/bin/page, ops]',
+    );
+  const [first = '', ...rest] = command ?? [];
+  if (command?.some((part) => part.includes('\0')) === true)
+    add('command', 'expected texts without a zero byte');
+  // A bare name is looked up in PATH; a path starts where every path of the file does.
+  const path = first.includes('/') ? absolutePath(checking, [...at, 'command'], first) : first;
+  return [path, ...rest].map((part) => new Secret(part));
+}
+
+function timeoutOf({ add }: Place, given: string | undefined): number {
+  if (given === undefined) return DEFAULT_TIMEOUT_MS;
+  const ms = parseDuration(given);
+  if (ms !== undefined && ms > 0 && ms <= LONGEST_TIMEOUT_MS) return ms;
+  add('timeout', 'expected a duration up to 10m, such as 30s');
+  return DEFAULT_TIMEOUT_MS;
+}
+
+function variables(
+  { add }: Place,
+  given: Readonly<Record<string, string>> | undefined,
+): Record<string, Secret> {
+  const entries = Object.entries(given ?? {});
+  if (!entries.every(([name, value]) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(name) && !value.includes('\0')))
+    add('env', 'expected a mapping of names of variables to texts');
+  return Object.fromEntries(entries.map(([name, value]) => [name, new Secret(value)]));
+}
+
+function checkTemplates({ add }: Place, made: OfType, { template, subject }: ParsedChannel): void {
+  const isJson = made.type === 'webhook' && made.contentType.startsWith('application/json');
+  const mistake =
+    template === undefined ? undefined : isJson ? jsonTemplateMistake(template) : templateMistake(template);
+  if (mistake !== undefined) add('template', mistake);
+  const ofSubject = subject === undefined ? undefined : templateMistake(subject);
+  if (ofSubject !== undefined) add('subject', ofSubject);
+  else if (subject !== undefined && /\p{Cc}/u.test(subject)) add('subject', 'expected one line');
+}
+
+function wordOf<const T extends string>(words: readonly T[], word: string): T | undefined {
+  return words.find((each) => each === word);
+}
+
+function nearOf(words: readonly string[], word: string): string {
+  const near = suggest(word, words);
+  return near === undefined ? '' : `; did you mean ${near}?`;
+}

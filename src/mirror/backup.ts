@@ -1,0 +1,58 @@
+/** A consistent copy of the mirror's file by SQLite's online backup: of one moment, while others read and write. */
+import { rmSync } from 'node:fs';
+import { TidemarkError } from '../core/errors.ts';
+import type { Connection } from './database.ts';
+import { asMirrorError, createPrivateFile, sqliteCode } from './database.ts';
+
+export interface BackupProgress {
+  /** Pages of the file. */
+  readonly pages: number;
+  readonly pagesLeft: number;
+}
+
+export interface BackupOptions {
+  readonly onProgress?: (progress: BackupProgress) => void;
+  /** Ends it between two steps: nothing is left of the copy then. */
+  readonly signal?: AbortSignal;
+}
+
+/** Between two of them the event loop gets air: 2 MB at the mirror's page size, a millisecond or two. */
+const PAGES_PER_STEP = 256;
+
+/**
+ * Copies what `reader` sees to `path`, a file of mode 0600 that is made anew and is on the disk when this resolves. The
+ * caller closes the reader's connection afterwards. It holds one read transaction: without it every write of another
+ * process would make the copy begin again. Writers go on meanwhile; only their log cannot shrink until it has ended.
+ * @throws TidemarkError `disk_full`, `read_only` or `file_system` about `path`, `mirror_corrupt` about the mirror,
+ *   `interrupted`; nothing is left of the copy then
+ */
+export async function backUp(
+  reader: Connection,
+  path: string,
+  { onProgress, signal }: BackupOptions,
+): Promise<void> {
+  // What was there may be another mirror, and its log would be taken for that of the copy.
+  discard(path);
+  try {
+    createPrivateFile(path);
+    reader.exec('BEGIN');
+    // The transaction is of this moment only once something was read.
+    reader.prepare('SELECT count(*) FROM sqlite_master').get();
+    await reader.backup(path, {
+      progress: ({ totalPages, remainingPages }) => {
+        if (signal?.aborted === true)
+          throw new TidemarkError('interrupted', 'the copy of the mirror was interrupted');
+        onProgress?.({ pages: totalPages, pagesLeft: remainingPages });
+        return PAGES_PER_STEP;
+      },
+    });
+  } catch (error) {
+    discard(path);
+    const isOfMirror = /^SQLITE_(CORRUPT|NOTADB)/.test(sqliteCode(error) ?? '');
+    throw asMirrorError(error, isOfMirror ? reader.name : path);
+  }
+}
+
+function discard(path: string): void {
+  for (const suffix of ['', '-journal', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
+}

@@ -1,0 +1,105 @@
+/**
+ * `redact: true`: a secret that the service sends in clear never reaches the mirror. A keyed fingerprint stands in its
+ * place, so that a diff can tell that it changed; the key lies in the mirror, so that nobody else finds a short secret by
+ * trying values. A fingerprint reads as a mask (`catalog/masks.ts`): a restore never sends it.
+ */
+import { createHmac } from 'node:crypto';
+import { isMask, isSecretName, withoutPasswords } from '../catalog/masks.ts';
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import { volatileFields } from '../catalog/definition.ts';
+import { parseLossless } from '../core/json.ts';
+import { replaceValues } from '../core/json-replace.ts';
+import { scanRecord } from '../core/json-scan.ts';
+import type { ScannedRecord } from '../core/json-scan.ts';
+import { valueDigest } from '../diff/canonical.ts';
+import { splitPointer } from '../diff/pointer.ts';
+
+export interface Redaction {
+  /** A record's JSON text with every secret in clear replaced; the same string where it holds none. */
+  text(definition: ResourceDefinition, text: string): string;
+  /** The same for a record that was scanned: its id stays, what is hashed and stored is without secrets. */
+  record(definition: ResourceDefinition, record: ScannedRecord): ScannedRecord;
+}
+
+const FINGERPRINT = /^\[redacted:[0-9a-f]{16}\]$/;
+
+/** True for what stands in the mirror in place of a secret: two of them differ where the secrets do. */
+export function isRedacted(text: string): boolean {
+  return FINGERPRINT.test(text);
+}
+
+/**
+ * What is secret is what reports mask: the fields and places that catalog, profile and configuration name, members below
+ * the top level by their names, and texts that hold a URL with a password (as a whole). Null, the empty text, masks and
+ * the id stay.
+ * @param key the mirror's (`fingerprintKey`)
+ */
+export function redactionWith(key: Uint8Array): Redaction {
+  const placesByKind = new Map<Kind, readonly (readonly string[])[]>();
+  const namesJudged = new Map<string, boolean>();
+  const isNamedSo = (name: string): boolean => {
+    const known = namesJudged.get(name) ?? isSecretName(name);
+    namesJudged.set(name, known);
+    return known;
+  };
+  // Kinds of a family show the same records.
+  const fingerprint = (
+    { kind, family }: ResourceDefinition,
+    field: string | undefined,
+    valueText: string,
+  ): string => {
+    const parts = [family ?? kind, field, valueDigest(parseLossless(valueText))];
+    const digest = createHmac('sha256', key).update(JSON.stringify(parts)).digest('hex');
+    return JSON.stringify(`[redacted:${digest.slice(0, 16)}]`);
+  };
+  const textOf = (definition: ResourceDefinition, text: string): string => {
+    const { kind, idPath } = definition;
+    const places = placesByKind.get(kind) ?? placesOf(definition);
+    placesByKind.set(kind, places);
+    return replaceValues(text, (path, valueText) => {
+      const isPlace = places.some((place) => isAt(place, path));
+      if (!isPlace && !(path.length > 1 && isNamedSo(path.at(-1) ?? ''))) {
+        const whole = valueText();
+        return isUrlWithPassword(whole) ? fingerprint(definition, path[0], whole) : null;
+      }
+      if (isAt(idPath, path)) return null;
+      const whole = valueText();
+      return isSecretValue(whole, isPlace) ? fingerprint(definition, path[0], whole) : null;
+    });
+  };
+  return {
+    text: textOf,
+    record: (definition, record) => {
+      const text = textOf(definition, record.text);
+      if (text === record.text) return record;
+      const shape = { idPath: definition.idPath, volatile: volatileFields(definition) };
+      return { ...scanRecord(text, shape), id: record.id };
+    },
+  };
+}
+
+function placesOf(definition: ResourceDefinition): readonly (readonly string[])[] {
+  return definition.fields.flatMap((field) => [
+    ...(field.isSecret ? [[field.name]] : []),
+    ...field.secretPointers.map((pointer) => [field.name, ...splitPointer(pointer)]),
+  ]);
+}
+
+function isAt(place: readonly string[], path: readonly string[]): boolean {
+  return place.length === path.length && place.every((part, index) => part === '*' || part === path[index]);
+}
+
+function isSecretValue(valueText: string, isPlace: boolean): boolean {
+  const value = parseLossless(valueText);
+  if (value === null || value === '') return false;
+  // By its name alone a switch is no secret.
+  if (typeof value === 'boolean') return isPlace;
+  return typeof value !== 'string' || !isMask(value);
+}
+
+function isUrlWithPassword(valueText: string): boolean {
+  // A slash may be written with a backslash before it.
+  if (!valueText.startsWith('"') || !/:(?:\\?\/|\\u002f){2}/i.test(valueText)) return false;
+  const value = parseLossless(valueText);
+  return typeof value === 'string' && withoutPasswords(value, '') !== value;
+}

@@ -1,0 +1,192 @@
+import { inspect } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import { KEY, oneSource, workspace } from './workspace.ts';
+
+const { directory, write, yaml, load, refused } = workspace();
+
+const URLS = { ...KEY, HOOK: 'https://hooks.example.com/T0PS3CRET', SMTP: 'smtps://me:pw@mail.example.com' };
+const notices = (...lines: string[]): string =>
+  `${oneSource('name: production')}notices:\n${lines.map((line) => `  ${line}\n`).join('')}`;
+
+describe('notices', () => {
+  it('of every type are read, with their secrets, and show none of them', () => {
+    write('hmac', 'sign-me\n');
+    const config = yaml(
+      notices(
+        '- { name: hook, type: webhook, url: "${HOOK}", secretFile: hmac, on: [run_failed, run_failed], sources: [production] }',
+        '- { name: chat, type: slack, url: "${HOOK}", severity: high, template: "{{ title }}" }',
+        '- { name: mail, type: email, smtpUrl: "${SMTP}", from: "A <a@example.com>", to: [b@example.com], subject: "{{ event }}" }',
+        '- { name: page, type: command, command: [./page, "${HOOK}"], timeout: 5s, env: { TOKEN: "${KEY}" } }',
+      ),
+      URLS,
+    );
+    const [hook, chat, mail, page] = config.notices;
+    expect(hook).toMatchObject({
+      on: ['run_failed'],
+      sources: ['production'],
+      severity: 'low',
+      trouble: null,
+    });
+    expect(hook?.type === 'webhook' && [hook.url.reveal(), hook.secret?.reveal(), hook.contentType]).toEqual([
+      URLS.HOOK,
+      'sign-me',
+      'application/json',
+    ]);
+    expect(chat).toMatchObject({ severity: 'high', template: '{{ title }}', sources: null });
+    expect(chat?.on).toContain('drift_new');
+    expect(chat?.on).not.toContain('test');
+    expect(mail).toMatchObject({ from: 'A <a@example.com>', to: ['b@example.com'], subject: '{{ event }}' });
+    expect(page?.type === 'command' && page.command.map((word) => word.reveal())).toEqual([
+      `${directory}/page`,
+      URLS.HOOK,
+    ]);
+    expect(page).toMatchObject({ timeoutMs: 5000, directory });
+    expect(config.warnings).toEqual([]);
+    expect(inspect(config, { depth: null }) + JSON.stringify(config)).not.toMatch(/T0PS3CRET|sign-me|me:pw/);
+  });
+
+  it.each<[string, string, string]>([
+    [
+      'an unknown type',
+      '- { name: a, type: slak, url: x }',
+      'notices[0].type: expected one of webhook, slack, email, command; did you mean slack?',
+    ],
+    [
+      'an unknown event',
+      '- { name: a, type: slack, url: "${HOOK}", on: [run_faild] }',
+      'there is no event "run_faild"; did you mean run_failed?',
+    ],
+    [
+      'an unknown source',
+      '- { name: a, type: slack, url: "${HOOK}", sources: [prodction] }',
+      '"prodction" is none; did you mean production?',
+    ],
+    [
+      'an unknown severity',
+      '- { name: a, type: slack, url: "${HOOK}", severity: grave }',
+      'notices[0].severity: expected one of critical, high, medium, low',
+    ],
+    ['an unknown key', '- { name: a, type: slack, url: "${HOOK}", chanel: x }', 'unknown key "chanel"'],
+    [
+      'a key of another type',
+      '- { name: a, type: slack, url: "${HOOK}", to: [a@b.c] }',
+      'notices[0].to: not for a channel of type slack, which has url, urlFile',
+    ],
+    ['no URL', '- { name: a, type: webhook }', 'notices[0].url: missing; give url: ${VARIABLE} or urlFile'],
+    ['both', '- { name: a, type: slack, url: "${HOOK}", urlFile: x }', 'expected url or urlFile, got both'],
+    [
+      'a URL of another kind',
+      '- { name: a, type: slack, url: "${SMTP}" }',
+      'notices[0].url: expected a URL that begins with http:// or https://',
+    ],
+    [
+      'no address',
+      '- { name: a, type: email, smtpUrl: "${SMTP}", from: "a@b.c\\r\\nBcc: x@y.z", to: ["x, y@z.a"] }',
+      'notices[0].from: expected an e-mail address',
+    ],
+    [
+      'a name twice',
+      '- { name: a, type: command, command: [a] }\n  - { name: a, type: command, command: [b] }',
+      'notices[1].name: expected a different name for each channel',
+    ],
+    [
+      'a place that there is not',
+      '- { name: a, type: slack, url: "${HOOK}", template: "{{ titel }}" }',
+      'notices[0].template: there is no value {{ titel }}; did you mean title?',
+    ],
+    [
+      'a place without an end',
+      '- { name: a, type: slack, url: "${HOOK}", template: "{{ title" }',
+      'expected }} behind every {{',
+    ],
+    [
+      'a place outside of quotes',
+      "- { name: a, type: webhook, url: '${HOOK}', template: '{\"a\": {{ run }}}' }",
+      'expected JSON with every {{ … }} within quotes',
+    ],
+    ['no program', '- { name: a, type: command }', 'notices[0].command: missing'],
+    [
+      'a timeout without an end',
+      '- { name: a, type: command, command: [a], timeout: 2d }',
+      'notices[0].timeout: expected a duration up to 10m',
+    ],
+  ])('with %s are refused, and no secret is quoted', (_name, line, message) => {
+    const error = refused(notices(line), URLS);
+    expect(error.code).toBe('config_invalid');
+    expect(error.message).toContain(message);
+    expect(error.message).not.toMatch(/T0PS3CRET|me:pw/);
+  });
+
+  it('whose secret is not there stay configured, silent, with a warning: a sync needs none of them', () => {
+    const config = yaml(
+      notices(
+        '- { name: a, type: slack, url: "${NOT_SET}" }',
+        '- { name: b, type: webhook, urlFile: nowhere }',
+        '- { name: c, type: email, smtpUrl: "${SMTP}", from: "${NOT_SET}", to: ["${NOT_SET}"] }',
+      ),
+      URLS,
+    );
+    expect(config.notices.map(({ name, trouble }) => [name, trouble === null])).toEqual([
+      ['a', false],
+      ['b', false],
+      ['c', false],
+    ]);
+    expect(config.notices[0]?.trouble).toContain('${NOT_SET} is not set in the environment');
+    expect(config.notices[1]?.trouble).toContain('nowhere does not exist');
+    expect(config.warnings).toHaveLength(4);
+    for (const warning of config.warnings) expect(warning).toContain('nothing is sent through it');
+  });
+
+  it('in clear give a warning without being quoted', () => {
+    const { warnings } = yaml(
+      notices('- { name: a, type: slack, url: https://hooks.example.com/T0PS3CRET }'),
+      KEY,
+    );
+    expect(warnings).toEqual([
+      'tidemark.yaml:6: notices[0].url: written in clear; refer to a variable (${NAME}) or use urlFile',
+    ]);
+  });
+
+  it('come from their variable as JSON', () => {
+    const config = load({
+      TIDEMARK_BASE_URL: 'https://svc.example.com',
+      TIDEMARK_API_KEY: 'k',
+      TIDEMARK_NOTICES: JSON.stringify([{ name: 'a', type: 'slack', url: 'https://hooks.example.com/x' }]),
+    });
+    expect(config.notices).toMatchObject([{ name: 'a', type: 'slack' }]);
+    expect(config.warnings).toEqual([]);
+  });
+});
+
+describe('pings', () => {
+  const pings = (line: string): string => `${oneSource('name: production')}pings:\n  ${line}\n`;
+
+  it('are read with their URLs', () => {
+    const config = yaml(
+      pings('- { sources: [production], success: "${HOOK}", fail: "${HOOK}/fail", method: GET }'),
+      URLS,
+    );
+    const [ping] = config.pings;
+    expect(ping).toMatchObject({ sources: ['production'], method: 'GET', start: null, trouble: null });
+    expect(ping?.fail?.reveal()).toBe(`${URLS.HOOK}/fail`);
+  });
+
+  it.each([
+    [
+      'nothing to call',
+      '- { sources: [production] }',
+      'pings[0]: expected at least one of start, success and fail',
+    ],
+    ['an unknown source', '- { sources: [x], fail: "${HOOK}" }', '"x" is none'],
+    ['no URL', '- { fail: "${KEY}" }', 'pings[0].fail: expected a URL'],
+  ])('with %s are refused', (_name, line, message) => {
+    expect(refused(pings(line), URLS).message).toContain(message);
+  });
+
+  it('whose URL is not there are silent, with a warning', () => {
+    const config = yaml(pings('- { success: "${NOT_SET}" }'), URLS);
+    expect(config.pings[0]).toMatchObject({ success: null });
+    expect(config.pings[0]?.trouble).toContain('NOT_SET');
+    expect(config.warnings).toHaveLength(1);
+  });
+});

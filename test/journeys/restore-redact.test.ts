@@ -1,0 +1,120 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { ORGANIZATION, Story } from './restore-story.ts';
+import type { Body } from './restore-story.ts';
+
+const FIRST = 'clear-secret-of-monday';
+const SECOND = 'clear-secret-of-tuesday';
+const PASSWORD = 'password-in-a-url';
+const POINTER = '/config_schema/auth/api_key';
+const URL_POINTER = '/config_schema/dsn';
+const DSN = `postgres://reader:${PASSWORD}@db.example/1`;
+
+const settings = (secret: string): Body => ({
+  auth: { api_key: secret, has_token: true },
+  dsn: DSN,
+  batch: 500,
+});
+
+/** Everything that lies in the story's directory, as one text. */
+function filesOf({ directory }: Story): string {
+  return readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'latin1'))
+    .join('\n');
+}
+
+function expectNoSecret(text: string): void {
+  for (const secret of [FIRST, SECOND, PASSWORD]) expect(text.includes(secret), secret).toBe(false);
+}
+
+/** A component with secrets in clear, which nothing but their names tells of; synced. */
+async function withSecret(env: Readonly<Record<string, string>>): Promise<{ story: Story; path: string }> {
+  const story = await Story.start(env);
+  const [component] = await story.list('pipeline_destinations');
+  const path = `${ORGANIZATION}pipeline_destinations/${String(component?.['id'])}/`;
+  await story.call('PATCH', path, { config_schema: settings(FIRST) });
+  await story.expectRun(0, 'sync', '--quiet');
+  return { story, path };
+}
+
+describe('redact: true', () => {
+  it('keeps secrets out of every file, tells that one changed, and puts back what the configuration gives', async () => {
+    const { story, path } = await withSecret({ TIDEMARK_REDACT: 'true' });
+    expectNoSecret(filesOf(story));
+    await story.expectRun(0, 'verify', '--quiet');
+    const exported = (await story.expectRun(0, 'export', '--kind', 'pipeline_destinations')).stdout;
+    expectNoSecret(exported);
+    expect(exported).toMatch(/"auth":\{"api_key":"\[redacted:[0-9a-f]{16}\]","has_token":true\}/);
+    expect(exported).toContain('"batch":500');
+    await story.expectRun(0, 'diff', 'latest', 'live');
+    expect((await story.plan(0)).steps).toEqual([]);
+
+    await story.call('PATCH', path, { config_schema: settings(SECOND) });
+    const diff = await story.expectRun(2, 'diff', 'latest', 'live', '--json');
+    expectNoSecret(diff.stdout);
+    const { changes } = JSON.parse(diff.stdout) as {
+      changes: { kind: string; fields: { path: string }[] }[];
+    };
+    // The component stands in two lists.
+    expect(changes.map(({ kind }) => kind)).toEqual(['pipeline_destinations', 'plugins']);
+    for (const { fields } of changes) expect(fields.map(({ path: at }) => at)).toEqual([POINTER]);
+
+    const blocked = await story.plan(3, '--out', 'blocked.json');
+    expect(blocked.steps).toMatchObject([{ action: 'blocked' }]);
+    expect(blocked.steps[0]?.reason).toContain(POINTER);
+
+    const values = { [POINTER]: FIRST, [URL_POINTER]: DSN };
+    story.env['TIDEMARK_SECRETS'] = JSON.stringify({ pipeline_destinations: [{ values }] });
+    await story.expectRun(2, 'restore', '--out', 'plan.json');
+    const report = await story.applied(0, 'apply', 'plan.json');
+    expect(report.outcome).toBe('complete');
+    expect((await story.call('GET', path))['config_schema']).toEqual(settings(FIRST));
+    await story.expectRun(0, 'diff', 'latest', 'live');
+    await story.expectRun(0, 'sync', '--quiet');
+    expectNoSecret(filesOf(story));
+  });
+
+  it('turned on later, the next run sees a change, and what was read before keeps its values', async () => {
+    const { story } = await withSecret({});
+    story.env['TIDEMARK_REDACT'] = 'true';
+    await story.expectRun(0, 'sync', '--quiet');
+    const changed = await story.expectRun(2, 'diff', 'run:2', 'run:3', '--json');
+    const { summary, changes } = JSON.parse(changed.stdout) as {
+      summary: Record<string, number>;
+      changes: { fields: { path: string }[] }[];
+    };
+    expect(summary).toMatchObject({ added: 0, removed: 0 });
+    expect(changes.flatMap(({ fields }) => fields.map(({ path }) => path))).toContain(POINTER);
+    await story.expectRun(0, 'sync', '--quiet');
+    await story.expectRun(0, 'diff', 'run:3', 'run:4');
+    const old = (await story.expectRun(0, 'export', '--at', 'run:2', '--kind', 'pipeline_destinations'))
+      .stdout;
+    expect(old).toContain(FIRST);
+  });
+});
+
+describe('secrets that only their names tell of', () => {
+  it('stand neither in the plan, nor in its file, nor in the journal, and are put back all the same', async () => {
+    const { story, path } = await withSecret({});
+    await story.call('PATCH', path, { config_schema: settings(SECOND), description: 'by a careless hand' });
+    const printed = await story.expectRun(2, 'restore', '--out', 'plan.json');
+    const saved = readFileSync(story.file('plan.json'), 'utf8');
+    expectNoSecret(printed.stdout + saved);
+    expect(saved).toContain('[secret]');
+    await story.expectRun(0, 'apply', 'plan.json', '--yes');
+    expect((await story.call('GET', path))['config_schema']).toEqual(settings(FIRST));
+    const shown = await story.expectRun(0, 'restores', 'show', '1', '--json');
+    expectNoSecret(shown.stdout);
+    const { default: Database } = await import('better-sqlite3');
+    const mirror = new Database(story.file('mirror.db'), { readonly: true });
+    const journal = [
+      ...mirror.prepare('SELECT plan FROM restores').all(),
+      ...mirror.prepare('SELECT * FROM restore_steps').all(),
+    ];
+    mirror.close();
+    expectNoSecret(JSON.stringify(journal));
+    await story.expectRun(0, 'diff', 'latest', 'live');
+  });
+});

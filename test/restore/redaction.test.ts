@@ -1,0 +1,65 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { definitionOf } from '../../src/catalog/catalog.ts';
+import { replaceValues } from '../../src/core/json-replace.ts';
+import { isRedacted, redactionWith } from '../../src/sync/redaction.ts';
+
+describe('replacing values in JSON text', () => {
+  it('leaves any text as it is where nothing is named, and puts the same value at every place that is', () => {
+    fc.assert(
+      fc.property(fc.json(), fc.constantFrom(0, 1, 2), (text, space) => {
+        const value: unknown = JSON.parse(text);
+        const spaced = JSON.stringify(value, null, space);
+        expect(replaceValues(spaced, () => null)).toBe(spaced);
+        const echoed = replaceValues(spaced, (path, whole) => (path.length === 2 ? whole() : null));
+        expect(echoed).toBe(spaced);
+        const replaced = replaceValues(spaced, (path) => (path.length === 1 ? '"x"' : null));
+        const isContainer = typeof value === 'object' && value !== null;
+        const each = Array.isArray(value)
+          ? value.map(() => 'x')
+          : Object.fromEntries(Object.keys(isContainer ? value : {}).map((name) => [name, 'x']));
+        expect(JSON.parse(replaced)).toEqual(isContainer ? each : value);
+      }),
+    );
+  });
+
+  it('refuses what is no JSON, however deep', () => {
+    for (const text of ['{"a":1', '[1,2', '{"a" 1}', '[1}', '{"a":1}}', '{a:1}']) {
+      expect(() => replaceValues(text, () => null)).toThrow(SyntaxError);
+    }
+    const deep = '['.repeat(100_000) + ']'.repeat(100_000);
+    expect(replaceValues(deep, () => null)).toBe(deep);
+  });
+});
+
+describe('a redaction', () => {
+  const redaction = redactionWith(new Uint8Array(32));
+  const destination = definitionOf('pipeline_destinations');
+  const sharing = definitionOf('recording_sharing');
+  const redacted = (text: string): unknown => JSON.parse(redaction.text(destination, text));
+
+  it('keeps spelling, order, big numbers and everything that is no secret', () => {
+    const text =
+      '{ "id":7, "n":1.10,"big":12345678901234567890 , "config_schema":{"api_key":"s3","token":true} }';
+    const out = redaction.text(destination, text);
+    expect(out.replace(/"\[redacted:[0-9a-f]{16}\]"/, '"s3"')).toBe(text);
+  });
+
+  it('leaves null, empty texts, masks and switches, and takes whole what stands under a secret name', () => {
+    const same = { password: null, secret: '', token: '********', credentials: false };
+    expect(redacted(JSON.stringify({ config_schema: same }))).toEqual({ config_schema: same });
+    const whole = redacted('{"config_schema":{"credentials":{"user":"u","parts":["a","b"]}}}') as {
+      config_schema: { credentials: string };
+    };
+    expect(isRedacted(whole.config_schema.credentials)).toBe(true);
+  });
+
+  it('differs by value and key, not by spelling', () => {
+    const of = (value: string, key = redaction): string =>
+      (JSON.parse(key.text(sharing, `{"access_token":${value}}`)) as { access_token: string }).access_token;
+    expect(isRedacted(of('"a"'))).toBe(true);
+    expect(of('"a"')).toBe(of('"\\u0061"'));
+    expect(of('"a"')).not.toBe(of('"b"'));
+    expect(of('"a"')).not.toBe(of('"a"', redactionWith(new Uint8Array(32).fill(1))));
+  });
+});
