@@ -77,6 +77,8 @@ async function main(): Promise<number> {
       process.exit(1);
     },
     signal: stop.signal,
+    onHangup: (listener) => void process.on('SIGHUP', listener),
+    leave: (code) => process.exit(code),
     pid: process.pid,
     execPath: process.execPath,
     entry: process.argv[1] ?? '',

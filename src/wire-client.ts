@@ -1,6 +1,8 @@
 /** The part of the composition root that makes clients and loggers: what talks to the service and of it. See `wire.ts`. */
 import { createHash } from 'node:crypto';
 import type { ConnectionOptions } from './api/connection.ts';
+import { createProbeClient } from './api/probe-client.ts';
+import type { ProbeClient } from './api/probe-client.ts';
 import { createReadClient } from './api/read-client.ts';
 import type { ReadClient } from './api/read-client.ts';
 import { createWriteClient } from './api/write-client.ts';
@@ -26,6 +28,23 @@ function keyFingerprint(source: SourceConfig): string {
  */
 export function openReadClient(source: SourceConfig, log: Logger, mirror: Mirror | null): ReadClient {
   return createReadClient(connectionOptions(source, log, mirror));
+}
+
+/** Of `doctor` and its like: a failure is soon told, and nobody waits minutes for what a service asks to wait. */
+const PROBE_RETRY = { attempts: 2, maxWaitSeconds: 20 };
+const PROBE_TIMEOUTS = { connectMs: 10_000, headersMs: 30_000, bodyMs: 15_000, totalMs: 45_000 };
+
+/** A client that looks at single answers, limited like the others: it can read and nothing else. */
+export function openProbeClient(source: SourceConfig, log: Logger, mirror: Mirror | null): ProbeClient {
+  const { attempts, maxWaitSeconds } = source.retry;
+  return createProbeClient({
+    ...connectionOptions(source, log, mirror),
+    timeouts: PROBE_TIMEOUTS,
+    retry: {
+      attempts: Math.min(attempts, PROBE_RETRY.attempts),
+      maxWaitSeconds: Math.min(maxWaitSeconds, PROBE_RETRY.maxWaitSeconds),
+    },
+  });
 }
 
 /** The client that can write: opened by `restore --apply`, `apply` and `undo --apply`, and nowhere else. */

@@ -4,7 +4,7 @@ import { suggest } from '../core/suggest.ts';
 import type { CommandAction } from './context.ts';
 
 export interface ArgumentRow {
-  /** As commander writes it: `<required>` or `[optional]`. */
+  /** As commander writes it: `<required>`, `[optional]`, or `[several...]` for a last one that takes all the rest. */
   readonly name: string;
   /** Under which key the command finds it. */
   readonly key: string;

@@ -19,6 +19,10 @@ export interface ProcessContext {
   readonly onOutputLost?: (error: NodeJS.ErrnoException) => void;
   /** Aborted by the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal;
+  /** Calls the listener at each SIGHUP, which from then on no longer ends the process. */
+  readonly onHangup?: (listener: () => void) => void;
+  /** Ends the process at once, whatever is under way. */
+  readonly leave?: (code: ExitCode) => void;
   readonly pid: number;
   /** The Node executable and the program's file: for the demo, which starts a sandbox in a process of its own. */
   readonly execPath: string;

@@ -14,7 +14,9 @@ export const MIRROR_COMMANDS: readonly CommandRow[] = [
         description: 'let up to n held removals happen now',
         parse: wholeNumber,
       },
+      { flags: '--from-schedule <name>', description: 'the sources of this schedule of the configuration' },
     ],
+    notes: ['Where a daemon holds the mirror, it does the run, and this command follows it to its end.'],
     examples: [
       'tidemark sync',
       'tidemark sync --kind batch_exports --json',

@@ -120,7 +120,10 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
     const context: CommandContext = { ...process, options };
     const run = await load();
     const named = Object.fromEntries(
-      (row.arguments ?? []).map(({ key }, index) => [key, command.args[index]]),
+      (row.arguments ?? []).map(({ name, key }, index) => [
+        key,
+        name.includes('...') ? command.args.slice(index) : command.args[index],
+      ]),
     );
     const own = { ...takenByParents(command), ...command.opts(), ...named };
     if (row.outlivesOutput?.(own) === true) outliveOutput();

@@ -1,8 +1,11 @@
-/** `tidemark sync`: one run now, of each source in turn. */
+/** `tidemark sync`: one run now, of each source in turn; by the daemon where one has the mirror. */
 import type { Kind } from '../catalog/definition.ts';
+import type { Config } from '../config/config.ts';
+import { SCHEDULE_NAMES } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
-import { EXIT } from '../core/errors.ts';
+import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
+import { suggest } from '../core/suggest.ts';
 import { silentEvents } from '../sync/events.ts';
 import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource } from '../sync/run.ts';
@@ -16,16 +19,76 @@ import type { Progress } from './progress.ts';
 import { loggingAbove } from './progress-log.ts';
 import { afterDeath, renderRun, runDocument } from './run-text.ts';
 import type { ReportedRun } from './run-text.ts';
+import { syncByDaemon } from './sync-by-daemon.ts';
+import type { SyncedRuns } from './sync-by-daemon.ts';
 import { terminalWidth } from './table.ts';
 
 interface SyncCommandOptions {
   readonly kind?: readonly Kind[];
   readonly full?: boolean;
   readonly acceptRemovals?: number;
+  readonly fromSchedule?: string;
 }
 
 export async function sync(context: CommandContext, options: SyncCommandOptions): Promise<ExitCode> {
-  const config = readConfig(context, context.options);
+  const config = scheduled(readConfig(context, context.options), options.fromSchedule);
+  // What is accepted is accepted here, not handed on.
+  const runs = options.acceptRemovals === undefined ? await syncByDaemon(context, config, options) : null;
+  const reports = await printed(context, config, runs ?? (await syncHere(context, config, options)));
+  return syncExitCode(reports, options.kind ?? null);
+}
+
+/** The configuration narrowed to a schedule's sources. @throws TidemarkError `usage` for one that there is not, or is off */
+function scheduled(config: Config, name: string | undefined): Config {
+  if (name === undefined) return config;
+  const known = SCHEDULE_NAMES.find((each) => each === name);
+  if (known === undefined) {
+    const near = suggest(name, SCHEDULE_NAMES);
+    throw new TidemarkError(
+      'usage',
+      `there is no schedule ${name}${near === undefined ? '' : `; did you mean ${near}?`}`,
+      {
+        hint: `schedules are: ${SCHEDULE_NAMES.join(', ')}`,
+      },
+    );
+  }
+  const schedule = config.schedules[known];
+  if (schedule === null) {
+    throw new TidemarkError('usage', `the schedule ${known} is off`, {
+      hint: `give schedules.${known}.cron an expression, or leave --from-schedule out`,
+    });
+  }
+  const sources = config.sources.filter(({ name: source }) => schedule.sources.includes(source));
+  if (sources.length === 0) {
+    throw new TidemarkError('usage', `the schedule ${known} is for none of these sources`, {
+      hint:
+        schedule.sources.length === 0 ? 'name sources in it' : `it is for: ${schedule.sources.join(', ')}`,
+    });
+  }
+  return { ...config, sources };
+}
+
+/** Prints what was not printed as it came, and hands the reports on. */
+async function printed(
+  context: CommandContext,
+  { mirror }: Config,
+  { runs, arePrinted }: SyncedRuns,
+): Promise<readonly RunReport[]> {
+  if (context.options.json === true) await print(context, `${JSON.stringify(runDocument(runs))}\n`);
+  else if (!arePrinted) for (const run of runs) await printRun(context, mirror, run);
+  return runs.map(({ report }) => report);
+}
+
+function printRun(context: CommandContext, mirrorPath: string, run: ReportedRun): Promise<void> {
+  const isQuiet = context.options.quiet === true;
+  return print(context, renderRun(run, { mirrorPath, isQuiet, width: terminalWidth(context) }));
+}
+
+async function syncHere(
+  context: CommandContext,
+  config: Config,
+  options: SyncCommandOptions,
+): Promise<SyncedRuns> {
   const level = context.options.logLevel ?? 'warn';
   const ownLog = commandLogger(level, undefined);
   const mirror = openConfiguredMirror(config, 'write', 'sync', context.pid);
@@ -48,7 +111,7 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
           log,
           events: progress?.events ?? silentEvents,
           signal: context.signal,
-          trigger: 'command',
+          trigger: options.fromSchedule ?? 'command',
           kinds: options.kind ?? null,
           isFull: options.full === true,
           acceptRemovals: options.acceptRemovals ?? 0,
@@ -56,15 +119,7 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
         progress?.stop();
         const run = { report, schemaChanges: mirror.schemaChanges({ run: report.run }) };
         runs.push(run);
-        if (context.options.json !== true)
-          await print(
-            context,
-            renderRun(run, {
-              mirrorPath: mirror.path,
-              isQuiet: context.options.quiet === true,
-              width: terminalWidth(context),
-            }),
-          );
+        if (context.options.json !== true) await printRun(context, mirror.path, run);
       } finally {
         progress?.stop();
         await client.close();
@@ -73,11 +128,7 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   } finally {
     mirror.close();
   }
-  if (context.options.json === true) await print(context, `${JSON.stringify(runDocument(runs))}\n`);
-  return syncExitCode(
-    runs.map(({ report }) => report),
-    options.kind ?? null,
-  );
+  return { runs, arePrinted: true };
 }
 
 /** Bars need a terminal that moves its cursor. */

@@ -1,8 +1,34 @@
-/** The commands beside the mirror: sandbox, catalog, configuration, demo. A command's file is named after it. */
+/** The commands beside the mirror: replica, sandbox, catalog, configuration, demo. A command's file is named after it. */
 import { portNumber } from './command-row.ts';
 import type { CommandRow } from './command-row.ts';
 
 export const TOOL_COMMANDS: readonly CommandRow[] = [
+  {
+    name: 'serve',
+    description: 'The mirror as a read-only replica: the same GET paths, as of any state',
+    options: [
+      { flags: '--host <address>', description: 'address to listen on (default: 127.0.0.1)' },
+      {
+        flags: '--port <port>',
+        description: 'port to listen on; 0 for any (default: 8700)',
+        parse: portNumber,
+      },
+      {
+        flags: '--token-file <file>',
+        description: 'tokens that callers may send, one a line (default: http.token of the configuration)',
+      },
+    ],
+    notes: [
+      'Callers name a state with ?as_of=latest, baseline, run:N, snapshot:NAME or a time. An address other than a',
+      "loopback one needs a token, which is the replica's own: never the key of the service.",
+    ],
+    examples: [
+      'tidemark serve',
+      'tidemark serve --source production --host 0.0.0.0 --token-file /run/secrets/replica',
+      'curl "http://127.0.0.1:8700/api/organizations/?as_of=2026-03-01"',
+    ],
+    load: async () => (await import('./serve.ts')).serve,
+  },
   {
     name: 'sandbox',
     description: 'An embedded server of the whole interface, to try things on',

@@ -1,8 +1,2 @@
-/** Kinds that fill by themselves: feeds of the service's own activity, and what is read one by one below them. */
-import { CATALOG } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
-
-/** Nobody configured their records: they are compared where somebody asks for them. */
-export function unlistedKinds(): Kind[] {
-  return CATALOG.filter(({ reading }) => reading !== 'list').map(({ kind }) => kind);
-}
+/** Kinds that fill by themselves. */
+export { unlistedKinds } from '../catalog/unlisted-kinds.ts';

@@ -1,17 +1,14 @@
 /** `tidemark verify`: whether the mirror holds what it sealed. */
-import { definitionOf } from '../catalog/catalog.ts';
-import type { Config } from '../config/config.ts';
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
+import { withMaskedId } from '../daemon/jobs/verify-problems.ts';
 import { verifyMirror } from '../mirror/mirror.ts';
 import type { VerifyProblem } from '../mirror/verify.ts';
-import { isSecretId, maskedId } from '../report/mask.ts';
 import { neutralise } from '../report/neutralise.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike } from './collection-groups.ts';
 import { isInteractive, print } from './context.ts';
 import type { CommandContext } from './context.ts';
-import { definitionsFor } from './source-definitions.ts';
 import { count, plural, scopeText } from './wording.ts';
 
 /** Exit 0 when everything holds, 1 with each problem named when not. */
@@ -57,18 +54,6 @@ export async function verify(context: CommandContext): Promise<ExitCode> {
   } finally {
     mirror.close();
   }
-}
-
-/** An id that is a secret itself stays out of what is shown, whichever source makes it one. */
-function withMaskedId(problem: VerifyProblem, config: Config): VerifyProblem {
-  const { id, recordKind } = problem;
-  if (id === undefined || recordKind === undefined) return problem;
-  const definitions = [
-    definitionOf(recordKind),
-    ...config.configured.map(({ name }) => definitionsFor(config, name)(recordKind)),
-  ];
-  const secret = definitions.find(isSecretId);
-  return secret === undefined ? problem : { ...problem, id: maskedId(id, secret) };
 }
 
 /** Places named of one finding; the rest is a number. */

@@ -2,6 +2,7 @@
  * What the parts of the daemon that answer questions (health, metrics, API, dashboard) may know of the living daemon, and
  * the one thing that they may ask of it. Everything else they read from the mirror.
  */
+import type { Kind } from '../catalog/definition.ts';
 import type { Config, ScheduleName } from '../config/config.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { JobName, JobTrigger } from '../mirror/daemon-state.ts';
@@ -43,6 +44,23 @@ export interface RequestFigures {
   readonly leftThisHour: number | null;
 }
 
+/** Something that is wrong at this moment, as long as it lasts. It is told in the log when it begins and when it ends. */
+export interface DaemonTrouble {
+  /** `config`, `lock`, `mirror`, `http`, `presence`, `bookkeeping`, or `job:` with name and source. */
+  readonly about: string;
+  /** ISO 8601. */
+  readonly since: string;
+  readonly error: TidemarkError;
+}
+
+/** What of a requested sync is to be otherwise than usual. */
+export interface JobRequest {
+  /** Recordings whole. */
+  readonly full?: boolean;
+  /** Only these kinds; null and left out for all. */
+  readonly kinds?: readonly Kind[] | null;
+}
+
 export interface DaemonView {
   /** ISO 8601. */
   readonly startedAt: string;
@@ -61,10 +79,16 @@ export interface DaemonView {
   /** Waiting for their turn, first to start first. */
   queued(): readonly Pick<RunningJob, 'name' | 'source' | 'trigger'>[];
   figures(): readonly RequestFigures[];
+  /** What is wrong now, oldest first. */
+  troubles(): readonly DaemonTrouble[];
   /**
    * Has a job run as soon as its turn comes. One that waits already is not asked for twice.
    * @returns what waits now, one for each source
    * @throws TidemarkError `usage` for a source that there is not
    */
-  request(name: JobName, sources: readonly string[] | null): readonly Pick<RunningJob, 'name' | 'source'>[];
+  request(
+    name: JobName,
+    sources: readonly string[] | null,
+    how?: JobRequest,
+  ): readonly Pick<RunningJob, 'name' | 'source'>[];
 }

@@ -1,0 +1,166 @@
+/** `tidemark copies verify` and `copies restore`: reading a copy. */
+import { hostname } from 'node:os';
+import { basename, resolve } from 'node:path';
+import { isoTime, systemClock } from '../core/clock.ts';
+import { EXIT, TidemarkError } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import type { Secret } from '../core/secret.ts';
+import type { Config } from '../config/config.ts';
+import type { Copy } from '../daemon/copies/copy-list.ts';
+import { readCopies, readCopy } from '../daemon/copies/copy-list.ts';
+import { parseCopyName } from '../daemon/copies/copy-name.ts';
+import { readIdentities } from '../daemon/copies/encryption.ts';
+import type { OpenedCopy, OpenOptions } from '../daemon/copies/opened-copy.ts';
+import { restoreCopy, verifyCopy } from '../daemon/copies/opened-copy.ts';
+import { openWorkplace } from '../daemon/copies/workplace.ts';
+import { neutralise } from '../report/neutralise.ts';
+import { readConfig } from '../wire.ts';
+import { isInteractive, print, remark } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { copiesOf, copyDocument } from './copies.ts';
+import { plural } from './wording.ts';
+
+export interface VerifyOptions {
+  readonly file?: string;
+  readonly identity?: readonly string[];
+}
+
+export interface RestoreOptions {
+  readonly file: string;
+  readonly to?: string;
+  readonly identity?: readonly string[];
+}
+
+/** Exit 0 when all of it holds, 1 when it is damaged, 3 when it is encrypted and only its file could be looked at. */
+export async function verifyOneCopy(context: CommandContext, options: VerifyOptions): Promise<ExitCode> {
+  const config = readConfig(context, context.options, 'unused');
+  const copy = await copyNamed(context, config, options.file ?? 'latest');
+  const identities = await identitiesOf(context, options.identity);
+  const workplace = openWorkplace(config.mirror, 'copies-check', holder(context, 'copies verify'));
+  let opened: OpenedCopy;
+  try {
+    opened = await verifyCopy(copy, workplace.directory, openOptions(context, identities));
+  } finally {
+    workplace.close();
+    if (isInteractive(context)) context.stderr.write('\r\u001b[K');
+  }
+  if (context.options.json === true) {
+    const { facts, isCompared } = opened;
+    const document = {
+      schema: 'tidemark.copies_verify/1',
+      copy: copyDocument(copy),
+      is_compared: isCompared,
+      is_opened: facts !== null,
+      checked: facts?.checked ?? null,
+      run: facts?.run ?? null,
+      root: facts?.root ?? null,
+    };
+    await print(context, `${JSON.stringify(document)}\n`);
+  } else await print(context, `${verifiedLines(copy, opened).map(neutralise).join('\n')}\n`);
+  return opened.facts === null ? EXIT.partial : EXIT.done;
+}
+
+function verifiedLines(copy: Copy, { facts, isCompared }: OpenedCopy): string[] {
+  const file = isCompared
+    ? `the file is what was written: ${copy.manifest?.sha256 ?? ''}`
+    : 'it has no manifest to compare its file with';
+  if (facts === null) {
+    return [
+      `${copy.name}: not opened, as it is encrypted`,
+      file,
+      '→ give --identity FILE to have it decrypted and every seal in it checked',
+    ];
+  }
+  const { records, revisions, runs } = facts.checked;
+  return [
+    `${copy.name}: verified ${plural(records, 'record')}, ${plural(revisions, 'revision')}, ${plural(runs, 'run')}`,
+    file,
+    `sealed up to run ${facts.run}: ${facts.root}`,
+  ];
+}
+
+/** Exit 0 when the mirror stands there. */
+export async function restoreOneCopy(context: CommandContext, options: RestoreOptions): Promise<ExitCode> {
+  if (options.to === undefined) {
+    throw new TidemarkError('usage', 'where is the mirror to go?', {
+      hint: 'give a path where nothing stands yet: --to ./restored/mirror.db',
+    });
+  }
+  const config = readConfig(context, context.options, 'unused');
+  const copy = await copyNamed(context, config, options.file);
+  const identities = await identitiesOf(context, options.identity);
+  const to = resolve(context.cwd, options.to);
+  const facts = await restoreCopy(copy, to, {
+    ...openOptions(context, identities),
+    holder: holder(context, 'copies restore'),
+  });
+  if (isInteractive(context)) context.stderr.write('\r\u001b[K');
+  if (copy.manifest === null)
+    remark(context, [`${copy.name} has no manifest: its file was compared with nothing, its seals all hold`]);
+  if (context.options.json === true) {
+    const document = {
+      schema: 'tidemark.copies_restore/1',
+      copy: copyDocument(copy),
+      mirror: to,
+      run: facts.run,
+      root: facts.root,
+      sources: facts.sources,
+      checked: facts.checked,
+    };
+    await print(context, `${JSON.stringify(document)}\n`);
+    return EXIT.done;
+  }
+  const { records, revisions } = facts.checked;
+  const lines = [
+    `run ${facts.run} stands at ${to}, verified: ${plural(records, 'record')}, ${plural(revisions, 'revision')}`,
+    `sealed ${facts.root}`,
+    to === config.mirror
+      ? '→ this is the configured mirror: the next sync goes on from there'
+      : `→ look at it with TIDEMARK_MIRROR=${to} tidemark status; to go on from it, stop the daemon, move ${config.mirror} with its -wal and -shm away, and set \`mirror\` to it`,
+  ];
+  await print(context, `${lines.map(neutralise).join('\n')}\n`);
+  return EXIT.done;
+}
+
+/** `latest` is the newest whole one. A name alone is looked for in the directory of copies, then here. */
+async function copyNamed(context: CommandContext, config: Config, file: string): Promise<Copy> {
+  if (file !== 'latest') {
+    const isName = parseCopyName(file) !== undefined && basename(file) === file;
+    const inDirectory =
+      isName && config.copies !== null
+        ? (await readCopies(config.copies.directory)).find(
+            ({ name, state }) => name === file && state !== 'gone',
+          )
+        : undefined;
+    return inDirectory ?? (await readCopy(resolve(context.cwd, file)));
+  }
+  const { directory } = copiesOf(config);
+  const copies = await readCopies(directory);
+  const latest = copies.find(({ state }) => state === 'whole');
+  if (latest !== undefined) return latest;
+  throw new TidemarkError('reference_unknown', `there is no whole copy in ${directory}`, {
+    hint: '`tidemark copies list` says what there is; `tidemark copies make` makes one',
+  });
+}
+
+async function identitiesOf(
+  { cwd }: CommandContext,
+  files: readonly string[] | undefined,
+): Promise<readonly Secret[]> {
+  return (await Promise.all((files ?? []).map((file) => readIdentities(resolve(cwd, file))))).flat();
+}
+
+function openOptions(context: CommandContext, identities: readonly Secret[]): OpenOptions {
+  const options = { identities, clock: systemClock, signal: context.signal };
+  if (!isInteractive(context)) return options;
+  return {
+    ...options,
+    onProgress: (phase, share) => {
+      context.stderr.write(`\r\u001b[K${phase} ${Math.floor(share * 100)} % `);
+    },
+  };
+}
+
+function holder({ pid }: CommandContext, command: string) {
+  return { command, pid, host: hostname(), since: isoTime(systemClock.now()) };
+}

@@ -1,0 +1,71 @@
+/** `tidemark daemon --check`: asks the living daemon of this mirror whether it does what it is there for. */
+import { request } from 'node:http';
+import { hostname } from 'node:os';
+import { systemClock } from '../core/clock.ts';
+import type { ExitCode } from '../core/errors.ts';
+import { EXIT, TidemarkError } from '../core/errors.ts';
+import type { PresenceCard } from '../daemon/presence.ts';
+import { findDaemon } from '../daemon/presence.ts';
+import { neutralise } from '../report/neutralise.ts';
+import { readConfig } from '../wire.ts';
+import { print } from './context.ts';
+import type { CommandContext } from './context.ts';
+
+/** Shorter than what container engines and Kubernetes give a probe by our own manifests. */
+const TIMEOUT_MS = 8000;
+const LARGEST_CHARACTERS = 1_000_000;
+
+/**
+ * Prints what `/readyz` says. Exit 0 for `ok` and `degraded`, 1 for `failing`.
+ * @throws TidemarkError `unreachable` where no daemon is at work on this mirror, or it does not answer
+ */
+export async function daemonCheck(context: CommandContext): Promise<ExitCode> {
+  const { mirror } = readConfig(context, context.options, 'unused');
+  const card = findDaemon(mirror, { pid: context.pid, host: hostname(), now: systemClock.now() });
+  if (card === null) {
+    throw new TidemarkError('unreachable', `no daemon is at work on ${mirror}, or this user may not see it`, {
+      hint: 'start one with `tidemark daemon`; ask as the user that it runs as, with the same configuration',
+    });
+  }
+  const isJson = context.options.json === true;
+  const { status, text } = await readiness(card, isJson ? 'application/json' : 'text/plain', context.signal);
+  if (status !== 200 && status !== 503) throw unreachable(card, `it answered ${status}`);
+  const lines = text.trimEnd().split('\n');
+  await print(context, `${isJson ? text.trim() : lines.map((line) => neutralise(line)).join('\n')}\n`);
+  return status === 200 ? EXIT.done : EXIT.failed;
+}
+
+function readiness(
+  card: PresenceCard,
+  accept: string,
+  signal: AbortSignal,
+): Promise<{ readonly status: number; readonly text: string }> {
+  const { url, token } = card;
+  if (url === null) throw unreachable(card, 'it answers no HTTP');
+  return new Promise((resolve, reject) => {
+    const fail = (error: Error): void => reject(unreachable(card, error.message, error));
+    const headers = { accept, authorization: `Bearer ${token.reveal()}` };
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
+    const sent = request(new URL('/readyz', url), { headers, signal: limit }, (answer) => {
+      let text = '';
+      answer.setEncoding('utf8');
+      answer.on('data', (chunk: string) => {
+        text += chunk;
+        if (text.length > LARGEST_CHARACTERS) answer.destroy(new Error('its answer does not end'));
+      });
+      answer.on('error', fail);
+      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text }));
+    });
+    sent.on('error', (error) =>
+      fail(limit.aborted && !signal.aborted ? new Error(`no answer within ${TIMEOUT_MS / 1000} s`) : error),
+    );
+    sent.end();
+  });
+}
+
+function unreachable({ pid, since }: PresenceCard, why: string, cause?: unknown): TidemarkError {
+  return new TidemarkError('unreachable', `the daemon (pid ${pid}, since ${since}) cannot be asked: ${why}`, {
+    hint: 'its log says more; `http.listen` says where it is to answer',
+    cause,
+  });
+}

@@ -1,0 +1,67 @@
+/** `tidemark doctor`: what the key reaches, and how this machine's half is. */
+import { hostname } from 'node:os';
+import { systemClock } from '../core/clock.ts';
+import type { ExitCode } from '../core/errors.ts';
+import { findDaemon } from '../daemon/presence.ts';
+import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
+import type { Problem } from '../doctor/problems.ts';
+import { byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
+import type { SourceReach } from '../doctor/reach.ts';
+import { readConfig } from '../wire.ts';
+import { isInteractive, print } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { doctorDocument } from './doctor-document.ts';
+import { lookAtMirror, openForLook } from './doctor-local.ts';
+import { renderHealth, renderProblems, renderReach } from './doctor-text.ts';
+import { probeSource } from './source-probe.ts';
+import { terminalWidth } from './table.ts';
+
+export async function doctor(
+  context: CommandContext,
+  options: { readonly openapi?: string },
+): Promise<ExitCode> {
+  if (options.openapi !== undefined) {
+    const { checkContract } = await import('./doctor-contract.ts');
+    return await checkContract(context, options.openapi);
+  }
+  const config = readConfig(context, context.options);
+  const now = systemClock.now();
+  const opened = openForLook(context, config, 'doctor');
+  try {
+    const health = lookAtMirror(context, config, opened);
+    const daemon = health.isThere
+      ? findDaemon(config.mirror, { pid: context.pid, host: hostname(), now })
+      : null;
+    const mirror = health.damage.length === 0 ? opened.mirror : null;
+    const reaches: SourceReach[] = [];
+    for (const source of config.sources) {
+      if (isInteractive(context)) context.stderr.write(`looking at ${source.baseUrl.host} …\n`);
+      reaches.push(await probeSource(context, source, mirror));
+    }
+    const problems = byGravity([
+      ...reaches.flatMap((reach) => [...reachProblems(reach), ...clockProblems(reach)]),
+      ...mirrorProblems(health, { isDaemonAlive: daemon !== null, now }),
+      ...config.warnings.map((warning): Problem => ({
+        gravity: 'warning',
+        code: 'config_warning',
+        source: null,
+        message: warning,
+        next: '`tidemark config check` shows the configuration as it was understood',
+      })),
+    ]);
+    if (context.options.json === true) {
+      await print(context, `${JSON.stringify(doctorDocument(reaches, health, daemon, problems))}\n`);
+    } else {
+      const width = terminalWidth(context);
+      const parts = [
+        ...reaches.map((reach) => renderReach(reach, width)),
+        renderHealth(health, { now, daemon, width }),
+        renderProblems(problems, width),
+      ];
+      await print(context, `${parts.join('\n\n')}\n`);
+    }
+    return doctorExitCode(reaches, problems);
+  } finally {
+    opened.mirror?.close();
+  }
+}

@@ -1,0 +1,108 @@
+/** `tidemark notify test`: one notice through each channel, past the mirror and past what the channel wants to hear. */
+import { openPoster } from '../api/post.ts';
+import type { ChannelConfig } from '../config/notice-rules.ts';
+import { isoTime, systemClock } from '../core/clock.ts';
+import type { ExitCode } from '../core/errors.ts';
+import { asTidemarkError, EXIT, TidemarkError } from '../core/errors.ts';
+import { suggest } from '../core/suggest.ts';
+import { messageOf } from '../daemon/notices/message.ts';
+import { noticeOf } from '../daemon/notices/notice-content.ts';
+import type { Send } from '../daemon/notices/sending.ts';
+import { createSend } from '../daemon/notices/sending.ts';
+import { commandLogger } from '../wire-client.ts';
+import { readConfig } from '../wire.ts';
+import { print } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { renderTable, terminalWidth } from './table.ts';
+import { count } from './wording.ts';
+
+interface NotifyOptions {
+  readonly channels?: readonly string[];
+}
+
+interface Tried {
+  readonly channel: ChannelConfig;
+  readonly ms: number;
+  /** Null where it was delivered. */
+  readonly error: TidemarkError | null;
+}
+
+/** Exit 0 all delivered, 3 some, 1 none, 4 for a channel that there is not, or no channel at all. */
+export async function notifyTest(context: CommandContext, options: NotifyOptions): Promise<ExitCode> {
+  const config = readConfig(context, context.options, 'unused');
+  const channels = chosen(config.notices, options.channels ?? []);
+  const log = commandLogger(context.options.logLevel, undefined);
+  const poster = openPoster();
+  const send = createSend({ poster, clock: systemClock, log, env: context.env });
+  try {
+    const tried = await Promise.all(channels.map((channel) => attempt(send, channel, context.signal)));
+    await print(context, context.options.json === true ? asJson(tried) : asText(tried, context));
+    const failed = tried.filter(({ error }) => error !== null).length;
+    if (failed === 0) return EXIT.done;
+    return failed === tried.length ? EXIT.failed : EXIT.partial;
+  } finally {
+    await poster.close();
+  }
+}
+
+function chosen(channels: readonly ChannelConfig[], asked: readonly string[]): readonly ChannelConfig[] {
+  const names = channels.map(({ name }) => name);
+  if (names.length === 0) {
+    throw new TidemarkError('config_invalid', 'no channel is configured: there is nobody to tell', {
+      hint: 'list channels under `notices` (docs/notices.md)',
+    });
+  }
+  for (const name of asked) {
+    if (names.includes(name)) continue;
+    const near = suggest(name, names);
+    throw new TidemarkError(
+      'usage',
+      `there is no channel ${name}${near === undefined ? '' : `; did you mean ${near}?`}`,
+      { hint: `configured are: ${names.join(', ')}` },
+    );
+  }
+  return asked.length === 0 ? channels : channels.filter(({ name }) => asked.includes(name));
+}
+
+async function attempt(send: Send, channel: ChannelConfig, signal: AbortSignal): Promise<Tried> {
+  const at = isoTime(systemClock.now());
+  const notice = noticeOf(
+    { at, source: '', subject: 'test', event: 'test' },
+    {
+      severity: 'low',
+      title: 'Tidemark: a test notice',
+      lines: [`notices reach you through the channel ${channel.name}`],
+    },
+  );
+  const begun = systemClock.monotonicMs();
+  const sinceMs = (): number => Math.round(systemClock.monotonicMs() - begun);
+  try {
+    await send(channel, messageOf(0, notice, channel.severity), signal);
+    return { channel, ms: sinceMs(), error: null };
+  } catch (thrown) {
+    signal.throwIfAborted();
+    return { channel, ms: sinceMs(), error: asTidemarkError(thrown) };
+  }
+}
+
+function asText(tried: readonly Tried[], context: CommandContext): string {
+  const rows = tried.map(({ channel, ms, error }) => [
+    channel.name,
+    channel.type,
+    error === null ? `delivered in ${count(ms)} ms` : `failed (${error.code}): ${error.message}`,
+  ]);
+  const hints = new Set(tried.flatMap(({ error }) => (error?.hint === undefined ? [] : [`→ ${error.hint}`])));
+  const table = renderTable(['channel', 'type', 'outcome'], rows, [], { width: terminalWidth(context) });
+  return `${[table, ...hints].join('\n')}\n`;
+}
+
+function asJson(tried: readonly Tried[]): string {
+  const channels = tried.map(({ channel, ms, error }) => ({
+    channel: channel.name,
+    type: channel.type,
+    outcome: error === null ? 'delivered' : 'failed',
+    milliseconds: ms,
+    error: error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null },
+  }));
+  return `${JSON.stringify({ schema: 'tidemark.notify/1', channels })}\n`;
+}

@@ -1,0 +1,41 @@
+/** Looks at one source for a command: `doctor`, `init`, `estimate`. */
+import type { Kind } from '../catalog/definition.ts';
+import type { SourceConfig } from '../config/config.ts';
+import { systemClock } from '../core/clock.ts';
+import { reachSource } from '../doctor/reach.ts';
+import type { SourceReach } from '../doctor/reach.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { commandLogger, openProbeClient } from '../wire-client.ts';
+import type { CommandContext } from './context.ts';
+
+/** @throws the abort reason when interrupted */
+export async function probeSource(
+  context: Pick<CommandContext, 'options' | 'signal'>,
+  source: SourceConfig,
+  mirror: Mirror | null,
+  kinds: readonly Kind[] | null = null,
+): Promise<SourceReach> {
+  // What goes wrong is in the result: a log beside it would only repeat it.
+  const client = openProbeClient(
+    source,
+    commandLogger(context.options.logLevel ?? 'silent', undefined),
+    mirror,
+  );
+  try {
+    return await reachSource({
+      source,
+      client,
+      signal: context.signal,
+      monotonicMs: () => systemClock.monotonicMs(),
+      knownOrganizations: knownOrganizations(mirror, source.name),
+      kinds,
+    });
+  } finally {
+    await client.close();
+  }
+}
+
+function knownOrganizations(mirror: Mirror | null, source: string): string[] {
+  const scopes = mirror?.collectionsOf(source).map(({ scope }) => scope.organization_id) ?? [];
+  return [...new Set(scopes.filter((id) => id !== undefined))];
+}

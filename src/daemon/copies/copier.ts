@@ -1,0 +1,196 @@
+/** Copies of the mirror in another place: when one is due, making it, what goes by retention, and the command after it. */
+import { access, constants } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { CopiesConfig } from '../../config/config.ts';
+import type { Clock } from '../../core/clock.ts';
+import { isoTime } from '../../core/clock.ts';
+import type { TidemarkError } from '../../core/errors.ts';
+import { asTidemarkError } from '../../core/errors.ts';
+import { asFileTrouble } from '../../core/file-trouble.ts';
+import type { Logger } from '../../core/logger.ts';
+import type { Secret } from '../../core/secret.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import { openMirror } from '../../mirror/mirror.ts';
+import type { CopyProgress, CopyWork } from './copy-job.ts';
+import { readCopies } from './copy-list.ts';
+import { copiesToRemove } from './copy-retention.ts';
+import { makeCopyInThread } from './copy-thread.ts';
+import { encryption, readRecipients } from './encryption.ts';
+import type { HookResult } from './hook.ts';
+import { runHook } from './hook.ts';
+import type { CopyManifest } from './manifest.ts';
+import { manifestName } from './copy-name.ts';
+import { mirrorId } from './plain-copy.ts';
+import { removeCopy, sweepUnfinished } from './unfinished.ts';
+import { openWorkplace } from './workplace.ts';
+
+export interface CopierOptions {
+  readonly copies: CopiesConfig;
+  /** Path of the mirror. */
+  readonly mirror: string;
+  /** The command that holds the lock meanwhile, as whoever waits for it is told. */
+  readonly command: string;
+  /** For the command after each copy. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** What must not reach that command: the sources' keys, the token. */
+  readonly secrets: readonly Secret[];
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly host: string;
+  readonly pid: number;
+  /** Default: in a thread of its own. */
+  readonly work?: CopyWork;
+}
+
+export interface CopyOutcome {
+  /** Absolute path of the copy. */
+  readonly path: string;
+  readonly manifest: CopyManifest;
+  /** Names of the copies that retention removed. */
+  readonly removed: readonly string[];
+  /** What kept retention from removing more; null for nothing. */
+  readonly untidy: TidemarkError | null;
+  /** Null where no command is configured. */
+  readonly hook: HookResult | null;
+  readonly seconds: number;
+}
+
+export interface Copier {
+  /**
+   * Makes a copy when one of these runs was complete and the newest copy of this mirror is old enough; null when not.
+   * @throws TidemarkError as `make` does
+   */
+  afterCompleteRun(mirror: Mirror, runs: readonly number[], signal: AbortSignal): Promise<CopyOutcome | null>;
+  /**
+   * Makes a copy now. When it throws, the copies that there are stand as they stood, and nothing that looks whole was
+   * added. A failure of retention or of the command is part of the outcome: the copy is there.
+   * @throws TidemarkError `disk_full`, `read_only`, `file_system` about a path, `mirror_locked` while another copy is
+   *   made, `mirror_missing`, `mirror_corrupt`, `config_invalid` for recipients, `interrupted`
+   */
+  readonly make: (signal: AbortSignal, onProgress?: (progress: CopyProgress) => void) => Promise<CopyOutcome>;
+}
+
+export function createCopier(options: CopierOptions): Copier {
+  const make: Copier['make'] = (signal, onProgress = () => undefined) => makeOne(options, signal, onProgress);
+  return {
+    make,
+    afterCompleteRun: async (mirror, runs, signal) => {
+      if (!runs.some((run) => mirror.run(run)?.outcome === 'complete')) return null;
+      return (await isDue(options, mirrorId(mirror))) ? await make(signal) : null;
+    },
+  };
+}
+
+/** Copies of the future, made before the clock stepped back, do not count: they would put off the next one for long. */
+async function isDue({ copies, clock }: CopierOptions, owner: string): Promise<boolean> {
+  const now = clock.now();
+  const times = (await readCopies(copies.directory))
+    .filter(({ state, manifest }) => state === 'whole' && manifest?.mirror === owner)
+    .map(({ madeAt }) => Date.parse(madeAt))
+    .filter((at) => at <= now);
+  return times.every((at) => now - at >= copies.everyMs);
+}
+
+async function makeOne(
+  options: CopierOptions,
+  signal: AbortSignal,
+  onProgress: (progress: CopyProgress) => void,
+): Promise<CopyOutcome> {
+  const { copies, clock, log } = options;
+  const begun = clock.monotonicMs();
+  const recipients = await recipientsOf(copies);
+  await checkDirectory(copies.directory);
+  const owner = ownerOf(options);
+  const { command, host, pid, work = makeCopyInThread } = options;
+  const holder = { command, host, pid, since: isoTime(clock.now()) };
+  const workplace = openWorkplace(options.mirror, 'copies', holder);
+  try {
+    await sweepUnfinished(copies.directory, owner);
+    const job = {
+      mirrorPath: options.mirror,
+      workDirectory: workplace.directory,
+      directory: copies.directory,
+      recipients,
+      owner,
+    };
+    const manifest = await withSweep(copies.directory, owner, () => work(job, { signal, onProgress }));
+    const path = join(copies.directory, manifest.file);
+    const made = { copy: manifest.file, run: manifest.run, bytes: manifest.bytes };
+    log.info(made, 'the mirror was copied');
+    const { removed, untidy } = await removeOld(options, manifest);
+    if (removed.length > 0) log.info({ removed }, 'old copies were removed');
+    if (untidy !== null) log.warn({ code: untidy.code }, untidy.message);
+    const hook = await hookAfter(options, manifest, signal);
+    if (hook?.error) log.error({ code: hook.error.code, copy: manifest.file }, hook.error.message);
+    const seconds = Math.round(clock.monotonicMs() - begun) / 1000;
+    return { path, manifest, removed, untidy, hook, seconds };
+  } finally {
+    workplace.close();
+  }
+}
+
+/** @throws TidemarkError `config_invalid`, or as reading the file fails */
+async function recipientsOf({ recipients, recipientsFile }: CopiesConfig): Promise<string[]> {
+  const all = [...recipients, ...(recipientsFile === null ? [] : await readRecipients(recipientsFile))];
+  const distinct = [...new Set(all)];
+  // Before the work, and not in the middle of it.
+  if (distinct.length > 0) encryption(distinct);
+  return distinct;
+}
+
+async function checkDirectory(directory: string): Promise<void> {
+  // Says best what is wrong with one that is not there.
+  await readCopies(directory);
+  try {
+    await access(directory, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw asFileTrouble(error, directory, 'written');
+  }
+}
+
+function ownerOf({ mirror: path, command, clock }: CopierOptions): string {
+  const mirror = openMirror(path, { mode: 'read', command, clock });
+  try {
+    return mirrorId(mirror);
+  } finally {
+    mirror.close();
+  }
+}
+
+/** What failed leaves nothing in the directory. Where even that fails, the first failure is the one to tell. */
+async function withSweep<T>(directory: string, owner: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    await sweepUnfinished(directory, owner).catch(() => undefined);
+    throw error;
+  }
+}
+
+async function removeOld(
+  { copies }: CopierOptions,
+  { mirror, file }: CopyManifest,
+): Promise<{ removed: string[]; untidy: TidemarkError | null }> {
+  const removed: string[] = [];
+  try {
+    const all = await readCopies(copies.directory);
+    for (const { name } of copiesToRemove(all, copies.retention, { mirror, justMade: file })) {
+      await removeCopy(copies.directory, name, mirror);
+      removed.push(name);
+    }
+    return { removed, untidy: null };
+  } catch (error) {
+    return { removed, untidy: asTidemarkError(error) };
+  }
+}
+
+async function hookAfter(
+  { copies, env, secrets, clock }: CopierOptions,
+  { file }: CopyManifest,
+  signal: AbortSignal,
+): Promise<HookResult | null> {
+  const { directory, command, commandTimeoutMs: timeoutMs } = copies;
+  if (command === null) return null;
+  const paths = { directory, file: join(directory, file), manifest: join(directory, manifestName(file)) };
+  return await runHook({ command, paths, env, secrets, timeoutMs, clock, signal });
+}

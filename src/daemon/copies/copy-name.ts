@@ -1,0 +1,55 @@
+/** What files in a directory of copies are called. What is not called so is not ours: it is neither listed nor removed. */
+
+export interface CopyName {
+  readonly name: string;
+  /** ISO 8601, to the second. */
+  readonly madeAt: string;
+  /** The latest published run in it. */
+  readonly run: number;
+  readonly isEncrypted: boolean;
+}
+
+const NAME = /^tidemark-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z-run(\d{1,15})\.db\.zst(\.age)?$/;
+const MANIFEST_SUFFIX = '.json';
+
+/** `tidemark-20260301T120000Z-run42.db.zst`, with `.age` where it is encrypted: sorted by name they are sorted by time. */
+export function copyName(atMs: number, run: number, isEncrypted: boolean): string {
+  const time = new Date(atMs).toISOString().replaceAll(/[-:]|\.\d+/g, '');
+  return `tidemark-${time}-run${run}.db.zst${isEncrypted ? '.age' : ''}`;
+}
+
+/** Undefined for a file that is no copy. */
+export function parseCopyName(name: string): CopyName | undefined {
+  const match = NAME.exec(name);
+  if (match === null) return undefined;
+  const [, year, month, day, hour, minute, second, run, age] = match;
+  const madeAt = `${year}-${month}-${day}T${hour}:${minute}:${second}.000Z`;
+  if (Number.isNaN(Date.parse(madeAt))) return undefined;
+  return { name, madeAt, run: Number(run), isEncrypted: age !== undefined };
+}
+
+/** The name of the manifest beside a copy. */
+export function manifestName(name: string): string {
+  return name + MANIFEST_SUFFIX;
+}
+
+/** The copy that a file is the manifest of; undefined where it is none. */
+export function copyOfManifest(name: string): CopyName | undefined {
+  return name.endsWith(MANIFEST_SUFFIX) ? parseCopyName(name.slice(0, -MANIFEST_SUFFIX.length)) : undefined;
+}
+
+/**
+ * What a file is called while it is written, and again when it is on its way out. `owner` tells whose it is, so that
+ * two mirrors may share a directory.
+ */
+export function partialName(name: string, owner: string): string {
+  return `${name}.${owner}.partial`;
+}
+
+/** The file that an unfinished one of this owner was to become; undefined for any other. */
+export function finishedName(partial: string, owner: string): string | undefined {
+  const suffix = `.${owner}.partial`;
+  if (!partial.endsWith(suffix)) return undefined;
+  const name = partial.slice(0, -suffix.length);
+  return parseCopyName(name) === undefined && copyOfManifest(name) === undefined ? undefined : name;
+}

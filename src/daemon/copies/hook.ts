@@ -1,0 +1,163 @@
+/** The command after each copy, such as restic or rclone: a program with its arguments, never a shell. */
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import type { Clock } from '../../core/clock.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import type { Secret } from '../../core/secret.ts';
+
+export interface HookPaths {
+  readonly file: string;
+  readonly manifest: string;
+  readonly directory: string;
+}
+
+export interface HookOptions {
+  readonly command: readonly string[];
+  readonly paths: HookPaths;
+  /** Of this process; what is Tidemark's own in it stays here. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Variables that hold one of these are not handed on. */
+  readonly secrets: readonly Secret[];
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+export interface HookResult {
+  readonly outcome: 'done' | 'failed';
+  readonly seconds: number;
+  /** Why it failed; null where it did not. */
+  readonly error: TidemarkError | null;
+}
+
+/** Between asking the program to end and ending it. */
+const END_GRACE_MS = 5000;
+/** For its last words to arrive; what it left running in the background may hold its output open for ever. */
+const OUTPUT_GRACE_MS = 500;
+/** Of what the program said last; the rest is not kept. */
+const TAIL_CHARACTERS = 2000;
+
+/** Runs the command to its end. Never throws: a failure is its result, and the copy stands whatever it is. */
+export async function runHook(options: HookOptions): Promise<HookResult> {
+  const { clock } = options;
+  const begun = clock.monotonicMs();
+  const error = await failureOf(options);
+  const seconds = Math.round(clock.monotonicMs() - begun) / 1000;
+  return { outcome: error === null ? 'done' : 'failed', seconds, error };
+}
+
+async function failureOf(options: HookOptions): Promise<TidemarkError | null> {
+  const { clock, signal, timeoutMs } = options;
+  const [program = '', ...args] = filled(options.command, options.paths);
+  if (signal.aborted) return failed(program, 'was not started: Tidemark is ending');
+  const child = spawn(program, args, {
+    cwd: options.paths.directory,
+    env: environmentOf(options),
+    stdio: ['ignore', 'pipe', 'pipe'],
+    // A group of its own, so that what it starts ends with it.
+    detached: true,
+  });
+  let tail = '';
+  const keep = (text: string): void => void (tail = (tail + text).slice(-TAIL_CHARACTERS));
+  child.stdout.setEncoding('utf8').on('data', keep);
+  child.stderr.setEncoding('utf8').on('data', keep);
+  const over = new AbortController();
+  const ended = endOf(child, clock).finally(() => over.abort());
+  const why = await Promise.race([
+    ended.then(() => null),
+    clock.sleep(timeoutMs, over.signal).then(
+      () => `took longer than ${timeoutMs / 1000} s and was ended`,
+      () => null,
+    ),
+    aborted(signal, over.signal).then(() => 'was ended: Tidemark is ending'),
+  ]);
+  if (why !== null) {
+    signalGroup(child, 'SIGTERM');
+    await Promise.race([ended, clock.sleep(END_GRACE_MS, over.signal).catch(() => undefined)]);
+    signalGroup(child, 'SIGKILL');
+    await ended;
+    return failed(program, why);
+  }
+  const end = await ended;
+  if (end.error !== null) return failed(program, `could not be started: ${end.error}`);
+  if (end.code === 0) return null;
+  const how = end.code === null ? `ended by ${end.signal ?? 'a signal'}` : `ended with exit code ${end.code}`;
+  return failed(program, how + lastLine(tail));
+}
+
+interface End {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly error: string | null;
+}
+
+async function endOf(child: ChildProcess, clock: Clock): Promise<End> {
+  const closed = new AbortController();
+  child.once('close', () => closed.abort());
+  const end = await new Promise<End>((resolve) => {
+    child.once('error', (error: NodeJS.ErrnoException) => {
+      const why = error.code === 'ENOENT' ? 'there is no such program' : error.message;
+      resolve({ code: null, signal: null, error: why });
+    });
+    child.once('exit', (code, signal) => resolve({ code, signal, error: null }));
+  });
+  if (!closed.signal.aborted) await clock.sleep(OUTPUT_GRACE_MS, closed.signal).catch(() => undefined);
+  child.stdout?.destroy();
+  child.stderr?.destroy();
+  return end;
+}
+
+async function aborted(signal: AbortSignal, over: AbortSignal): Promise<void> {
+  await new Promise<void>((resolve) => {
+    signal.addEventListener('abort', () => resolve(), { once: true, signal: over });
+  });
+}
+
+function signalGroup(child: ChildProcess, name: NodeJS.Signals): void {
+  if (child.pid === undefined) return;
+  try {
+    process.kill(-child.pid, name);
+  } catch (error) {
+    // It is gone already.
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
+  }
+}
+
+/** `{file}` and its like in the arguments, in one go: what a path holds is never taken for another one. */
+function filled(command: readonly string[], paths: HookPaths): string[] {
+  return command.map((word) =>
+    word.replaceAll(/\{(file|manifest|directory)\}/g, (_all, name: keyof HookPaths) => paths[name]),
+  );
+}
+
+/** The API key is the business of nobody else: not by its own variable, nor by the one that the configuration names. */
+function environmentOf({ env, secrets, paths }: HookOptions): Record<string, string> {
+  const values = secrets.map((secret) => secret.reveal()).filter((value) => value !== '');
+  const handed: Record<string, string> = {};
+  for (const [name, value] of Object.entries(env)) {
+    if (value === undefined || name.startsWith('TIDEMARK_')) continue;
+    if (values.some((secret) => value.includes(secret))) continue;
+    handed[name] = value;
+  }
+  return {
+    ...handed,
+    TIDEMARK_COPY: paths.file,
+    TIDEMARK_COPY_MANIFEST: paths.manifest,
+    TIDEMARK_COPY_DIRECTORY: paths.directory,
+  };
+}
+
+function lastLine(tail: string): string {
+  const line = tail
+    .split('\n')
+    .map((each) => each.trim())
+    .filter((each) => each !== '')
+    .at(-1);
+  return line === undefined ? '' : `: ${line.slice(0, 300)}`;
+}
+
+function failed(program: string, why: string): TidemarkError {
+  return new TidemarkError('file_system', `the command after the copy (${program}) ${why}`, {
+    hint: 'the copy itself is whole; start the command by hand to see what it needs (`copies.command`)',
+  });
+}

@@ -1,0 +1,92 @@
+/** The manifest beside a copy: what it holds and how to know it again, without opening it. */
+import { readFile } from 'node:fs/promises';
+import { TidemarkError } from '../../core/errors.ts';
+import { asFileTrouble } from '../../core/file-trouble.ts';
+import { parseCopyName } from './copy-name.ts';
+
+/** Keys may be added within a version. */
+export interface CopyManifest {
+  readonly schema: typeof MANIFEST_SCHEMA;
+  /** Name of the copy's file. */
+  readonly file: string;
+  /** ISO 8601. */
+  readonly made_at: string;
+  /** The same for all copies of one mirror, also after it was restored from one. */
+  readonly mirror: string;
+  /** The latest published run, and the seal of it, which binds all before it. */
+  readonly run: number;
+  readonly root: string;
+  /** The latest published run of each source. */
+  readonly sources: readonly {
+    readonly source: string;
+    readonly run: number;
+    readonly outcome: string;
+    readonly finished_at: string | null;
+  }[];
+  /** Of the file as it stands there. */
+  readonly bytes: number;
+  readonly sha256: string;
+  /** Of the SQLite file inside. */
+  readonly plain_bytes: number;
+  readonly plain_sha256: string;
+  readonly compression: 'zstd';
+  readonly encryption: 'age' | null;
+  readonly checked: { readonly records: number; readonly revisions: number; readonly runs: number };
+  /** Of the program, and of the mirror's schema. */
+  readonly versions: { readonly tidemark: string; readonly schema: number };
+}
+
+export const MANIFEST_SCHEMA = 'tidemark.copy/1';
+
+// A manifest has a kilobyte, and some more for each source.
+const LARGEST_CHARACTERS = 1_000_000;
+
+/** As it is written to its file. */
+export function manifestText(manifest: CopyManifest): string {
+  return `${JSON.stringify(manifest, null, 2)}\n`;
+}
+
+/**
+ * Reads a manifest; undefined where there is none.
+ * @throws TidemarkError `mirror_corrupt` for what is no manifest, `file_system` where it cannot be read
+ */
+export async function readManifest(path: string): Promise<CopyManifest | undefined> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw asFileTrouble(error, path, 'read');
+  }
+  const manifest = text.length > LARGEST_CHARACTERS ? undefined : parsed(text);
+  if (manifest !== undefined) return manifest;
+  throw new TidemarkError('mirror_corrupt', `${path} is no manifest of a copy`, {
+    hint: 'fetch it again from where copies are kept, or move it away: the copy is then read without it',
+  });
+}
+
+function parsed(text: string): CopyManifest | undefined {
+  try {
+    const value = JSON.parse(text) as unknown;
+    return isManifest(value) ? value : undefined;
+  } catch {
+    // SyntaxError: not JSON, so no manifest.
+    return undefined;
+  }
+}
+
+function isManifest(value: unknown): value is CopyManifest {
+  if (typeof value !== 'object' || value === null) return false;
+  const { schema, file, made_at, mirror, run, bytes, sha256, plain_bytes, plain_sha256 } =
+    value as Partial<CopyManifest>;
+  return (
+    schema === MANIFEST_SCHEMA &&
+    typeof file === 'string' &&
+    parseCopyName(file) !== undefined &&
+    typeof made_at === 'string' &&
+    !Number.isNaN(Date.parse(made_at)) &&
+    typeof mirror === 'string' &&
+    [run, bytes, plain_bytes].every((number) => Number.isSafeInteger(number)) &&
+    [sha256, plain_sha256].every((hash) => typeof hash === 'string' && /^[0-9a-f]{64}$/.test(hash))
+  );
+}

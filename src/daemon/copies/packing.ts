@@ -1,0 +1,191 @@
+/** From the SQLite file to the file of a copy and back: compressed, and encrypted where that is asked. Streamed. */
+import { createHash } from 'node:crypto';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { open } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+import { Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib';
+import { TidemarkError } from '../../core/errors.ts';
+import { asFileTrouble } from '../../core/file-trouble.ts';
+import type { Secret } from '../../core/secret.ts';
+import { AGE_MAGIC, decryption, encryption } from './encryption.ts';
+import type { Stage } from './encryption.ts';
+
+export interface Digest {
+  readonly bytes: number;
+  /** Hex. */
+  readonly sha256: string;
+}
+
+export interface Digests {
+  /** Of the SQLite file. */
+  readonly plain: Digest;
+  /** Of the copy's file. */
+  readonly packed: Digest;
+}
+
+export interface PackOptions {
+  readonly onBytes?: (bytes: number) => void;
+  readonly signal?: AbortSignal;
+}
+
+const CHUNK_BYTES = 256 * 1024;
+const ZSTD_MAGIC = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
+
+/**
+ * Packs the file `from` into `to`, which is made anew with mode 0600 and is on the disk when this resolves.
+ * @throws TidemarkError about `to`, or what the pipeline throws; `to` may be there in part then
+ */
+export async function pack(
+  from: string,
+  to: string,
+  { recipients, ...options }: PackOptions & { readonly recipients: readonly string[] },
+): Promise<Digests> {
+  const plain = new Tap(options.onBytes);
+  const packed = new Tap();
+  // The checksum tells a damaged file from a whole one even without its manifest.
+  const compress = createZstdCompress({ params: { [constants.ZSTD_c_checksumFlag]: 1 } });
+  const encrypt: Stage = recipients.length === 0 ? (source) => source : encryption(recipients);
+  try {
+    await pipeline(
+      createReadStream(from, { highWaterMark: CHUNK_BYTES }),
+      plain.stage,
+      compress,
+      encrypt,
+      packed.stage,
+      newFile(to),
+      signalOf(options),
+    );
+  } catch (error) {
+    throw asFileTrouble(error, to, 'written');
+  }
+  return { plain: plain.digest(), packed: packed.digest() };
+}
+
+/**
+ * Unpacks the copy `from` into `to`, a new file of mode 0600; null reads it only.
+ * @throws TidemarkError `mirror_corrupt` for a damaged copy, `usage` without a fitting identity or for a file that is no
+ *   copy, or about `to`, which may be there in part then
+ */
+export async function unpack(
+  from: string,
+  to: string | null,
+  { identities, ...options }: PackOptions & { readonly identities: readonly Secret[] },
+): Promise<Digests> {
+  const format = await formatOf(from);
+  if (format === null) {
+    throw new TidemarkError(
+      'usage',
+      `${from} is no copy: it is neither compressed nor encrypted as copies are`,
+      {
+        hint: '`tidemark copies list` names the copies that there are',
+      },
+    );
+  }
+  if (format === 'age' && identities.length === 0) {
+    throw new TidemarkError('usage', `${from} is encrypted`, {
+      hint: 'give the file of an age identity that it was encrypted for with --identity',
+    });
+  }
+  const plain = new Tap();
+  const packed = new Tap(options.onBytes);
+  const decrypt: Stage = format === 'age' ? decryption(identities, from) : (source) => source;
+  try {
+    await pipeline(
+      createReadStream(from, { highWaterMark: CHUNK_BYTES }),
+      packed.stage,
+      decrypt,
+      createZstdDecompress(),
+      plain.stage,
+      to === null ? nowhere() : newFile(to),
+      signalOf(options),
+    );
+  } catch (error) {
+    throw isOfZlib(error) ? damaged(from, error) : asFileTrouble(error, to ?? from, 'written');
+  }
+  return { plain: plain.digest(), packed: packed.digest() };
+}
+
+/** The digest of a copy's file as it stands there. */
+export async function digestOf(path: string, options: PackOptions = {}): Promise<Digest> {
+  const tap = new Tap(options.onBytes);
+  try {
+    await pipeline(
+      createReadStream(path, { highWaterMark: CHUNK_BYTES }),
+      tap.stage,
+      nowhere(),
+      signalOf(options),
+    );
+  } catch (error) {
+    throw asFileTrouble(error, path, 'read');
+  }
+  return tap.digest();
+}
+
+/** By the first bytes, whatever the file is called; null for a file that no copy begins like. */
+export async function formatOf(path: string): Promise<'age' | 'zstd' | null> {
+  let file: FileHandle | undefined;
+  try {
+    file = await open(path, 'r');
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(AGE_MAGIC.length), 0, AGE_MAGIC.length, 0);
+    const start = buffer.subarray(0, bytesRead);
+    if (start.toString('latin1') === AGE_MAGIC) return 'age';
+    return start.subarray(0, ZSTD_MAGIC.length).equals(ZSTD_MAGIC) ? 'zstd' : null;
+  } catch (error) {
+    throw asFileTrouble(error, path, 'read');
+  } finally {
+    await file?.close();
+  }
+}
+
+export function damaged(path: string, cause?: unknown): TidemarkError {
+  return new TidemarkError('mirror_corrupt', `${path} is damaged: it is not what was written`, {
+    hint: 'fetch it again from where copies are kept, or take another one (`tidemark copies list`)',
+    cause,
+  });
+}
+
+/** Counts and hashes what passes. */
+class Tap {
+  readonly #hash = createHash('sha256');
+  readonly #onBytes: (bytes: number) => void;
+  #bytes = 0;
+
+  constructor(onBytes: (bytes: number) => void = () => undefined) {
+    this.#onBytes = onBytes;
+  }
+
+  readonly stage = async function* (
+    this: Tap,
+    source: AsyncIterable<Uint8Array>,
+  ): AsyncGenerator<Uint8Array> {
+    for await (const chunk of source) {
+      this.#hash.update(chunk);
+      this.#bytes += chunk.length;
+      this.#onBytes(this.#bytes);
+      yield chunk;
+    }
+  }.bind(this);
+
+  digest(): Digest {
+    return { bytes: this.#bytes, sha256: this.#hash.digest('hex') };
+  }
+}
+
+function newFile(path: string): Writable {
+  return createWriteStream(path, { flags: 'wx', mode: 0o600, flush: true });
+}
+
+function nowhere(): Writable {
+  return new Writable({ write: (_chunk, _encoding, done) => done() });
+}
+
+function signalOf({ signal }: PackOptions): { signal?: AbortSignal } {
+  return signal === undefined ? {} : { signal };
+}
+
+/** Errors of zlib have codes such as `ZSTD_error_checksum_wrong` and `Z_BUF_ERROR`. */
+function isOfZlib(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && /^(ZSTD|Z)_/.test(String(error.code));
+}

@@ -1,0 +1,108 @@
+/** The SQLite file inside a copy: taken from the mirror, and checked by opening it. */
+import { createHash } from 'node:crypto';
+import type { Clock } from '../../core/clock.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import type { BackupOptions } from '../../mirror/backup.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import { openMirror, verifyMirror } from '../../mirror/mirror.ts';
+import type { VerifyProgress, VerifyResult } from '../../mirror/verify.ts';
+import type { CopyManifest } from './manifest.ts';
+
+/** What a mirror says of itself: the part of a manifest that its contents give. */
+export interface PlainFacts extends Pick<CopyManifest, 'mirror' | 'run' | 'root' | 'sources' | 'checked'> {
+  readonly schema: number;
+}
+
+export interface PlainOptions {
+  readonly clock: Clock;
+  readonly signal?: AbortSignal;
+  readonly onBackup?: BackupOptions['onProgress'];
+  readonly onVerify?: (progress: VerifyProgress) => void;
+}
+
+/**
+ * Takes a consistent copy of the mirror at `path` and verifies it: structure, hashes, history, and the chain of seals.
+ * @throws TidemarkError `mirror_missing` where nothing was published yet, `mirror_corrupt` where the copy does not verify
+ */
+export async function takePlainCopy(
+  mirrorPath: string,
+  path: string,
+  options: PlainOptions,
+): Promise<PlainFacts> {
+  const { clock, signal, onBackup } = options;
+  const mirror = openMirror(mirrorPath, { mode: 'read', command: 'copies make', clock });
+  try {
+    await mirror.backupTo(path, {
+      ...(signal === undefined ? {} : { signal }),
+      ...(onBackup === undefined ? {} : { onProgress: onBackup }),
+    });
+  } finally {
+    mirror.close();
+  }
+  return await checkPlainCopy(path, `the copy of ${mirrorPath}`, options);
+}
+
+/**
+ * Opens and verifies the SQLite file of a copy. `subject` names it in errors.
+ * @throws TidemarkError `mirror_corrupt` where it does not verify, `mirror_missing` where no run is in it
+ */
+export async function checkPlainCopy(
+  path: string,
+  subject: string,
+  { clock, onVerify }: PlainOptions,
+): Promise<PlainFacts> {
+  const copy = openMirror(path, { mode: 'read', command: 'verify', clock });
+  try {
+    const result = await verifyMirror(copy, onVerify === undefined ? {} : { onProgress: onVerify });
+    refuseProblems(result, subject);
+    return factsOf(copy, result, subject);
+  } finally {
+    copy.close();
+  }
+}
+
+function refuseProblems({ problems }: VerifyResult, subject: string): void {
+  const [first] = problems;
+  if (first === undefined) return;
+  const more = problems.length === 1 ? '' : `, and ${problems.length - 1} more`;
+  throw new TidemarkError('mirror_corrupt', `${subject} does not verify: ${oneLine(first.message)}${more}`, {
+    hint: '`tidemark verify` says whether the mirror itself is damaged; earlier copies stay (`tidemark copies list`)',
+  });
+}
+
+function oneLine(text: string): string {
+  return text.trim().split('\n').join(' ');
+}
+
+function factsOf(mirror: Mirror, { checked }: VerifyResult, subject: string): PlainFacts {
+  const [latest] = mirror.runs({ isPublished: true, limit: 1 });
+  if (latest === undefined || latest.root === null) {
+    throw new TidemarkError('mirror_missing', `${subject} holds no published run`, {
+      hint: 'run `tidemark sync` first',
+    });
+  }
+  const sources = mirror.sources().flatMap((source) => {
+    const run = mirror.latestRun(source);
+    return run === undefined
+      ? []
+      : [{ source, run: run.run, outcome: run.outcome, finished_at: run.finishedAt }];
+  });
+  const [row] = mirror.query('SELECT user_version FROM pragma_user_version').rows;
+  return {
+    mirror: mirrorId(mirror),
+    run: latest.run,
+    root: latest.root,
+    sources,
+    checked,
+    schema: Number(row?.[0]),
+  };
+}
+
+/** Names the mirror without saying anything about it: the same in all of its copies. */
+export function mirrorId(mirror: Mirror): string {
+  return createHash('sha256')
+    .update('tidemark.copies\0')
+    .update(mirror.fingerprintKey())
+    .digest('hex')
+    .slice(0, 16);
+}

@@ -1,0 +1,50 @@
+/** One changed record with its fields, as the reports show it. */
+import type { ResourceDefinition, Severity } from '../../catalog/definition.ts';
+import type { RecordChange } from '../../diff/change.ts';
+import { fieldHtml } from '../../report/html-value.ts';
+import { isMaskedId } from '../../report/mask.ts';
+import { fieldsForPeople, nameText, SIGN } from '../../report/sections.ts';
+import type { Html } from './html.ts';
+import { markup, NOTHING, trusted } from './html.ts';
+import { nameHtml } from './pieces.ts';
+import { recordPath } from './record-path.ts';
+
+/** Told apart without colour, and without reading. */
+export const SEVERITY_SIGN: Readonly<Record<Severity, string>> = {
+  critical: '▲▲',
+  high: '▲',
+  medium: '◆',
+  low: '·',
+};
+
+/** Fields of a record that are seen at once: of one that came or went, and of one that changed. */
+const WHOLE_SHOWN = 4;
+const CHANGED_SHOWN = 12;
+
+export interface ArticleFacts {
+  readonly definition: ResourceDefinition;
+  /** Where the record stands, for people; empty for root records. */
+  readonly place: string;
+  readonly severity: Severity | null;
+}
+
+/** `change` is masked already. */
+export function changeArticle(change: RecordChange, { definition, place, severity }: ArticleFacts): Html {
+  const fields = fieldsForPeople(change, definition);
+  const limit = change.change === 'changed' ? CHANGED_SHOWN : WHOLE_SHOWN;
+  const rest = fields.slice(limit);
+  const name = markup`<h3>${nameHtml(nameText(change.name))}</h3>`;
+  const id = change.name === change.id ? NOTHING : markup`<span class="id">${nameText(change.id)}</span> `;
+  // A secret id is not asked for by its mark: that would read every record of the kind.
+  const link = isMaskedId(change.id)
+    ? name
+    : markup`<a href="${recordPath(change.kind, change.id)}">${name}</a>`;
+  return markup`<article class="record${severity === null ? '' : ` is-${severity}`}"><header>${link}<span class="tag ${change.change}">${SIGN[change.change]} ${change.change}</span>${severity === null ? NOTHING : severityTag(severity)}</header>
+<p class="faint">${definition.title.one} ${id}${place === '' ? NOTHING : markup`in ${place}`}</p>
+${trusted(fields.slice(0, limit).map(fieldHtml).join('\n'))}
+${rest.length === 0 ? NOTHING : markup`<details class="rest"><summary>${rest.length} more ${rest.length === 1 ? 'field' : 'fields'}</summary>${trusted(rest.map(fieldHtml).join('\n'))}</details>`}</article>`;
+}
+
+export function severityTag(severity: Severity): Html {
+  return markup`<span class="tag ${severity}"><i aria-hidden="true">${SEVERITY_SIGN[severity]}</i> ${severity}</span>`;
+}

@@ -1,0 +1,96 @@
+/** Columns over time as inline SVG, once for wide and once for narrow pages. Each column reads itself out as a title. */
+import type { Html } from './html.ts';
+import { markup, NOTHING } from './html.ts';
+
+export interface ChartColumn {
+  /** Below the axis; empty for none. */
+  readonly label: string;
+  /** All of it in words. */
+  readonly title: string;
+  /** From the axis up. */
+  readonly parts: readonly { readonly name: string; readonly value: number }[];
+  /** A sign above the column, for who does not see its colour; empty for none. */
+  readonly sign: string;
+}
+
+export interface ChartOptions {
+  /** What the whole shows, for who cannot see it. */
+  readonly label: string;
+  /** A value of the scale in words. */
+  readonly show: (value: number) => string;
+  /** The scale ends at one of these, or above the last of them at the highest column. */
+  readonly steps: readonly number[];
+  readonly legend: readonly { readonly name: string; readonly text: string }[];
+  /** Columns shown on narrow pages: the newest. */
+  readonly narrow: number;
+}
+
+const HEIGHT = 168;
+const TOP = 18; // room for signs
+const BASE = HEIGHT - 24; // room for labels
+const LEFT = 52; // room for the scale
+const LABEL_ROOM = 84; // pixels that a label needs
+
+/** Wide columns stay columns. */
+const WIDEST = 36;
+
+export function columnChart(columns: readonly ChartColumn[], options: ChartOptions): Html {
+  const legend = options.legend.map(
+    ({ name, text }) =>
+      markup`<span><svg viewBox="0 0 10 10" aria-hidden="true"><rect class="part-${name}" width="10" height="10" rx="2"/></svg>${text}</span>`,
+  );
+  const narrow = columns.slice(-options.narrow);
+  return markup`<figure class="drawing">${drawing(columns, options, 1000, '')}${drawing(narrow, options, 350, ' narrow')}<figcaption class="legend">${legend}</figcaption></figure>`;
+}
+
+function drawing(columns: readonly ChartColumn[], options: ChartOptions, width: number, style: string): Html {
+  const sums = columns.map(({ parts }) => parts.reduce((sum, { value }) => sum + value, 0));
+  const most = Math.max(...sums, 0);
+  const top = options.steps.find((step) => step >= most) ?? most;
+  const step = (width - LEFT) / Math.max(columns.length, 1);
+  const y = (value: number): number => BASE - (top === 0 ? 0 : value / top) * (BASE - TOP);
+  const every = Math.max(Math.ceil(LABEL_ROOM / step), 1);
+  const scale = [0, top].map(
+    (value) =>
+      markup`<line class="axis" x1="${LEFT}" x2="${width}" y1="${round(y(value))}" y2="${round(y(value))}"/><text x="${LEFT - 8}" y="${round(y(value) + 4)}" text-anchor="end">${options.show(value)}</text>`,
+  );
+  const shapes = columns.map((column, index) => {
+    const x = LEFT + index * step;
+    const middle = round(x + step / 2);
+    const isLast = index === columns.length - 1;
+    const isLabelled = column.label !== '' && (columns.length - 1 - index) % every === 0;
+    // The newest label would run out of the picture.
+    const [labelX, anchor] = isLast && step < LABEL_ROOM ? [width, 'end'] : [middle, 'middle'];
+    const label = isLabelled
+      ? markup`<text x="${labelX}" y="${HEIGHT - 6}" text-anchor="${anchor}">${column.label}</text>`
+      : NOTHING;
+    const sign =
+      column.sign === ''
+        ? NOTHING
+        : markup`<text class="sign" x="${middle}" y="${round(y(sums[index] ?? 0) - 4)}" text-anchor="middle">${column.sign}</text>`;
+    // The whole height is there for the pointer, also where the column is low or empty.
+    const ground = markup`<rect x="${round(x)}" y="${TOP}" width="${round(step)}" height="${BASE - TOP}" fill="transparent"/>`;
+    return markup`<g><title>${column.title}</title>${ground}${stack(column, x, step, y)}${sign}</g>${label}`;
+  });
+  return markup`<svg class="columns${style}" viewBox="0 0 ${width} ${HEIGHT}" role="img" aria-label="${options.label}">${scale}${shapes}</svg>`;
+}
+
+function stack({ parts }: ChartColumn, x: number, step: number, y: (value: number) => number): Html[] {
+  let below = 0;
+  const width = Math.min(step - Math.min(step * 0.2, 6), WIDEST);
+  return parts.flatMap(({ name, value }) => {
+    if (value === 0) return [];
+    const start = y(below);
+    below += value;
+    // The smallest value is still to be seen.
+    const height = Math.max(start - y(below), 2);
+    return [
+      markup`<rect class="part-${name}" x="${round(x + (step - width) / 2)}" y="${round(start - height)}" width="${round(width)}" height="${round(height)}"/>`,
+    ];
+  });
+}
+
+/** To a tenth of a pixel. */
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
+}

@@ -1,0 +1,233 @@
+/** The routes of the dashboard: each page whole, or only its content for a page that is open already. */
+import { Hono } from 'hono';
+import type { Context } from 'hono';
+import { CATALOG, isKind } from '../../catalog/catalog.ts';
+import type { Kind } from '../../catalog/definition.ts';
+import type { Clock } from '../../core/clock.ts';
+import { isoTime } from '../../core/clock.ts';
+import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import { knownSources, queryOf, runNamed } from '../http/api.ts';
+import type { DriftNow, SourceDrift } from '../http/drift-now.ts';
+import { readSituation } from '../http/health-facts.ts';
+import { kindFrom } from '../http/query.ts';
+import { asRefusal } from '../http/refusal.ts';
+import { changesOf, findChanges, previousRun } from '../http/run-changes.ts';
+import { definitionsFor } from '../http/source-definitions.ts';
+import type { DaemonView } from '../view.ts';
+import { CHANGES_SHOWN, changesPage, PERIODS } from './changes-page.ts';
+import { driftPage } from './drift-page.ts';
+import type { PageContent } from './frame.ts';
+import { ICON, mainHtml, PAGE_POLICY, pageHtml } from './frame.ts';
+import { markup } from './html.ts';
+import { overviewPage } from './overview.ts';
+import { hintHtml } from './pieces.ts';
+import { choicePage, recordPage } from './record-page.ts';
+import type { RecordPlace } from './record-list.ts';
+import { readListPage, searchRecords, whereIs } from './record-list.ts';
+import { recordsPage } from './records-page.ts';
+import { RUN_CHANGES_SHOWN, runPage } from './run-page.ts';
+import { runsPage } from './runs-page.ts';
+
+export interface DashboardParts {
+  readonly view: DaemonView;
+  readonly drift: DriftNow;
+  readonly clock: Clock;
+  /** True where a session can be ended. */
+  readonly needsLogin: boolean;
+}
+
+const PAGE = 50;
+/** Of each kind, where all are searched. */
+const FOUND_PER_KIND = 10;
+/** How long names are looked at before the reader is asked whether to go on: in one kind, and in each of all. */
+const SEARCH_MS = 400;
+const SEARCH_EACH_MS = 60;
+const MOST_TEXT = 200;
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+type Answer = { readonly content: PageContent; readonly current: string };
+
+export function createDashboard(parts: DashboardParts): Hono {
+  const { view, clock } = parts;
+  const dashboard = new Hono();
+  const page = (
+    path: string,
+    make: (context: Context) => Promise<PageContent> | PageContent,
+    current = path,
+  ): void => {
+    dashboard.get(path, async (context) => {
+      try {
+        return answer(parts, context, { content: await make(context), current }, 200);
+      } catch (error) {
+        const refusal = asRefusal(error);
+        // Defects go where all of them go.
+        if (refusal.httpStatus === 500) throw error;
+        const content = troublePage(refusal);
+        return answer(parts, context, { content, current }, refusal.httpStatus as 404);
+      }
+    });
+  };
+  dashboard.get('/icon.svg', (context) =>
+    context.body(ICON.replace('currentColor', '#1a5ac8'), 200, { 'Content-Type': 'image/svg+xml' }),
+  );
+  page('/', async () => {
+    const situation = readSituation(view, clock.now());
+    const { mirror } = situation;
+    const found = mirror === null ? { drifts: [], trouble: [] } : await findDrifts(parts, mirror);
+    return overviewPage({ view, situation, drifts: found.drifts, driftTrouble: found.trouble });
+  });
+  page('/drift', async () => {
+    const mirror = view.mirror();
+    const { drifts, trouble } = await findDrifts(parts, mirror);
+    return driftPage(mirror, drifts, trouble, clock.now());
+  });
+  page('/changes', (context) => changes(parts, queryOf(context)));
+  page('/runs', (context) => {
+    const mirror = view.mirror();
+    const before = queryOf(context).get('before') ?? '';
+    return runsPage(mirror, {
+      before: /^\d{1,9}$/.test(before) ? Number(before) : null,
+      sources: knownSources(view, mirror),
+      now: clock.now(),
+    });
+  });
+  page(
+    '/runs/:run',
+    async (context) => {
+      const [mirror, config] = [view.mirror(), view.config()];
+      const run = runNamed(mirror, context.req.param('run') ?? '');
+      const previous = run.root === null ? null : previousRun(mirror, run);
+      const found =
+        previous === null
+          ? null
+          : await changesOf(mirror, config, { run, previous }, { kinds: null, limit: RUN_CHANGES_SHOWN });
+      return runPage({ mirror, config, run, changes: found, now: clock.now() });
+    },
+    '/runs',
+  );
+  page('/records', (context) => records(parts, queryOf(context)));
+  page('/records/:kind/:id', (context) => record(parts, context), '/records');
+  return dashboard;
+}
+
+function answer(
+  { clock, needsLogin }: DashboardParts,
+  context: Context,
+  { content, current }: Answer,
+  status: 200 | 404,
+): Response {
+  const frame = { now: clock.now(), current, hasSession: needsLogin };
+  const isFragment = context.req.header('x-tidemark-fragment') !== undefined;
+  const text = isFragment ? mainHtml(content, frame).text : pageHtml(content, frame);
+  return context.html(text, status, { 'Content-Security-Policy': PAGE_POLICY });
+}
+
+/** Every source's drift, and a line for each whose drift could not be found. */
+async function findDrifts(
+  { view, drift, clock }: DashboardParts,
+  mirror: Mirror,
+): Promise<{ readonly drifts: readonly SourceDrift[]; readonly trouble: readonly string[] }> {
+  const drifts: SourceDrift[] = [];
+  const trouble: string[] = [];
+  const sources = knownSources(view, mirror);
+  for (const source of sources) {
+    try {
+      const found = await drift.of(mirror, view.config(), source, clock.now());
+      if (found !== null) drifts.push(found);
+    } catch (error) {
+      const { message, hint } = asTidemarkError(error);
+      trouble.push(
+        `${sources.length > 1 ? `${source}: ` : ''}${message}${hint === undefined ? '' : `; ${hint.replaceAll('`', '')}`}`,
+      );
+    }
+  }
+  return { drifts, trouble };
+}
+
+async function changes({ view, clock }: DashboardParts, query: URLSearchParams): Promise<PageContent> {
+  const [mirror, config, now] = [view.mirror(), view.config(), clock.now()];
+  const asked = Number(query.get('days') ?? '7');
+  const days = PERIODS.find((each) => each === asked) ?? 7;
+  const kind = kindOf(query);
+  const sources = knownSources(view, mirror);
+  const period = { from: isoTime(now - days * DAY_MS), to: isoTime(now) };
+  const found = await findChanges(mirror, config, {
+    ...period,
+    sources,
+    kinds: kind === null ? null : [kind],
+    limit: CHANGES_SHOWN,
+  });
+  return changesPage({ mirror, config, found, days, kind, hasOthers: sources.length > 1, now });
+}
+
+async function records({ view, clock }: DashboardParts, query: URLSearchParams): Promise<PageContent> {
+  const [mirror, config] = [view.mirror(), view.config()];
+  const kind = kindOf(query);
+  const sources = knownSources(view, mirror);
+  const source = sources.find((each) => each === query.get('source')) ?? null;
+  const text = (query.get('q') ?? '').trim().slice(0, MOST_TEXT);
+  const afterText = query.get('after') ?? '';
+  const after = kind !== null && /^\d{1,15}$/.test(afterText) ? Number(afterText) : null;
+  const place = (of: Kind): RecordPlace => ({
+    mirror,
+    kind: of,
+    source,
+    definitionOf: (name) => definitionsFor(config, name)(of),
+  });
+  const found: { kind: Kind; page: ReturnType<typeof readListPage> }[] = [];
+  const kinds = kind !== null ? [kind] : text === '' ? [] : CATALOG.map((each) => each.kind);
+  for (const each of kinds) {
+    const search = {
+      text,
+      after,
+      clock,
+      limit: kind === null ? FOUND_PER_KIND : PAGE,
+      mostMs: kind === null ? SEARCH_EACH_MS : SEARCH_MS,
+    };
+    found.push({
+      kind: each,
+      page: text === '' ? readListPage(place(each), after, PAGE) : await searchRecords(place(each), search),
+    });
+  }
+  return recordsPage({ mirror, config, sources, source, kind, text, found, isLater: after !== null });
+}
+
+/** A record by its number, else by its id; several of that id are offered to choose from. */
+function record({ view, clock }: DashboardParts, context: Context): PageContent {
+  const [mirror, config] = [view.mirror(), view.config()];
+  const kind = kindFrom(context.req.param('kind') ?? '');
+  const number = queryOf(context).get('record') ?? '';
+  const place = /^\d{1,15}$/.test(number) ? whereIs(mirror, kind, Number(number)) : null;
+  const filter =
+    place === null
+      ? { sources: knownSources(view, mirror) }
+      : { sources: [place.source], scope: place.scope };
+  const rows = mirror.findRecords(kind, place?.id ?? context.req.param('id') ?? '', filter);
+  const [row] = rows;
+  if (row === undefined) {
+    throw new TidemarkError('reference_unknown', 'the mirror knows no such record', {
+      hint: 'search for its name or the beginning of its id under Records',
+    });
+  }
+  if (rows.length > 1) return choicePage(rows, { mirror, config });
+  return recordPage({
+    mirror,
+    config,
+    row,
+    hasOthers: knownSources(view, mirror).length > 1,
+    now: clock.now(),
+  });
+}
+
+function kindOf(query: URLSearchParams): Kind | null {
+  const text = query.get('kind') ?? '';
+  return isKind(text) ? text : null;
+}
+
+function troublePage(error: TidemarkError): PageContent {
+  return {
+    title: 'Trouble',
+    body: markup`<h1>This cannot be shown</h1><p class="verdict">${error.message}</p>${hintHtml(error.hint ?? null)}`,
+  };
+}

@@ -1,0 +1,103 @@
+/** Drift of every source as of now: gravest first, each field as it was and as it is. */
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { ReportOptions } from '../../report/options.ts';
+import { comparedText, prepareReport } from '../../report/sections.ts';
+import { maskedFinding, severityCounts } from '../http/drift-document.ts';
+import type { SourceDrift } from '../http/drift-now.ts';
+import { compareSeverities } from '../../diff/severity.ts';
+import { plural } from '../http/wording.ts';
+import { changeArticle, SEVERITY_SIGN } from './change-article.ts';
+import type { PageContent } from './frame.ts';
+import type { Html } from './html.ts';
+import { markup, NOTHING } from './html.ts';
+import { emptyHtml, nameHtml, tableHtml, timeHtml } from './pieces.ts';
+import { parentNames } from './parent-names.ts';
+
+const RECORDS_SHOWN = 200;
+const ACCEPTED_SHOWN = 200;
+
+/** One article a record, gravest first. */
+export function driftArticles(mirror: Mirror, drift: SourceDrift): Html[] {
+  return prepareReport(drift.document, optionsOf(mirror, drift))
+    .sections.flatMap(({ definition, changes }) => changes.map((report) => ({ definition, ...report })))
+    .sort((a, b) => compareSeverities(a.severity, b.severity))
+    .slice(0, RECORDS_SHOWN)
+    .map(({ change, definition, place, severity, id, name }) =>
+      changeArticle({ ...change, id, name }, { definition, place, severity }),
+    );
+}
+
+export function driftPage(
+  mirror: Mirror,
+  drifts: readonly SourceDrift[],
+  trouble: readonly string[],
+  now: number,
+): PageContent {
+  const baseline = mirror.baseline();
+  const open = drifts.reduce((sum, drift) => sum + drift.open.length, 0);
+  const line =
+    baseline === undefined
+      ? 'Drift is measured from a baseline.'
+      : `Measured from ${baseline.name}, run ${baseline.run}.`;
+  const heading = markup`<h1>${open === 0 ? 'Drift' : plural(open, 'drift finding')}</h1><p class="faint">${line}</p>`;
+  if (baseline === undefined) {
+    const body = markup`${heading}${emptyHtml('No baseline yet.', 'Pin the state that drift is measured from: `tidemark snapshots pin NAME`, `tidemark snapshots baseline NAME`.')}`;
+    return { title: 'Drift', body };
+  }
+  const nothing =
+    drifts.length === 0 && trouble.length === 0
+      ? emptyHtml('Nothing to compare yet.', 'No source has been copied.')
+      : NOTHING;
+  const body = markup`${heading}${trouble.map((text) => markup`<div class="warning" role="note">${text}</div>`)}${nothing}${drifts.map((drift) => sourceHtml(mirror, drift, drifts.length > 1, now))}`;
+  return { title: open === 0 ? 'Drift' : `Drift (${open})`, body };
+}
+
+function sourceHtml(mirror: Mirror, drift: SourceDrift, hasOthers: boolean, now: number): Html {
+  const { document, open, accepted, ignored, source } = drift;
+  const report = prepareReport(document, optionsOf(mirror, drift));
+  const counts = severityCounts(open);
+  const figures = (['critical', 'high', 'medium', 'low'] as const)
+    .filter((each) => counts[each] > 0)
+    .map(
+      (each) =>
+        markup`<li class="${each}"><b>${counts[each]}</b><span><i aria-hidden="true">${SEVERITY_SIGN[each]}</i> ${each}</span></li>`,
+    );
+  const skipped =
+    report.skipped.length === 0
+      ? NOTHING
+      : markup`<div class="warning" role="note"><strong>! ${report.skipped.length} not compared</strong>, so this may not be everything:<ul>${report.skipped.slice(0, 20).map((line) => markup`<li>${line}</li>`)}</ul></div>`;
+  const heading = hasOthers ? markup`<h2>${nameHtml(source)}</h2>` : markup`<h2 class="side">Findings</h2>`;
+  const nothing =
+    open.length === 0
+      ? emptyHtml('Nothing drifted.', 'The service is configured as the baseline says.')
+      : NOTHING;
+  const more = document.changes.length - RECORDS_SHOWN;
+  return markup`<section>${heading}<p class="faint">${comparedText(document)}${ignored.length === 0 ? '' : `; ${plural(ignored.length, 'finding')} ignored by rule`}</p>
+${figures.length === 0 ? NOTHING : markup`<div class="figures"><ul aria-label="By severity">${figures}</ul></div>`}${skipped}${nothing}${driftArticles(mirror, drift)}
+${more > 0 ? markup`<p class="faint">and ${plural(more, 'more record')}: <code>tidemark drift</code> shows all</p>` : NOTHING}
+${accepted.length === 0 ? NOTHING : acceptedHtml(drift, now)}</section>`;
+}
+
+function acceptedHtml(drift: SourceDrift, now: number): Html {
+  const rows = drift.accepted.slice(0, ACCEPTED_SHOWN).map(({ finding, acceptance }) => {
+    const { kind, name, path } = maskedFinding(drift, finding);
+    const { until } = acceptance;
+    const end = until === undefined ? markup`<span class="faint">for good</span>` : timeHtml(until);
+    return [
+      markup`${drift.definitions(kind).title.one} ${nameHtml(name)}`,
+      markup`<code>${path === '' ? '(whole record)' : path}</code>`,
+      markup`${acceptance.reason}`,
+      Date.parse(until ?? '') < now ? 'over' : end,
+    ];
+  });
+  return markup`<h2>Accepted</h2>${tableHtml('Accepted drift', [{ head: 'Record', style: 'wide' }, { head: 'Field', style: 'wide' }, { head: 'Why', style: 'wide' }, { head: 'Until' }], rows)}`;
+}
+
+function optionsOf(mirror: Mirror, { definitions, severityOf, source }: SourceDrift): ReportOptions {
+  return {
+    definitions,
+    severityOf,
+    isGravestFirst: true,
+    parentName: parentNames(mirror, source, definitions),
+  };
+}

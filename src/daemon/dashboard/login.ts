@@ -1,0 +1,76 @@
+/** The login form: a token in, a session cookie out. Only there where a token is configured. */
+import { Hono } from 'hono';
+import type { Context } from 'hono';
+import type { Clock } from '../../core/clock.ts';
+import type { Access } from '../http/access.ts';
+import { SESSION_COOKIE, SESSION_SECONDS } from '../http/access.ts';
+import { bareHtml, PAGE_POLICY } from './frame.ts';
+import { markup, NOTHING } from './html.ts';
+
+export interface LoginParts {
+  readonly access: Access;
+  readonly clock: Clock;
+  /** True for a request that shows a session or a token. */
+  readonly mayRead: (context: Context) => boolean;
+  /** Refuses what a page of another site sends. */
+  readonly checkSameSite: (context: Context) => void;
+}
+
+/** Before a wrong token is answered: guessing is slow, and nobody is locked out by another's guesses. */
+const WRONG_TOKEN_MS = 400;
+
+export function createLogin({ access, clock, mayRead, checkSameSite }: LoginParts): Hono {
+  const login = new Hono();
+  login.get('/login', (context) => {
+    const to = localPath(context.req.query('to'));
+    if (!access.needsLogin || mayRead(context)) return context.redirect(to, 303);
+    // A link from another site brings no strict cookie along: asked for again from here, it comes.
+    const isForeign =
+      context.req.header('sec-fetch-site') === 'cross-site' && context.req.query('again') === undefined;
+    if (isForeign) context.header('Refresh', `0; url=/login?again=1&to=${encodeURIComponent(to)}`);
+    return page(context, loginHtml(to, null), 200);
+  });
+  login.post('/login', async (context) => {
+    checkSameSite(context);
+    const form = new URLSearchParams(await context.req.text());
+    const to = localPath(form.get('to') ?? undefined);
+    if (!access.needsLogin) return context.redirect(to, 303);
+    if (!access.isToken(form.get('token')?.trim() ?? '')) {
+      await clock.sleep(WRONG_TOKEN_MS);
+      return page(context, loginHtml(to, 'That is not the token.'), 401);
+    }
+    context.header('Set-Cookie', cookie(context, access.newSession(clock.now()), SESSION_SECONDS));
+    return context.redirect(to, 303);
+  });
+  login.post('/logout', (context) => {
+    checkSameSite(context);
+    context.header('Set-Cookie', cookie(context, '', 0));
+    return context.redirect('/login', 303);
+  });
+  return login;
+}
+
+function loginHtml(to: string, trouble: string | null): string {
+  const said =
+    trouble === null ? NOTHING : markup`<p id="trouble" class="removed" role="alert">${trouble}</p>`;
+  const described = trouble === null ? NOTHING : markup` aria-invalid="true" aria-describedby="trouble"`;
+  return bareHtml(
+    'Log in',
+    markup`<div class="login"><h1>Tidemark</h1><p class="faint">Log in with the token of <code>http.token</code>.</p><form method="post" action="/login"><input type="hidden" name="to" value="${to}"><label>Token<input type="password" name="token" required autocomplete="current-password" spellcheck="false" autofocus${described}></label>${said}<button>Log in</button></form></div>`,
+  );
+}
+
+function page(context: Context, text: string, status: 200 | 401): Response {
+  return context.html(text, status, { 'Content-Security-Policy': PAGE_POLICY });
+}
+
+/** A path of this server and nothing else: `//host` and `/\\host` lead elsewhere. */
+function localPath(text: string | undefined): string {
+  return text !== undefined && /^\/(?![/\\])[^\\\r\n]*$/.test(text) ? text : '/';
+}
+
+function cookie(context: Context, value: string, seconds: number): string {
+  // Behind a proxy that speaks TLS, the cookie never travels without.
+  const secure = context.req.header('x-forwarded-proto')?.split(',')[0]?.trim() === 'https' ? '; Secure' : '';
+  return `${SESSION_COOKIE}=${value}; Max-Age=${seconds}; Path=/; HttpOnly; SameSite=Strict${secure}`;
+}

@@ -1,0 +1,189 @@
+/** The first page: is the copy fresh, complete, verified, restorable; what drifted; what needs a person. */
+import type { Mirror } from '../../mirror/mirror.ts';
+import { severityCounts } from '../http/drift-document.ts';
+import type { SourceDrift } from '../http/drift-now.ts';
+import type { Situation } from '../http/health-facts.ts';
+import { age, count, plural, tookMs } from '../http/wording.ts';
+import { summaryOf } from '../jobs/summaries.ts';
+import type { DaemonView } from '../view.ts';
+import type { DriftCounts } from './answers.ts';
+import { answersHtml, verdictHtml } from './answers.ts';
+import { changeChart, readDays } from './change-chart.ts';
+import { driftArticles } from './drift-page.ts';
+import type { PageContent } from './frame.ts';
+import { freshnessHtml } from './freshness.ts';
+import type { Html } from './html.ts';
+import { markup, NOTHING } from './html.ts';
+import { needsHtml, needsOf } from './needs.ts';
+import { ageHtml, durationHtml, emptyHtml, nameHtml, outcomeTone, tableHtml, toned } from './pieces.ts';
+import { runChart } from './run-chart.ts';
+import { runsTable } from './runs-page.ts';
+
+const CHART_RUNS = 60;
+const TABLE_RUNS = 6;
+const CHART_DAYS = 30;
+const FINDINGS_SHOWN = 5;
+
+export interface OverviewFacts {
+  readonly view: DaemonView;
+  readonly situation: Situation;
+  /** Of each source with a baseline, as far as it could be found. */
+  readonly drifts: readonly SourceDrift[];
+  /** Why it could not be, a line each. */
+  readonly driftTrouble: readonly string[];
+}
+
+export function overviewPage(facts: OverviewFacts): PageContent {
+  const { view, situation } = facts;
+  const { mirror } = situation;
+  const needs = needsOf(situation);
+  const counts = driftCounts(facts);
+  const verdict = verdictHtml(situation, counts, needs.length);
+  const body = markup`<div>${verdict}<p class="faint">${summaryLine(view, situation)}</p></div>
+${answersHtml(situation, counts)}
+${needsHtml(needs, situation.now)}
+${mirror === null ? NOTHING : markup`${driftSection(facts, mirror)}${runsSection(mirror, situation)}${changesSection(mirror, situation)}`}
+<div class="two">${freshnessHtml(view, situation)}<div>${planSection(view, situation)}</div></div>
+${noticesSection(situation)}`;
+  return {
+    title:
+      situation.health.state === 'failing'
+        ? '✕ Failing'
+        : needs.length > 0
+          ? `(${needs.length}) Overview`
+          : 'Overview',
+    body,
+  };
+}
+
+/** From what is compared now; where too much changed for that, from the latest drift job. */
+export function driftCounts({ situation, drifts, driftTrouble }: OverviewFacts): DriftCounts | null {
+  if (situation.mirror?.baseline() === undefined) return null;
+  const sums = { critical: 0, high: 0, medium: 0, low: 0 };
+  const add = (own: Readonly<typeof sums>): void => {
+    for (const level of ['critical', 'high', 'medium', 'low'] as const) sums[level] += own[level];
+  };
+  for (const { open } of drifts) add(severityCounts(open));
+  if (driftTrouble.length > 0) {
+    const shown = new Set(drifts.map(({ source }) => source));
+    for (const job of situation.lastJobs.of('drift')) {
+      const summary = summaryOf('drift', job);
+      if (summary !== null && !shown.has(job.source ?? '')) add(summary.severities);
+    }
+  } else if (drifts.length === 0) return null;
+  return { open: Object.values(sums).reduce((sum, each) => sum + each, 0), severities: sums, at: null };
+}
+
+function summaryLine(view: DaemonView, { standings, now }: Situation): string {
+  const running = view.running();
+  const next = view
+    .schedules()
+    .filter(({ schedule, dueAt }) => schedule === 'sync' && dueAt !== null)
+    .map(({ dueAt }) => dueAt ?? '')
+    .sort()[0];
+  const [first] = running;
+  const work =
+    first === undefined
+      ? next === undefined
+        ? 'no sync is scheduled'
+        : `next sync ${age(next, now)}`
+      : `${first.name}${first.source === null ? '' : ` of ${first.source}`} is running${first.progress === null ? '' : `: ${count(first.progress.records)} records so far`}`;
+  const records = standings.reduce((sum, each) => sum + each.records, 0);
+  const sources = view.config().sources.map(({ name }) => name);
+  const names = sources.length === 1 ? (sources[0] ?? '') : plural(sources.length, 'source');
+  return `${names}, ${plural(records, 'record')}; ${work}.`;
+}
+
+function driftSection({ drifts, driftTrouble, situation }: OverviewFacts, mirror: Mirror): Html {
+  const heading = (aside: Html): Html => markup`<h2 id="drift">Drift now${aside}</h2>`;
+  if (mirror.baseline() === undefined) {
+    const hint = situation.standings.every(({ lastPublished }) => lastPublished === null)
+      ? 'Once the first sync is done, pin it as the state that drift is measured from: `tidemark snapshots pin NAME`, `tidemark snapshots baseline NAME`.'
+      : 'Pin the state that drift is measured from: `tidemark snapshots pin NAME`, `tidemark snapshots baseline NAME`.';
+    return markup`<section aria-labelledby="drift">${heading(NOTHING)}${emptyHtml('No baseline yet.', hint)}</section>`;
+  }
+  const open = drifts.reduce((sum, drift) => sum + drift.open.length, 0);
+  const trouble = driftTrouble.map((line) => markup`<p class="plain">${line}</p>`);
+  if (open === 0) {
+    const nothing =
+      driftTrouble.length > 0
+        ? NOTHING
+        : emptyHtml('Nothing drifted.', 'The service is configured as the baseline says.');
+    return markup`<section aria-labelledby="drift">${heading(NOTHING)}${trouble}${nothing}</section>`;
+  }
+  const articles = drifts.flatMap((drift) => driftArticles(mirror, drift)).slice(0, FINDINGS_SHOWN);
+  return markup`<section aria-labelledby="drift">${heading(markup`<a href="/drift">all ${plural(open, 'finding')}</a>`)}${trouble}${articles}</section>`;
+}
+
+function runsSection(mirror: Mirror, { now, standings }: Situation): Html {
+  const runs = mirror.runs({ limit: CHART_RUNS });
+  const heading = markup`<h2 id="runs">Runs<a href="/runs">all runs</a></h2>`;
+  if (runs.length === 0)
+    return markup`<section aria-labelledby="runs">${heading}${emptyHtml('No run yet.', 'The first one starts with the schedule, or now with `tidemark sync`.')}</section>`;
+  const hasOthers = standings.length > 1;
+  return markup`<section aria-labelledby="runs">${heading}${runChart(runs, hasOthers)}<div class="gap"></div>${runsTable(runs.slice(0, TABLE_RUNS), now, hasOthers)}</section>`;
+}
+
+function changesSection(mirror: Mirror, { now, standings }: Situation): Html {
+  if (standings.every(({ lastPublished }) => lastPublished === null)) return NOTHING;
+  const days = readDays(mirror, CHART_DAYS, now);
+  const total = days.reduce((sum, { added, changed, removed }) => sum + added + changed + removed, 0);
+  const heading = markup`<h2 id="changes">Changes<a href="/changes">what changed</a></h2>`;
+  const content =
+    total === 0
+      ? emptyHtml('Nothing changed', `in the last ${CHART_DAYS} days since the first look.`)
+      : changeChart(days);
+  return markup`<section aria-labelledby="changes">${heading}${content}</section>`;
+}
+
+function planSection(view: DaemonView, { lastJobs, now }: Situation): Html {
+  const schedules = view.schedules();
+  const due = schedules.map(({ schedule, dueAt, cron, zone, skippedTicks, missedTicks }) => [
+    schedule,
+    dueAt === null ? markup`<span class="faint">never</span>` : ageHtml(dueAt, now),
+    markup`<span class="faint">${cron}${zone === 'UTC' ? '' : ` ${zone}`}${skippedTicks + missedTicks === 0 ? '' : ` (${skippedTicks} skipped, ${missedTicks} missed)`}</span>`,
+  ]);
+  const done = (['sync', 'drift', 'verify', 'forget', 'drill', 'copy'] as const).flatMap((name) =>
+    lastJobs
+      .of(name)
+      .map((job) => [
+        markup`${name}${job.source === null ? NOTHING : markup` <span class="faint">${nameHtml(job.source)}</span>`}`,
+        toned(outcomeTone(job.outcome), job.outcome),
+        markup`${ageHtml(job.finishedAt ?? job.startedAt, now)}`,
+        durationHtml(tookMs(job)),
+      ]),
+  );
+  const work = view
+    .running()
+    .map(
+      ({ name, source, startedAt }) =>
+        markup`<li>${name}${source === null ? '' : ` of ${source}`} since ${ageHtml(startedAt, now)}</li>`,
+    );
+  const next =
+    due.length === 0
+      ? emptyHtml('No schedule is on.', 'See `schedules` in the configuration.')
+      : tableHtml('Schedules', [{ head: 'What' }, { head: 'Next' }, { head: 'When' }], due);
+  const last =
+    done.length === 0
+      ? emptyHtml('Nothing done yet.', 'What the daemon did last stands here.')
+      : tableHtml(
+          'Latest jobs',
+          [{ head: 'What' }, { head: 'Outcome' }, { head: 'When' }, { head: 'Took', style: 'num spare' }],
+          done,
+        );
+  return markup`<section aria-labelledby="plan"><h2 id="plan">Next</h2>${next}${work.length === 0 ? NOTHING : markup`<ul class="faint">${work}</ul>`}</section><section aria-labelledby="done"><h2 id="done">Last</h2>${last}</section>`;
+}
+
+function noticesSection({ owed, now }: Situation): Html {
+  if (owed.length === 0) return NOTHING;
+  const rows = owed
+    .slice(0, 20)
+    .map(({ channel, attempts, error, about }) => [
+      channel,
+      about.event.replaceAll('_', ' '),
+      ageHtml(about.at, now),
+      count(attempts),
+      markup`<span class="faint">${error ?? ''}</span>`,
+    ]);
+  return markup`<section aria-labelledby="notices"><h2 id="notices">Notices on their way</h2>${tableHtml('Notices that are not delivered yet', [{ head: 'Channel' }, { head: 'About' }, { head: 'Since' }, { head: 'Attempts', style: 'num' }, { head: 'Trouble', style: 'wide' }], rows)}</section>`;
+}

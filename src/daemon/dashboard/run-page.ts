@@ -1,0 +1,90 @@
+/** One run: how it ended, what it saw of each collection, what it changed. */
+import type { Config } from '../../config/config.ts';
+import type { RecordChange } from '../../diff/change.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { RunRow, SweepRow } from '../../mirror/run-rows.ts';
+import { definitionsFor } from '../http/source-definitions.ts';
+import { count, plural, tookMs } from '../http/wording.ts';
+import { changeArticle } from './change-article.ts';
+import type { PageContent } from './frame.ts';
+import type { Html } from './html.ts';
+import { markup, NOTHING } from './html.ts';
+import { parentNames, placeOf } from './parent-names.ts';
+import { ageHtml, durationHtml, emptyHtml, nameHtml, outcomeTone, tableHtml, toned } from './pieces.ts';
+
+/** Changes of one run that its page shows. */
+export const RUN_CHANGES_SHOWN = 100;
+/** Collections that its page shows, those that were not complete first. */
+const SWEEPS_SHOWN = 150;
+
+export interface RunFacts {
+  readonly mirror: Mirror;
+  readonly config: Config;
+  readonly run: RunRow;
+  /** Null where nothing was published before it. */
+  readonly changes: { readonly changes: readonly RecordChange[]; readonly isMore: boolean } | null;
+  readonly now: number;
+}
+
+export function runPage({ mirror, config, run, changes, now }: RunFacts): PageContent {
+  const definitions = definitionsFor(config, run.source);
+  const names = parentNames(mirror, run.source, definitions);
+  const place = (scope: SweepRow['scope']): string => placeOf(scope, definitions, names);
+  const facts = [
+    ['Source', nameHtml(run.source)],
+    ['Outcome', toned(outcomeTone(run.outcome), run.outcome)],
+    ['Began', markup`${run.startedAt} <span class="faint">(${ageHtml(run.startedAt, now)})</span>`],
+    ['Took', durationHtml(tookMs(run)) || 'has not ended'],
+    ['Started by', run.trigger],
+    ['Requests', `${count(run.requests)}, ${plural(run.retries, 'retry', 'retries')} among them`],
+    [
+      'Records',
+      `${count(run.added)} added, ${count(run.changed)} changed, ${count(run.removed)} removed, ${count(run.unchanged)} unchanged`,
+    ],
+    ...(run.error === null ? [] : [['Trouble', run.error] as const]),
+    ...(run.root === null ? [] : [['Seal', markup`<code>${run.root}</code>`] as const]),
+  ] as const;
+  const articles = (changes?.changes ?? []).map((change) =>
+    changeArticle(change, {
+      definition: definitions(change.kind),
+      place: place(change.scope),
+      severity: null,
+    }),
+  );
+  const body = markup`<p class="crumbs faint"><a href="/runs">Runs</a></p><h1>Run ${run.run}</h1>
+<dl class="facts">${facts.map(([key, value]) => markup`<dt>${key}</dt><dd>${value}</dd>`)}</dl>
+<section><h2>What changed</h2>${changes === null ? emptyHtml('Nothing to compare with.', run.root === null ? 'This run published nothing.' : 'It was the first of its source that is kept: all of it was new.') : articles.length === 0 ? emptyHtml('Nothing changed.', '') : articles}
+${changes?.isMore === true ? markup`<p class="faint">and more: <code>tidemark runs show ${run.run}</code></p>` : NOTHING}</section>
+<section><h2>Collections</h2>${sweepsHtml(mirror.sweepsOf(run.run), (sweep) => [definitions(sweep.kind).title.many, place(sweep.scope)])}</section>`;
+  return { title: `Run ${run.run}`, body };
+}
+
+function sweepsHtml(sweeps: readonly SweepRow[], namesOf: (sweep: SweepRow) => [string, string]): Html {
+  if (sweeps.length === 0) return emptyHtml('None was read.', '');
+  const sorted = sweeps.toSorted(
+    (a, b) => Number(a.outcome === 'complete') - Number(b.outcome === 'complete'),
+  );
+  const rows = sorted.slice(0, SWEEPS_SHOWN).map((sweep) => {
+    const [kind, place] = namesOf(sweep);
+    return [
+      markup`${kind}${place === '' ? NOTHING : markup` <span class="faint">${place}</span>`}`,
+      toned(outcomeTone(sweep.outcome), sweep.outcome),
+      count(sweep.records),
+      count(sweep.added),
+      count(sweep.changed),
+      count(sweep.removed),
+      markup`<span class="faint">${sweep.error ?? (sweep.held > 0 ? `${plural(sweep.held, 'removal')} held` : '')}</span>`,
+    ];
+  });
+  const columns = [
+    { head: 'Collection', style: 'wide' },
+    { head: 'Outcome' },
+    { head: 'Records', style: 'num' },
+    { head: 'Added', style: 'num' },
+    { head: 'Changed', style: 'num' },
+    { head: 'Removed', style: 'num' },
+    { head: 'Note', style: 'wide' },
+  ];
+  const more = sweeps.length - rows.length;
+  return markup`${tableHtml('Collections of the run', columns, rows)}${more > 0 ? markup`<p class="faint">and ${plural(more, 'other collection')}</p>` : NOTHING}`;
+}

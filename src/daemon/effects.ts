@@ -1,0 +1,22 @@
+/** All that the daemon does to the world outside of it, as one object: a test hands in another one. */
+import type { ReadClient } from '../api/read-client.ts';
+import type { Config, SourceConfig } from '../config/config.ts';
+import type { Clock } from '../core/clock.ts';
+import type { Logger } from '../core/logger.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+
+export interface DaemonEffects {
+  readonly clock: Clock;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly log: Logger;
+  /** Reads configuration, key files and environment anew. @throws TidemarkError */
+  readonly loadConfig: () => Config;
+  /** As `openMirror`; `command` is told to whoever finds it locked. @throws TidemarkError */
+  readonly openMirror: (config: Config, mode: 'read' | 'write', command: string) => Mirror;
+  readonly openReadClient: (source: SourceConfig, log: Logger, mirror: Mirror | null) => ReadClient;
+  /** Called when a job is done and none waits: gives back the memory that it took. */
+  readonly onRest: () => void;
+  readonly host: string;
+  readonly pid: number;
+}

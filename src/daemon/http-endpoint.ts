@@ -1,0 +1,60 @@
+/** The daemon's HTTP endpoints as it keeps them: opened, opened again when the configuration moves them, retried when the port is taken. */
+import type { HttpConfig } from '../config/config.ts';
+import { asTidemarkError } from '../core/errors.ts';
+import type { Secret } from '../core/secret.ts';
+import type { Presence } from './presence.ts';
+import { digestOf } from './settings.ts';
+import type { Troubles } from './troubles.ts';
+import type { DaemonView } from './view.ts';
+
+export interface HttpServer {
+  /** Without a trailing slash. */
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+/**
+ * Starts to listen where the view's configuration says.
+ * @param localToken accepted beside the configured one: this machine's command line has it from a private file
+ * @throws TidemarkError `port_in_use` and others
+ */
+export type StartHttp = (view: DaemonView, localToken: Secret) => Promise<HttpServer>;
+
+export class HttpEndpoint {
+  readonly #start: StartHttp;
+  readonly #view: DaemonView;
+  readonly #presence: Presence;
+  readonly #troubles: Troubles;
+  #server: HttpServer | null = null;
+  #digest = '';
+
+  constructor(start: StartHttp, view: DaemonView, presence: Presence, troubles: Troubles) {
+    this.#start = start;
+    this.#view = view;
+    this.#presence = presence;
+    this.#troubles = troubles;
+  }
+
+  /** Has it listen as configured. What keeps it from that is told once, and tried again at the next call. */
+  async ensure(config: HttpConfig): Promise<void> {
+    const digest = digestOf(config);
+    if (this.#server !== null && digest === this.#digest) return;
+    await this.close();
+    try {
+      this.#server = await this.#start(this.#view, this.#presence.token);
+      this.#digest = digest;
+      this.#presence.setUrl(this.#server.url);
+      this.#troubles.end('http', 'HTTP is there again');
+    } catch (error) {
+      this.#troubles.begin('http', asTidemarkError(error));
+    }
+  }
+
+  async close(): Promise<void> {
+    const server = this.#server;
+    this.#server = null;
+    if (server === null) return;
+    this.#presence.setUrl(null);
+    await server.close();
+  }
+}

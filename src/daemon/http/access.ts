@@ -1,0 +1,142 @@
+/**
+ * Who may ask what. Without a token everybody on this machine may read, and only who knows the daemon's local token may
+ * set something going. With one, everything but `/healthz` needs it: as `Authorization: Bearer`, or as a session that
+ * the login form began.
+ */
+import { createHmac, createHash, timingSafeEqual } from 'node:crypto';
+import { isLoopback } from '../../config/source.ts';
+import type { Secret } from '../../core/secret.ts';
+import { Refusal } from './refusal.ts';
+
+/** What of a request tells who it comes from. */
+export interface Caller {
+  readonly host: string | undefined;
+  readonly authorization: string | undefined;
+  readonly cookie: string | undefined;
+  readonly origin: string | undefined;
+  /** `Sec-Fetch-Site`. */
+  readonly fetchSite: string | undefined;
+}
+
+export interface AccessOptions {
+  readonly token: Secret | null;
+  /** Made by the daemon for the command line on this machine. */
+  readonly localToken: string;
+}
+
+export const SESSION_COOKIE = 'tidemark_session';
+/** Seconds: whoever looks once a week need not log in again. */
+export const SESSION_SECONDS = 7 * 24 * 60 * 60;
+
+export class Access {
+  readonly #token: Secret | null;
+  readonly #localToken: string;
+
+  constructor({ token, localToken }: AccessOptions) {
+    this.#token = token;
+    this.#localToken = localToken;
+  }
+
+  /** True where a login is asked for. */
+  get needsLogin(): boolean {
+    return this.#token !== null;
+  }
+
+  /**
+   * Refuses requests that were addressed to another name: a page elsewhere whose name was made to lead here would
+   * otherwise read as its visitor. Where a token is needed it guards by itself: such a page has none.
+   * @throws Refusal 421
+   */
+  checkHost({ host }: Caller): void {
+    if (this.#token !== null || (host !== undefined && isLoopback(host.replace(/:\d+$/, '')))) return;
+    throw new Refusal(
+      421,
+      'forbidden',
+      'without a token the daemon answers only requests addressed to this machine',
+      'call it as 127.0.0.1 or localhost, or set http.token',
+    );
+  }
+
+  /** True for who may read. `now`: milliseconds since the epoch. */
+  mayRead(caller: Caller, now: number): boolean {
+    return this.#token === null || this.#hasBearer(caller) || this.#hasSession(caller, now);
+  }
+
+  /**
+   * For what sets something going: a token, and no page of another site.
+   * @throws Refusal 401, 403
+   */
+  checkMayAct(caller: Caller): void {
+    checkSameSite(caller);
+    if (this.#hasBearer(caller)) return;
+    throw unauthorized(
+      this.#token === null
+        ? 'jobs are started with `tidemark sync` on this machine; for calls by HTTP set http.token'
+        : 'send the token of http.token as `Authorization: Bearer TOKEN`',
+    );
+  }
+
+  /** True for the configured token, in a time that says nothing of it. */
+  isToken(text: string): boolean {
+    return this.#token !== null && isSame(text, this.#token.reveal());
+  }
+
+  /** The value of a session cookie from `now` on. @throws TypeError where there is no token */
+  newSession(now: number): string {
+    const until = Math.floor(now / 1000) + SESSION_SECONDS;
+    return `${until}.${this.#sessionMark(until)}`;
+  }
+
+  #hasBearer({ authorization }: Caller): boolean {
+    const given = /^Bearer +(\S+)\s*$/i.exec(authorization ?? '')?.[1];
+    if (given === undefined) return false;
+    // Both are compared, so that the time does not tell which one it nearly was.
+    const [isRemote, isLocal] = [
+      this.isToken(given),
+      this.#localToken !== '' && isSame(given, this.#localToken),
+    ];
+    return isRemote || isLocal;
+  }
+
+  #hasSession({ cookie }: Caller, now: number): boolean {
+    const value = (cookie ?? '')
+      .split(';')
+      .map((part) => part.trim())
+      .find((part) => part.startsWith(`${SESSION_COOKIE}=`))
+      ?.slice(SESSION_COOKIE.length + 1);
+    const [, until = '', mark = ''] = /^(\d{1,12})\.([0-9a-f]{64})$/.exec(value ?? '') ?? [];
+    return mark !== '' && isSame(mark, this.#sessionMark(Number(until))) && Number(until) * 1000 > now;
+  }
+
+  /** Another token makes another mark: changing it ends all sessions. */
+  #sessionMark(until: number): string {
+    if (this.#token === null) throw new TypeError('there are no sessions without a token');
+    return createHmac('sha256', this.#token.reveal()).update(`tidemark session until ${until}`).digest('hex');
+  }
+}
+
+/** @throws Refusal 403 for a request that a page of another site makes */
+export function checkSameSite({ origin, fetchSite, host }: Caller): void {
+  const isForeign = fetchSite !== undefined && fetchSite !== 'same-origin' && fetchSite !== 'none';
+  const isElsewhere = origin !== undefined && URL.parse(origin)?.host !== host;
+  if (isForeign || isElsewhere) {
+    throw new Refusal(
+      403,
+      'forbidden',
+      'pages of other sites may not ask for this',
+      'call it from a program, without Origin',
+    );
+  }
+}
+
+export function unauthorized(hint: string): Refusal {
+  return new Refusal(401, 'unauthorized', 'this needs a token', hint, {
+    'WWW-Authenticate': 'Bearer realm="tidemark"',
+  });
+}
+
+/** By digest, so that lengths may differ. */
+function isSame(one: string, other: string): boolean {
+  const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
+  return timingSafeEqual(digest(one), digest(other));
+}

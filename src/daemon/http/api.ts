@@ -1,0 +1,188 @@
+/** `/api/v1`: what the command line prints as JSON, from the living daemon (docs/http.md). */
+import { Hono } from 'hono';
+import type { Context } from 'hono';
+import type { Clock } from '../../core/clock.ts';
+import { isoTime } from '../../core/clock.ts';
+import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
+import type { JobName, JobRow } from '../../mirror/daemon-state.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { RunRow } from '../../mirror/run-rows.ts';
+import { nameText } from '../../report/sections.ts';
+import type { DaemonView } from '../view.ts';
+import { jobDocument, runDocument, sweepDocument } from './documents.ts';
+import { driftDocument } from './drift-document.ts';
+import type { DriftNow } from './drift-now.ts';
+import { readSituation } from './health-facts.ts';
+import { kindsIn, numberIn, sourcesIn, timeIn } from './query.ts';
+import { Refusal } from './refusal.ts';
+import { changesOf, findChanges, previousRun } from './run-changes.ts';
+import { parseRunRequest } from './run-request.ts';
+import { statusDocument } from './status-document.ts';
+
+export interface ApiParts {
+  readonly view: DaemonView;
+  readonly drift: DriftNow;
+  readonly clock: Clock;
+  /** Refuses who may not set something going. */
+  readonly checkMayAct: (context: Context) => void;
+}
+
+const MOST_ROWS = 1_000;
+const MOST_CHANGES = 5_000;
+const USUAL_PERIOD_MS = 7 * 24 * 60 * 60 * 1000;
+
+/** The routes below `/api/v1`. */
+export function createApi(parts: ApiParts): Hono {
+  const { view, clock } = parts;
+  const api = new Hono();
+  api.get('/status', (context) => context.json(statusDocument(view, readSituation(view, clock.now()))));
+  api.get('/runs', (context) => {
+    const query = queryOf(context);
+    const mirror = view.mirror();
+    const limit = numberIn(query, 'limit', 20, MOST_ROWS);
+    const before = numberIn(query, 'before', Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
+    const rows = sourcesIn(query, knownSources(view, mirror))
+      .flatMap((source) => mirror.runs({ source, limit, upTo: before - 1 }))
+      .sort((a, b) => b.run - a.run)
+      .slice(0, limit);
+    return context.json({ schema: 'tidemark.runs/1', runs: rows.map(runDocument) });
+  });
+  api.get('/runs/:run', async (context) => {
+    const mirror = view.mirror();
+    const run = runNamed(mirror, context.req.param('run'));
+    return context.json(await runShown(parts, mirror, run));
+  });
+  api.post('/runs', async (context) => {
+    parts.checkMayAct(context);
+    const type = context.req.header('content-type') ?? '';
+    if (!/^application\/json\b/i.test(type)) {
+      throw new Refusal(415, 'usage', 'the request must be JSON', 'send Content-Type: application/json');
+    }
+    const { job, sources, full, kinds } = parseRunRequest(await context.req.text());
+    const queued = view.request(job, sources, { full, kinds });
+    return context.json(
+      { schema: 'tidemark.queued/1', queued: queued.map(({ name, source }) => ({ job: name, source })) },
+      202,
+    );
+  });
+  api.get('/jobs', (context) => {
+    const query = queryOf(context);
+    const rows = jobsAsked(view.mirror(), query);
+    return context.json({ schema: 'tidemark.jobs/1', jobs: rows.map(jobDocument) });
+  });
+  api.get('/changes', async (context) => context.json(await changesShown(parts, queryOf(context))));
+  api.get('/drift', async (context) => context.json(await driftShown(parts, queryOf(context))));
+  return api;
+}
+
+/** The configured sources, and what else the mirror holds. */
+export function knownSources(view: DaemonView, mirror: Mirror): string[] {
+  return [...new Set([...view.config().sources.map(({ name }) => name), ...mirror.sources()])];
+}
+
+/** The parameters of a request. */
+export function queryOf(context: Context): URLSearchParams {
+  return new URL(context.req.url).searchParams;
+}
+
+/** @throws TidemarkError `reference_unknown` */
+export function runNamed(mirror: Mirror, text: string): RunRow {
+  const run = /^\d{1,9}$/.test(text) ? mirror.run(Number(text)) : undefined;
+  if (run !== undefined) return run;
+  throw new TidemarkError('reference_unknown', `there is no run ${nameText(text)}`, {
+    hint: 'GET /api/v1/runs lists the latest ones',
+  });
+}
+
+async function runShown({ view }: ApiParts, mirror: Mirror, run: RunRow): Promise<object> {
+  const previous = run.root === null ? null : previousRun(mirror, run);
+  const changes =
+    previous === null
+      ? null
+      : await changesOf(mirror, view.config(), { run, previous }, { kinds: null, limit: MOST_CHANGES });
+  return {
+    schema: 'tidemark.run/1',
+    ...runDocument(run),
+    sweeps: mirror.sweepsOf(run.run).map(sweepDocument),
+    schema_changes: mirror.schemaChanges({ run: run.run, source: run.source }),
+    previous: previous?.run ?? null,
+    changes: changes?.changes ?? null,
+    is_cut: changes?.isMore ?? false,
+  };
+}
+
+function jobsAsked(mirror: Mirror, query: URLSearchParams): JobRow[] {
+  const [name, source] = [query.get('name'), query.get('source')];
+  return mirror.daemonState().jobs({
+    ...(name === null ? {} : { name: name as JobName }),
+    ...(source === null ? {} : { source }),
+    limit: numberIn(query, 'limit', 20, MOST_ROWS),
+  });
+}
+
+async function changesShown({ view, clock }: ApiParts, query: URLSearchParams): Promise<object> {
+  const mirror = view.mirror();
+  const now = clock.now();
+  const from = timeIn(query, 'from', isoTime(now - USUAL_PERIOD_MS), now);
+  const to = timeIn(query, 'to', isoTime(now), now);
+  if (from > to)
+    throw new TidemarkError('usage', 'the period ends before it begins', {
+      hint: 'give `from` the earlier and `to` the later time',
+    });
+  const { runs, isCut } = await findChanges(mirror, view.config(), {
+    from,
+    to,
+    sources: sourcesIn(query, knownSources(view, mirror)),
+    kinds: kindsIn(query, 'kind'),
+    limit: numberIn(query, 'limit', 500, MOST_CHANGES),
+  });
+  const summary = { added: 0, removed: 0, changed: 0 };
+  for (const { change } of runs.flatMap(({ changes }) => changes ?? [])) summary[change] += 1;
+  return {
+    schema: 'tidemark.changes/1',
+    since: from,
+    until: to,
+    is_cut: isCut,
+    summary,
+    runs: runs.map(({ run, previous, changes }) => ({
+      run: run.run,
+      source: run.source,
+      at: run.finishedAt ?? run.startedAt,
+      previous,
+      summary: { added: run.added, removed: run.removed, changed: run.changed },
+      changes,
+    })),
+  };
+}
+
+/** A document per source, as the command line gives them; without a baseline there is nothing to measure from. */
+async function driftShown({ view, drift, clock }: ApiParts, query: URLSearchParams): Promise<object> {
+  const mirror = view.mirror();
+  const documents: object[] = [];
+  const errors: object[] = [];
+  const failures: TidemarkError[] = [];
+  for (const source of sourcesIn(query, knownSources(view, mirror))) {
+    try {
+      const found = await drift.of(mirror, view.config(), source, clock.now());
+      if (found !== null) documents.push(driftDocument(found));
+    } catch (error) {
+      const { code, message } = asTidemarkError(error);
+      failures.push(asTidemarkError(error));
+      errors.push({ source, code, message });
+    }
+  }
+  const [only] = documents;
+  const [failure] = failures;
+  if (only !== undefined && documents.length === 1 && failure === undefined) return only;
+  if (documents.length === 0 && failures.length === 1 && failure !== undefined) throw failure;
+  if (mirror.baseline() === undefined) {
+    throw new TidemarkError(
+      'reference_unknown',
+      'no baseline is set: there is nothing to measure drift from',
+      {
+        hint: 'pin a state and set it: `tidemark snapshots pin NAME`, `tidemark snapshots baseline NAME`',
+      },
+    );
+  }
+  return { schema: 'tidemark.reports/1', documents, errors };
+}

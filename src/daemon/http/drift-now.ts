@@ -1,0 +1,141 @@
+/**
+ * Drift of a source as of now, by the one comparison and the one judgement, kept as long as nothing moved: the baseline,
+ * the latest run, the acceptances and the configuration name it.
+ */
+import { CATALOG } from '../../catalog/catalog.ts';
+import type { Kind, ResourceDefinition } from '../../catalog/definition.ts';
+import type { Config } from '../../config/config.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import type { Drift } from '../../diff/drift.ts';
+import { assessDrift } from '../../diff/drift.ts';
+import { fingerprints } from '../../diff/fingerprint.ts';
+import type { SeverityOf } from '../../diff/severity.ts';
+import { severities } from '../../diff/severity.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import { compareStates } from '../../state/compare.ts';
+import { openMirrorState } from '../../state/mirror-state.ts';
+import { pointOf } from '../../state/point.ts';
+import { parseReference } from '../../state/reference.ts';
+import { ask, sqlNumber, sqlText } from './question.ts';
+import { definitionsFor } from './source-definitions.ts';
+
+export interface SourceDrift extends Drift {
+  readonly source: string;
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  readonly severityOf: SeverityOf;
+}
+
+/** Changed records that are laid out on a page or in an answer; beyond it the command line streams them. */
+const MOST_CHANGES = 5_000;
+/** Sources whose drift is kept. */
+const KEPT = 16;
+const FEEDS = CATALOG.filter(({ reading }) => reading !== 'list').map(({ kind }) => kind);
+const FEEDS_LEFT_OUT = 'they fill by themselves, which is no drift; `tidemark drift --kind` compares them';
+
+interface KeptDrift {
+  readonly config: Config;
+  readonly key: string;
+  readonly drift: Promise<SourceDrift>;
+}
+
+export class DriftNow {
+  /** The one that was asked for longest ago stands first. */
+  readonly #kept = new Map<string, KeptDrift>();
+
+  /**
+   * Null where there is no baseline, or nothing of the source was published.
+   * @throws TidemarkError `usage` where more changed than is laid out here, and what a comparison throws
+   */
+  async of(mirror: Mirror, config: Config, source: string, now: number): Promise<SourceDrift | null> {
+    const baseline = mirror.baseline();
+    const latest = mirror.latestRun(source);
+    if (baseline === undefined || latest === undefined) return null;
+    const acceptances = mirror.acceptances(source);
+    const ended = (until: string | undefined): boolean => until !== undefined && !(Date.parse(until) > now);
+    const key = JSON.stringify([
+      baseline.run,
+      latest.run,
+      latest.root,
+      acceptances.map(({ fingerprint, until }) => [fingerprint, ended(until)]),
+    ]);
+    const kept = this.#kept.get(source);
+    this.#kept.delete(source);
+    const fits = kept !== undefined && kept.key === key && kept.config === config;
+    const found: KeptDrift = fits ? kept : { key, config, drift: findDrift(mirror, config, source, now) };
+    this.#kept.set(source, found);
+    const [oldest] = this.#kept.keys();
+    if (this.#kept.size > KEPT && oldest !== undefined) this.#kept.delete(oldest);
+    try {
+      return await found.drift;
+    } catch (error) {
+      if (this.#kept.get(source) === found) this.#kept.delete(source);
+      throw error;
+    }
+  }
+}
+
+async function findDrift(mirror: Mirror, config: Config, source: string, now: number): Promise<SourceDrift> {
+  const point = (text: string): ReturnType<typeof pointOf> =>
+    pointOf(mirror, parseReference(text), { source, now });
+  const [from, to] = [point('baseline'), point('latest')];
+  const changes = changedBetween(mirror, source, from.run, to.run);
+  if (changes > MOST_CHANGES) {
+    throw new TidemarkError(
+      'usage',
+      `about ${changes.toLocaleString('en')} records changed since the baseline: too many to show here`,
+      {
+        hint: `\`tidemark drift --source ${source}\` shows them; a newer baseline makes it less`,
+      },
+    );
+  }
+  const definitions = definitionsFor(config, source);
+  const isHere = (rule: { readonly source?: string | undefined }): boolean =>
+    rule.source === undefined || rule.source === source;
+  const severityOf = severities(definitions, config.drift.severities.filter(isHere).map(given));
+  const diff = await compareStates({
+    from: openMirrorState(mirror, source, from),
+    to: openMirrorState(mirror, source, to),
+    filter: {},
+    mode: 'default',
+    fields: [],
+    definitions,
+    leaveOut: new Map(FEEDS.map((kind) => [kind, FEEDS_LEFT_OUT])),
+    mirror,
+    idMap: mirror.idMap(source),
+  });
+  const drift = assessDrift({
+    fingerprintOf: fingerprints({ source, key: mirror.fingerprintKey(), whole: (change) => change }),
+    diff,
+    rules: config.drift.ignore.filter(isHere).map(given),
+    acceptances: mirror.acceptances(source),
+    severityOf,
+    now,
+  });
+  return { ...drift, source, definitions, severityOf };
+}
+
+/** A rule of the configuration without its source, and without what it leaves open. */
+function given<Rule extends object>(rule: Rule): Given<Rule> {
+  return Object.fromEntries(
+    Object.entries(rule).filter(([name, value]) => name !== 'source' && value !== undefined),
+  ) as Given<Rule>;
+}
+
+type Given<Rule> = {
+  readonly [Name in keyof Rule as Name extends 'source' ? never : Name]: Exclude<Rule[Name], undefined>;
+};
+
+/** At most so many records changed: what the runs between counted, kinds that fill by themselves left out. */
+function changedBetween(mirror: Mirror, source: string, from: number, to: number): number {
+  const [first, last] = [Math.min(from, to), Math.max(from, to)];
+  const [row] = ask<{ changes: number }>(
+    mirror,
+    `SELECT total(w.added + w.changed + w.removed) AS changes
+     FROM runs r CROSS JOIN sources s ON s.id = r.source CROSS JOIN sweeps w ON w.run = r.run
+       CROSS JOIN collections c ON c.id = w.collection
+     WHERE r.run > ${sqlNumber(first)} AND r.run <= ${sqlNumber(last)} AND s.name = ${sqlText(source)}
+       AND r.outcome IN ('complete', 'partial') AND r.added + r.changed + r.removed > 0
+       AND c.kind NOT IN (${FEEDS.map((kind) => `'${kind}'`).join(', ')})`,
+  );
+  return row?.changes ?? 0;
+}

@@ -1,0 +1,137 @@
+/** The daemon's HTTP side: health, metrics, JSON, dashboard and replica behind one address (docs/http.md). */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { HttpBindings } from '@hono/node-server';
+import { getRequestListener } from '@hono/node-server';
+import type { Clock } from '../../core/clock.ts';
+import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
+import type { Logger } from '../../core/logger.ts';
+import type { Secret } from '../../core/secret.ts';
+import { isLoopback } from '../../config/source.ts';
+import type { Replica } from '../../server/replica/replica.ts';
+import type { DaemonView } from '../view.ts';
+import { createMetrics } from './metrics.ts';
+import { createRoutes } from './routes.ts';
+
+export interface HttpOptions {
+  /** Any other than a loopback address needs a token. */
+  readonly host: string;
+  /** 0 picks a free one. */
+  readonly port: number;
+  readonly token: Secret | null;
+  /** Made by the daemon for the command line on this machine: it always opens `POST /api/v1/runs`. */
+  readonly localToken: string;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /**
+   * Makes the replica of a source, with `pathPrefix` before its `/api/`; called at the first request, and again after a
+   * new configuration. Left out, there is none.
+   */
+  readonly replica?: (source: string, pathPrefix: string) => Replica;
+}
+
+export interface HttpSide {
+  readonly url: string;
+  /** Stops: what is being answered is answered, connections end. */
+  close(): Promise<void>;
+}
+
+/** A cookie, a token and a search: no request of ours has more. */
+const MAX_HEADER_BYTES = 16 * 1024;
+/** Until all headers are there, and until all of the request is. */
+const HEADERS_TIMEOUT_MS = 5_000;
+const REQUEST_TIMEOUT_MS = 10_000;
+/** A connection on which nothing moves, a reader that stopped reading among them. */
+const IDLE_TIMEOUT_MS = 30_000;
+const KEEP_ALIVE_MS = 5_000;
+/** How often connections are looked at for these limits. */
+const LIMITS_CHECKED_MS = 2_000;
+/** Each may hold one answer. */
+const MAX_CONNECTIONS = 200;
+
+/**
+ * Starts to listen.
+ * @throws TidemarkError `config_invalid` for an address that is not loopback without a token, `port_in_use`, `usage` for
+ * an address that is not of this machine
+ */
+export async function startHttp(view: DaemonView, options: HttpOptions): Promise<HttpSide> {
+  const { host, port, token, log } = options;
+  if (token === null && !isLoopback(host)) {
+    throw new TidemarkError(
+      'config_invalid',
+      `${host} is no loopback address: everybody who reaches it could read the mirror`,
+      {
+        hint: 'set http.token or http.tokenFile, or listen on 127.0.0.1',
+      },
+    );
+  }
+  const metrics = createMetrics(view);
+  const routes = createRoutes(view, options, metrics);
+  const handle = getRequestListener(
+    (request: Request, bindings: unknown) => routes.application.fetch(request, bindings as HttpBindings),
+    {
+      // Node's own Request and Response stay as they are: a client runs in this process.
+      overrideGlobalObjects: false,
+      errorHandler: (error) => {
+        log.debug({ err: error }, 'a request could not be read');
+        return new Response(null, { status: 400 });
+      },
+    },
+  );
+  const server = createServer(
+    {
+      maxHeaderSize: MAX_HEADER_BYTES,
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      connectionsCheckingInterval: LIMITS_CHECKED_MS,
+    },
+    (incoming, outgoing) => {
+      handle(incoming, outgoing).catch((error: unknown) => {
+        log.error({ err: error }, 'an answer could not be sent');
+        outgoing.destroy();
+      });
+    },
+  );
+  server.timeout = IDLE_TIMEOUT_MS;
+  server.maxConnections = MAX_CONNECTIONS;
+  server.listen({ host, port });
+  try {
+    await once(server, 'listening');
+  } catch (error) {
+    metrics.close();
+    throw listenError(error, host, port);
+  }
+  server.on('error', (error) => log.error({ err: error }, 'the HTTP server has trouble'));
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('the server has no port');
+  const url = `http://${host.includes(':') ? `[${host}]` : host}:${address.port}`;
+  log.info({ url }, 'the daemon listens');
+  return {
+    url,
+    close: async () => {
+      if (!server.listening) return;
+      const closed = once(server, 'close');
+      server.close();
+      server.closeIdleConnections();
+      await routes.close();
+      server.closeAllConnections();
+      await closed;
+      metrics.close();
+    },
+  };
+}
+
+function listenError(error: unknown, host: string, port: number): TidemarkError {
+  const known = asTidemarkError(error);
+  if (known.code === 'port_in_use') {
+    return new TidemarkError('port_in_use', `port ${port} of ${host} is taken by another program`, {
+      hint: 'choose another one in http.listen, or 0 for any free one',
+      cause: error,
+    });
+  }
+  return new TidemarkError('usage', `cannot listen on ${host} port ${port}: ${known.message}`, {
+    hint: 'choose an address of this machine in http.listen, and a port above 1023',
+    cause: error,
+  });
+}

@@ -1,0 +1,44 @@
+/** The latest ended job of each name and source, found by index whatever else ran since. */
+import type { JobName, JobRow } from '../../mirror/daemon-state.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import { summaryOf } from '../jobs/summaries.ts';
+import { ask } from './question.ts';
+
+export interface LastJobs {
+  /** All of a name, sources in order of their names; those of the mirror as a whole first. */
+  of(name: JobName): readonly JobRow[];
+  /** Of one source, or of the mirror as a whole. */
+  one(name: JobName, source: string | null): JobRow | null;
+}
+
+export function readLastJobs(mirror: Mirror): LastJobs {
+  const state = mirror.daemonState();
+  const rows = ask<{ job: number }>(
+    mirror,
+    'SELECT max(job) AS job FROM jobs GROUP BY name, source ORDER BY name, source',
+  );
+  const ended = rows.flatMap(({ job }): JobRow[] => {
+    const row = state.job(job);
+    if (row === undefined || row.outcome !== 'running') return row === undefined ? [] : [row];
+    // Only the newest of a name and source can be at work.
+    return state
+      .jobs({ name: row.name, source: row.source, limit: 2 })
+      .filter(({ outcome }) => outcome !== 'running');
+  });
+  return {
+    of: (name) => ended.filter((row) => row.name === name),
+    one: (name, source) => ended.find((row) => row.name === name && row.source === source) ?? null,
+  };
+}
+
+/** What a drill of a source would restore, 0 to 1, and what the one before would have; null where there was none. */
+export function drillScores(
+  mirror: Mirror,
+  source: string | null,
+): { readonly last: number | null; readonly before: number | null } {
+  const scores = mirror
+    .daemonState()
+    .jobs({ name: 'drill', source, limit: 10 })
+    .flatMap((row) => summaryOf('drill', row)?.score ?? []);
+  return { last: scores[0] ?? null, before: scores[1] ?? null };
+}

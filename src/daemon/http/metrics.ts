@@ -1,0 +1,70 @@
+/** The one door to prom-client: the rows of `metric-rows.ts` in Prometheus' text form, read when they are asked for. */
+import { statSync } from 'node:fs';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { Counter, Gauge, Registry } from 'prom-client';
+import type { DaemonView } from '../view.ts';
+import { readSituation } from './health-facts.ts';
+import type { MetricFacts, ProcessFigures } from './metric-rows.ts';
+import { METRICS } from './metric-rows.ts';
+import { RunCounter } from './run-totals.ts';
+
+export interface Metrics {
+  readonly contentType: string;
+  /** All metrics as of now (milliseconds since the epoch). */
+  scrape(now: number): Promise<string>;
+  /** Stops watching the event loop. */
+  close(): void;
+}
+
+/** How often the event loop is looked at: four times a second costs nothing that can be measured. */
+const RESOLUTION_MS = 250;
+
+/** A registry of its own: nothing that other parts of the process measure gets in. */
+export function createMetrics(view: DaemonView): Metrics {
+  const registry = new Registry();
+  const rows = METRICS.map((row) => {
+    const { name, help, labels } = row;
+    const settings = { name, help, labelNames: [...labels], registers: [registry] };
+    return { row, metric: row.type === 'counter' ? new Counter(settings) : new Gauge(settings) };
+  });
+  const runs = new RunCounter(view.startedAt);
+  const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  delay.enable();
+  return {
+    contentType: registry.contentType,
+    scrape: async (now) => {
+      const situation = readSituation(view, now);
+      const facts: MetricFacts = {
+        view,
+        situation,
+        totals: situation.mirror === null ? runs.totals() : runs.read(situation.mirror),
+        files: fileSizes(situation.mirror?.path ?? view.config().mirror),
+        process: processFigures(delay),
+      };
+      delay.reset();
+      for (const { row, metric } of rows) {
+        metric.reset();
+        for (const { labels, value } of row.read(facts)) metric.inc({ ...labels }, value);
+      }
+      return registry.metrics();
+    },
+    close: () => void delay.disable(),
+  };
+}
+
+function fileSizes(path: string): MetricFacts['files'] {
+  const size = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+  return { mirror: size(path), wal: size(`${path}-wal`) };
+}
+
+function processFigures(delay: ReturnType<typeof monitorEventLoopDelay>): ProcessFigures {
+  // Each reading is the time between two looks: what exceeds the interval is lag. Nanoseconds; NaN before the first.
+  const lag = (nanoseconds: number): number =>
+    Number.isFinite(nanoseconds) ? Math.max(nanoseconds / 1e9 - RESOLUTION_MS / 1000, 0) : 0;
+  const { user, system } = process.cpuUsage();
+  return {
+    lag: { mean: lag(delay.mean), p99: lag(delay.percentile(99)), max: lag(delay.max) },
+    residentBytes: process.memoryUsage.rss(),
+    cpuSeconds: (user + system) / 1e6,
+  };
+}

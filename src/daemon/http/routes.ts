@@ -1,0 +1,160 @@
+/** All routes of the HTTP side, and what every request passes on its way to one. */
+import type { HttpBindings } from '@hono/node-server';
+import { Hono } from 'hono';
+import type { Context, Next } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
+import { isoTime } from '../../core/clock.ts';
+import { createDashboard } from '../dashboard/dashboard.ts';
+import { createLogin } from '../dashboard/login.ts';
+import type { DaemonView } from '../view.ts';
+import type { Caller } from './access.ts';
+import { Access, checkSameSite, unauthorized } from './access.ts';
+import { createApi } from './api.ts';
+import { healthDocument, healthText } from './documents.ts';
+import { DriftNow } from './drift-now.ts';
+import { withStrictHeaders } from './headers.ts';
+import { readSituation } from './health-facts.ts';
+import type { HttpOptions } from './http.ts';
+import type { Metrics } from './metrics.ts';
+import { asRefusal, Refusal, refusalDocument } from './refusal.ts';
+import { Replicas } from './replicas.ts';
+
+export type Application = Hono<{ Bindings: HttpBindings }>;
+
+/** No request of ours is larger. */
+const MAX_BODY_BYTES = 16 * 1024;
+/** Open to everybody: that the process lives, the login form, and the icon that browsers ask for by themselves. */
+const OPEN_PATHS: ReadonlySet<string> = new Set(['/healthz', '/login', '/icon.svg', '/favicon.ico']);
+
+export function createRoutes(
+  view: DaemonView,
+  options: HttpOptions,
+  metrics: Metrics,
+): { readonly application: Application; close(): Promise<void> } {
+  const { clock, log } = options;
+  const access = new Access(options);
+  const drift = new DriftNow();
+  const replicas = options.replica === undefined ? null : new Replicas(options.replica, () => view.config());
+  const inHand = new Set<Promise<void>>();
+  const application: Application = new Hono();
+
+  application.use('*', async (context, next) => {
+    const answered = next();
+    inHand.add(answered);
+    await answered.finally(() => inHand.delete(answered));
+    // The replica has sent its answer by itself, as an existing client knows it.
+    if (!isReplica(context)) withStrictHeaders(context.res.headers);
+  });
+  application.onError((error, context) => {
+    const refusal = asRefusal(error);
+    if (refusal.httpStatus >= 500)
+      log.error({ err: error, path: context.req.path }, 'a request could not be answered');
+    return refused(context, refusal);
+  });
+  application.notFound((context) =>
+    refused(
+      context,
+      new Refusal(
+        404,
+        'not_found',
+        'there is nothing at this path',
+        'GET / is the dashboard, GET /api/v1/status the same for programs',
+      ),
+    ),
+  );
+  application.use(
+    '*',
+    bodyLimit({
+      maxSize: MAX_BODY_BYTES,
+      onError: () => {
+        throw new Refusal(413, 'usage', `the request is larger than ${MAX_BODY_BYTES} bytes`, 'send less');
+      },
+    }),
+  );
+  application.use(
+    '*',
+    guard(access, () => clock.now()),
+  );
+
+  application.get('/healthz', (context) => context.text('ok\n'));
+  application.get('/favicon.ico', (context) => context.body(null, 204));
+  application.get('/readyz', (context) => {
+    const now = clock.now();
+    const { health } = readSituation(view, now);
+    const status = health.state === 'failing' ? 503 : 200;
+    return wantsJson(context)
+      ? context.json(healthDocument(health, isoTime(now)), status)
+      : context.text(healthText(health), status);
+  });
+  application.get('/metrics', async (context) =>
+    context.body(await metrics.scrape(clock.now()), 200, { 'Content-Type': metrics.contentType }),
+  );
+  application.route(
+    '/api/v1',
+    createApi({ view, drift, clock, checkMayAct: (context) => access.checkMayAct(callerOf(context)) }),
+  );
+  if (replicas !== null) {
+    application.all('/replica/*', (context) =>
+      replicas.at(new URL(context.req.url).pathname).fetch(context.req.raw, context.env as HttpBindings),
+    );
+  }
+  application.route(
+    '/',
+    createLogin({
+      access,
+      clock,
+      mayRead: (context) => access.mayRead(callerOf(context), clock.now()),
+      checkSameSite: (context) => checkSameSite(callerOf(context)),
+    }),
+  );
+  application.route('/', createDashboard({ view, drift, clock, needsLogin: access.needsLogin }));
+  return {
+    application,
+    close: async () => {
+      replicas?.close();
+      await Promise.allSettled(inHand);
+    },
+  };
+}
+
+/** Lets through who may read; sends people to the login form, and programs away. */
+function guard(access: Access, now: () => number) {
+  return async (context: Context, next: Next): Promise<Response | void> => {
+    // Its own tokens open the replica, and only they.
+    if (isReplica(context)) return next();
+    const caller = callerOf(context);
+    const { path, method } = context.req;
+    if (path !== '/healthz') access.checkHost(caller);
+    if (OPEN_PATHS.has(path) || access.mayRead(caller, now())) return next();
+    const isPage =
+      (method === 'GET' || method === 'HEAD') && (context.req.header('accept') ?? '').includes('text/html');
+    if (!isPage) throw unauthorized('send the token of http.token as `Authorization: Bearer TOKEN`');
+    const { pathname, search } = new URL(context.req.url);
+    return context.redirect(`/login?to=${encodeURIComponent(pathname + search)}`, 303);
+  };
+}
+
+function isReplica(context: Context): boolean {
+  return context.req.path.startsWith('/replica/');
+}
+
+function callerOf(context: Context): Caller {
+  const header = (name: string): string | undefined => context.req.header(name);
+  return {
+    host: header('host'),
+    authorization: header('authorization'),
+    cookie: header('cookie'),
+    origin: header('origin'),
+    fetchSite: header('sec-fetch-site'),
+  };
+}
+
+function wantsJson(context: Context): boolean {
+  const accept = context.req.header('accept') ?? '';
+  const [json, text] = [accept.indexOf('application/json'), accept.search(/text\/(plain|html)/)];
+  return text === -1 || (json !== -1 && json < text);
+}
+
+function refused(context: Context, refusal: Refusal): Response {
+  return context.json(refusalDocument(refusal), refusal.httpStatus as 400, { ...refusal.headers });
+}

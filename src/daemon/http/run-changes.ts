@@ -1,0 +1,126 @@
+/** What runs changed, newest first, as much of it as is asked for: a run may have changed everything. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Kind } from '../../catalog/definition.ts';
+import type { Config } from '../../config/config.ts';
+import { parseLossless } from '../../core/json.ts';
+import type { RecordChange } from '../../diff/change.ts';
+import { compareRecords } from '../../diff/change.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { RunRow } from '../../mirror/run-rows.ts';
+import { maskedChange, withMaskedId } from '../../report/mask.ts';
+import { definitionsFor } from './source-definitions.ts';
+
+export interface ChangesQuestion {
+  /** ISO 8601; runs that ended within are shown, both ends included. */
+  readonly from: string;
+  readonly to: string;
+  readonly sources: readonly string[];
+  /** Null for all. */
+  readonly kinds: readonly Kind[] | null;
+  /** Changes in all. */
+  readonly limit: number;
+}
+
+/** A run and what it changed, masked. */
+export interface RunChanges {
+  readonly run: RunRow;
+  /** The run that it is measured against; null for the first one kept of its source, in which everything is new. */
+  readonly previous: number | null;
+  /** Null where it is the first one, or where so much changed that only its counts are told. */
+  readonly changes: readonly RecordChange[] | null;
+}
+
+export interface FoundChanges {
+  /** Newest first; runs that changed nothing are left out. */
+  readonly runs: readonly RunChanges[];
+  /** True where there are more than the limit. */
+  readonly isCut: boolean;
+}
+
+/** Runs of a source that are looked through: a fortnight of half-hourly ones, twice. */
+const RUNS_READ = 2_000;
+/** A run that changed more is told by its counts: gathering its records alone would hold everything else up. */
+const MOST_CHANGES = 20_000;
+/** Records compared before others get their turn. */
+const SLICE = 100;
+
+export async function findChanges(
+  mirror: Mirror,
+  config: Config,
+  question: ChangesQuestion,
+): Promise<FoundChanges> {
+  const found: RunChanges[] = [];
+  let left = question.limit;
+  let isCut = false;
+  for (const { run, previous } of pairsOf(mirror, question)) {
+    if (left === 0) {
+      isCut = true;
+      break;
+    }
+    if (previous === null || run.added + run.changed + run.removed > MOST_CHANGES) {
+      found.push({ run, previous: previous?.run ?? null, changes: null });
+      continue;
+    }
+    const { changes, isMore } = await changesOf(
+      mirror,
+      config,
+      { run, previous },
+      { kinds: question.kinds, limit: left },
+    );
+    left -= changes.length;
+    isCut ||= isMore;
+    if (changes.length > 0) found.push({ run, previous: previous.run, changes });
+  }
+  return { runs: found, isCut };
+}
+
+/** What one run changed against the one before it, at most so many. */
+export async function changesOf(
+  mirror: Mirror,
+  config: Config,
+  { run, previous }: { readonly run: RunRow; readonly previous: RunRow },
+  { kinds, limit }: { readonly kinds: readonly Kind[] | null; readonly limit: number },
+): Promise<{ readonly changes: readonly RecordChange[]; readonly isMore: boolean }> {
+  const definitions = definitionsFor(config, run.source);
+  const changes: RecordChange[] = [];
+  let read = 0;
+  // The reader has a connection of its own: others may read and publish while this one waits for its turn.
+  for (const { kind, scope, id, before, after } of mirror.changesBetween(previous.run, run.run, {
+    sources: [run.source],
+    ...(kinds === null ? {} : { kinds }),
+  })) {
+    const definition = definitions(kind);
+    const parsed = (body: string | undefined): Parameters<typeof compareRecords>[1] =>
+      body === undefined ? undefined : { kind, scope, id, body: parseLossless(body) };
+    const change = compareRecords(definition, parsed(before), parsed(after), 'default');
+    read += 1;
+    if (read % SLICE === 0) await nextTurn();
+    if (change === null) continue;
+    if (changes.length === limit) return { changes, isMore: true };
+    changes.push(withMaskedId(maskedChange(change, definition), definition));
+  }
+  return { changes, isMore: false };
+}
+
+/** The run of the same source that was published last before this one. */
+export function previousRun(mirror: Mirror, run: RunRow): RunRow | null {
+  return mirror.runs({ source: run.source, isPublished: true, upTo: run.run - 1, limit: 1 })[0] ?? null;
+}
+
+/** Runs of the period that changed something, newest first, each with the published one before it. */
+function pairsOf(
+  mirror: Mirror,
+  { from, to, sources }: ChangesQuestion,
+): { run: RunRow; previous: RunRow | null }[] {
+  return sources
+    .flatMap((source) => {
+      const runs = mirror.runs({ source, isPublished: true, endedBy: to, limit: RUNS_READ });
+      return runs.flatMap((run, index) => {
+        if ((run.finishedAt ?? run.startedAt) < from) return [];
+        const previous = runs[index + 1] ?? previousRun(mirror, run);
+        const isNothing = run.added + run.changed + run.removed === 0;
+        return isNothing && previous !== null ? [] : [{ run, previous }];
+      });
+    })
+    .sort((a, b) => b.run.run - a.run.run);
+}

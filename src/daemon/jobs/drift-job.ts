@@ -1,0 +1,106 @@
+/** Drift of one source from the baseline to its latest state, as `tidemark drift` finds it. */
+import type { Severity } from '../../catalog/definition.ts';
+import { EXIT } from '../../core/errors.ts';
+import type { ExitCode } from '../../core/errors.ts';
+import { diffExitCode } from '../../diff/change.ts';
+import type { Finding } from '../../diff/drift.ts';
+import { maskedPlace, withMaskedId } from '../../report/mask.ts';
+import type { SourceDrift } from '../../state/drift.ts';
+import { driftBetween } from '../../state/drift.ts';
+import { openMirrorState } from '../../state/mirror-state.ts';
+import { pointOf } from '../../state/point.ts';
+import { parseReference } from '../../state/reference.ts';
+import type { DriftSummary, FindingSummary } from './summaries.ts';
+import { NAMED_FINDINGS, storedSummary } from './summaries.ts';
+import type { JobResult, JobWork } from './work.ts';
+import { sourceOf } from './work.ts';
+
+export const DRIFT_JOB: Pick<JobWork, 'run'> = {
+  run: async (context) => {
+    const { config, mirror, effects, signal } = context;
+    const source = sourceOf(context).name;
+    // Without a baseline there is nothing to measure from, which is a choice and no failure.
+    if (mirror.baseline() === undefined) return resultOf(NO_BASELINE, EXIT.done);
+    const [from, to] = (['baseline', 'latest'] as const).map((text) =>
+      openMirrorState(mirror, source, pointOf(mirror, parseReference(text), { source })),
+    );
+    if (from === undefined || to === undefined) throw new Error('two states are two');
+    try {
+      const found = await driftBetween(config, mirror, { from, to }, true, {
+        source,
+        filter: {},
+        mode: 'default',
+        fields: [],
+        now: effects.clock.now(),
+        signal,
+      });
+      return resultOf(summaryOf(found), diffExitCode(found.document));
+    } finally {
+      from.close();
+      to.close();
+    }
+  },
+};
+
+function resultOf(summary: DriftSummary, exitCode: ExitCode): JobResult {
+  return {
+    outcome: exitCode === EXIT.partial ? 'partial' : 'done',
+    exitCode,
+    run: null,
+    summary: storedSummary(summary),
+    error: null,
+    report: null,
+  };
+}
+
+const NONE: Readonly<Record<Severity, number>> = { critical: 0, high: 0, medium: 0, low: 0 };
+
+const NO_BASELINE: DriftSummary = {
+  job: 'drift',
+  hasBaseline: false,
+  from: null,
+  to: null,
+  open: 0,
+  severities: NONE,
+  accepted: 0,
+  ignored: 0,
+  findings: [],
+  compared: { collections: 0, records: 0 },
+  skipped: 0,
+};
+
+function summaryOf(drift: SourceDrift): DriftSummary {
+  const { document, open, accepted, ignored } = drift;
+  const severities = { ...NONE };
+  for (const { severity } of open) severities[severity] += 1;
+  return {
+    job: 'drift',
+    hasBaseline: true,
+    from: document.from.run ?? null,
+    to: document.to.run ?? null,
+    open: open.length,
+    severities,
+    accepted: accepted.length,
+    ignored: ignored.length,
+    findings: open.slice(0, NAMED_FINDINGS).map((finding) => findingSummary(drift, finding)),
+    compared: { collections: document.compared.collections, records: document.compared.records },
+    skipped: document.skipped.length,
+  };
+}
+
+function findingSummary({ definitions }: SourceDrift, finding: Finding): FindingSummary {
+  const definition = definitions(finding.kind);
+  const { fingerprint, severity, kind, scope, id, name, change, path } = withMaskedId(finding, definition);
+  // Who is named by an address is a person.
+  const isPerson = definition.nameFrom.some((pointer) => pointer.includes('email'));
+  return {
+    fingerprint,
+    severity,
+    kind,
+    scope,
+    id,
+    name: isPerson ? null : name,
+    change,
+    path: maskedPlace(path, definition),
+  };
+}

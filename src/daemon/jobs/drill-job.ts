@@ -1,0 +1,90 @@
+/** A drill of the latest state of one source, as `tidemark drill` does it. */
+import { EXIT } from '../../core/errors.ts';
+import { definitionsFor } from '../../config/source-definitions.ts';
+import type { DrillDocument } from '../../diff/drill-document.ts';
+import { configuredSecrets } from '../../restore/configured-secrets.ts';
+import { runDrill } from '../../restore/drill.ts';
+import { NO_DRILL_EVENTS } from '../../restore/drill-passes.ts';
+import type { DrillSandbox } from '../../server/drill-sandbox.ts';
+import { openDrillSandbox } from '../../server/drill-sandbox.ts';
+import { openMirrorState } from '../../state/mirror-state.ts';
+import { pointOf } from '../../state/point.ts';
+import { parseReference } from '../../state/reference.ts';
+import { silentLogger } from '../../core/logger.ts';
+import type { DrillSummary } from './summaries.ts';
+import { storedSummary } from './summaries.ts';
+import type { JobContext, JobWork } from './work.ts';
+import { sourceOf } from './work.ts';
+
+export const DRILL_JOB: Pick<JobWork, 'run'> = {
+  run: async (context) => {
+    const document = await practise(context);
+    const isEqual = document.outcome === 'equal';
+    return {
+      outcome: isEqual ? 'done' : 'partial',
+      exitCode: isEqual ? EXIT.done : EXIT.partial,
+      run: null,
+      summary: storedSummary(summaryOf(document)),
+      error: null,
+      report: null,
+    };
+  },
+};
+
+async function practise(context: JobContext): Promise<DrillDocument> {
+  const { config, mirror, effects, signal } = context;
+  const { clock, host, pid, random } = effects;
+  const source = sourceOf(context);
+  const definitions = definitionsFor(config, source.name);
+  const point = pointOf(mirror, parseReference('latest'), { source: source.name });
+  const state = openMirrorState(mirror, source.name, point);
+  const grounds: DrillSandbox[] = [];
+  // What the sandbox and its client say of one another is no concern of the daemon's log: the document tells it.
+  const log = silentLogger;
+  try {
+    return await runDrill({
+      state,
+      filter: {},
+      definitions,
+      secrets: configuredSecrets(source.secrets),
+      ownUser: source.restore.ownUser,
+      damage: null,
+      random: () => random,
+      openGround: async (userUuid) => {
+        const ground = await openDrillSandbox({ userUuid, definitions, clock, log });
+        grounds.push(ground);
+        return ground;
+      },
+      reader: { command: 'daemon', pid, host, clock },
+      clock,
+      log,
+      signal,
+      events: NO_DRILL_EVENTS,
+    });
+  } finally {
+    state.close();
+    for (const ground of grounds) await ground.close();
+  }
+}
+
+function summaryOf({ outcome, score, from, kinds, tasks, seconds }: DrillDocument): DrillSummary {
+  return {
+    job: 'drill',
+    outcome,
+    score,
+    from: from.run ?? null,
+    kinds: kinds.map((each) => ({
+      kind: each.kind,
+      records: each.records,
+      comesBack: each.comes_back,
+      needsSecret: each.needs_secret,
+      needsPerson: each.needs_person,
+      cannot: each.cannot,
+      unknown: each.unknown,
+      score: each.score,
+      restored: each.restored,
+    })),
+    tasks: tasks.length,
+    seconds,
+  };
+}

@@ -1,0 +1,38 @@
+/** Who is told of jobs: notices, pings. An observer that fails is logged and disturbs neither the job nor the others. */
+import type { JobRow } from '../../mirror/daemon-state.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { RunReport } from '../../sync/run.ts';
+import type { MirrorKeeper } from '../mirror-keeper.ts';
+
+export interface EndedJob {
+  /** `job` is 0 for one that could not be written down: the disk was full, or the mirror could not be opened. */
+  readonly row: JobRow;
+  /** Of a sync whose run was published. */
+  readonly report: RunReport | null;
+}
+
+/** What an observer may use beside what it is told. */
+export interface ObserverContext {
+  /** Opens the mirror; waits for the writer's lock where it has to. */
+  readonly keeper: MirrorKeeper;
+  /** Aborted when the daemon has no more time. */
+  readonly signal: AbortSignal;
+}
+
+export interface JobObserver {
+  /** For the log. */
+  readonly name: string;
+  /** A job has begun and is written down. Not waited for. */
+  began?(row: JobRow, context: ObserverContext): Promise<void>;
+  /**
+   * A job has ended and is written down: `mirror` is open for writing, under the same lock. Awaits nothing. Not called
+   * for a job that could not be written down.
+   */
+  recorded?(ended: EndedJob, mirror: Mirror): void;
+  /** The same after the lock was given back. Not waited for, but for the daemon's end. */
+  ended?(ended: EndedJob, context: ObserverContext): Promise<void>;
+  /** Work of its own time: when it wants `wake` to be called next; epoch milliseconds, null for not at all. */
+  wakeAt?(): number | null;
+  /** Not called again before it has ended. */
+  wake?(context: ObserverContext): Promise<void>;
+}

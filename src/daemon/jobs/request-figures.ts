@@ -1,0 +1,47 @@
+/** What the sources' clients counted since the daemon started. Clients come and go with each sync; the sums stay. */
+import type { ReadClient } from '../../api/read-client.ts';
+import type { WindowUse } from '../../api/figures.ts';
+import type { RequestFigures } from '../view.ts';
+
+interface Sums {
+  requests: number;
+  retries: number;
+  throttled: number;
+  /** The newest client. Its windows go on rolling after it was closed. */
+  client: ReadClient | null;
+}
+
+export class FigureBook {
+  readonly #sums = new Map<string, Sums>();
+
+  /** From now on this client works for that source; the one before has ended. */
+  begin(source: string, client: ReadClient): void {
+    const sums = this.#sums.get(source) ?? { requests: 0, retries: 0, throttled: 0, client: null };
+    if (sums.client !== null) {
+      const { requests, retries, throttled } = sums.client.figures();
+      sums.requests += requests;
+      sums.retries += retries;
+      sums.throttled += throttled;
+    }
+    sums.client = client;
+    this.#sums.set(source, sums);
+  }
+
+  all(): RequestFigures[] {
+    return [...this.#sums].map(([source, sums]) => {
+      const now = sums.client?.figures();
+      return {
+        source,
+        requests: sums.requests + (now?.requests ?? 0),
+        retries: sums.retries + (now?.retries ?? 0),
+        throttled: sums.throttled + (now?.throttled ?? 0),
+        leftThisMinute: now === undefined ? null : left(now.perMinute),
+        leftThisHour: now === undefined ? null : left(now.perHour),
+      };
+    });
+  }
+}
+
+function left({ used, limit }: WindowUse): number | null {
+  return limit === 0 ? null : Math.max(0, limit - used);
+}

@@ -1,0 +1,318 @@
+/**
+ * Runs the daemon's jobs, one at a time in this process. A job takes the writer's lock while it works, or only to be
+ * written down; between jobs the lock is free for the command line.
+ */
+import type { ReadClient } from '../../api/read-client.ts';
+import type { Config, ScheduleName } from '../../config/config.ts';
+import { isoTime } from '../../core/clock.ts';
+import { asTidemarkError, exitCodeFor, TidemarkError } from '../../core/errors.ts';
+import type { ExitCode } from '../../core/errors.ts';
+import type { JobEnd, JobName, JobRow } from '../../mirror/daemon-state.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { DaemonEffects } from '../effects.ts';
+import type { MirrorKeeper, WriterLease } from '../mirror-keeper.ts';
+import type { Troubles } from '../troubles.ts';
+import type { RunningJob } from '../view.ts';
+import { JobLog, jobKey } from './job-log.ts';
+import type { EndedJob } from './observer.ts';
+import type { Observers } from './observers.ts';
+import { JobQueue } from './queue.ts';
+import { FigureBook } from './request-figures.ts';
+import type { JobResult, JobWork, QueuedJob } from './work.ts';
+
+export interface RunnerOptions {
+  readonly effects: DaemonEffects;
+  readonly works: ReadonlyMap<JobName, JobWork>;
+  readonly keeper: MirrorKeeper;
+  readonly troubles: Troubles;
+  readonly observers: Observers;
+  /** The configuration for the next job, read anew. */
+  readonly freshConfig: () => Config;
+  /** Writes down what the daemon remembers beside jobs. The mirror is open for writing. */
+  readonly keepBooks: (mirror: Mirror) => void;
+  /** The scheduled work was cut short: it is to start again. */
+  readonly cutShort: (schedule: ScheduleName) => void;
+  /** After each job, with its exit code: what follows from it may be queued. */
+  readonly onEnd: (job: QueuedJob, ended: EndedJob, exitCode: ExitCode) => void;
+}
+
+interface Current {
+  readonly job: QueuedJob;
+  readonly startedAt: string;
+  number: number;
+  client: ReadClient | null;
+  records: () => number;
+  over: Promise<void>;
+}
+
+export class JobRunner {
+  readonly figures = new FigureBook();
+  readonly #options: RunnerOptions;
+  readonly #queue = new JobQueue();
+  readonly #abort = new AbortController();
+  readonly #jobLog: JobLog;
+  #current: Current | null = null;
+  #isStopping = false;
+  #onIdle: (() => void)[] = [];
+
+  constructor(options: RunnerOptions) {
+    this.#options = options;
+    this.#jobLog = new JobLog(options.effects.log);
+  }
+
+  /** Has a job done when its turn comes. After `stop` nothing is taken any more. */
+  add(job: QueuedJob): void {
+    if (this.#isStopping) return;
+    this.#queue.add(job);
+    this.#next();
+  }
+
+  /** True while work of that schedule waits or is done. */
+  isAtWork(schedule: ScheduleName): boolean {
+    return this.#queue.holds(schedule) || this.#current?.job.schedule === schedule;
+  }
+
+  queued(): readonly QueuedJob[] {
+    return this.#queue.all();
+  }
+
+  running(): RunningJob[] {
+    const current = this.#current;
+    if (current === null) return [];
+    const { job, number, startedAt, client, records } = current;
+    const progress = client === null ? null : { requests: client.figures().requests, records: records() };
+    return [{ job: number, name: job.name, source: job.source, trigger: job.trigger, startedAt, progress }];
+  }
+
+  /** Resolves when nothing is at work and nothing waits. */
+  async idle(): Promise<void> {
+    if (this.#current === null) return;
+    await new Promise<void>((resolve) => this.#onIdle.push(resolve));
+  }
+
+  /**
+   * Takes no more jobs and lets the one at work end, for `finishMs` at most; then it is told to give up. Resolves when it
+   * has, or when `graceMs` are over.
+   * @returns false where it did not end in time
+   */
+  async stop(graceMs: number): Promise<boolean> {
+    this.#isStopping = true;
+    for (const { schedule } of this.#queue.takeAll()) if (schedule !== null) this.#options.cutShort(schedule);
+    const { clock, log } = this.#options.effects;
+    const current = this.#current;
+    if (current === null) return true;
+    const finishMs = graceMs * FINISH_SHARE;
+    const waitsUntil = current.client?.figures().waitingUntil;
+    const isWorthWaiting = (waitsUntil ?? 0) < clock.now() + finishMs && current.number !== 0;
+    log.info(
+      { job: current.number },
+      `stopping: ${current.job.name} is given ${isWorthWaiting ? 'time to end' : 'up'}`,
+    );
+    if (isWorthWaiting && (await this.#within(current.over, finishMs))) return true;
+    this.#abort.abort(new TidemarkError('interrupted', 'the daemon was stopped'));
+    return this.#within(current.over, isWorthWaiting ? graceMs - finishMs : graceMs);
+  }
+
+  async #within(over: Promise<void>, ms: number): Promise<boolean> {
+    const timer = new AbortController();
+    const late = this.#options.effects.clock.sleep(ms, timer.signal).then(
+      () => false,
+      () => true,
+    );
+    const isOver = await Promise.race([over.then(() => true), late]);
+    timer.abort();
+    return isOver;
+  }
+
+  #next(): void {
+    if (this.#current !== null) return;
+    const job = this.#queue.take();
+    if (job === undefined) {
+      for (const idle of this.#onIdle.splice(0)) idle();
+      return;
+    }
+    const current: Current = {
+      job,
+      startedAt: isoTime(this.#options.effects.clock.now()),
+      number: 0,
+      client: null,
+      records: () => 0,
+      over: Promise.resolve(),
+    };
+    this.#current = current;
+    current.over = this.#perform(current)
+      .catch((error: unknown) => {
+        // Nothing of ours may end the daemon; what is expected was dealt with before.
+        this.#options.troubles.begin(jobKey(job), asTidemarkError(error));
+      })
+      .then(() => {
+        this.#current = null;
+        this.#next();
+        if (this.#current === null && !this.#isStopping) this.#options.effects.onRest();
+      });
+  }
+
+  async #perform(current: Current): Promise<void> {
+    const { job } = current;
+    const { works, effects, freshConfig } = this.#options;
+    const work = works.get(job.name);
+    const config = freshConfig();
+    const source = config.sources.find(({ name }) => name === job.source) ?? null;
+    if (work === undefined || (work.isPerSource && source === null)) {
+      effects.log.info({ source: job.source }, `${job.name} is left out: it is configured no longer`);
+      return;
+    }
+    let lease: WriterLease | null = null;
+    let reader: Mirror | null = null;
+    let result: JobResult;
+    try {
+      lease = await this.#begin(current);
+      const log = effects.log.child({ job: current.number, task: job.name });
+      if (work.holds === 'reader') {
+        lease.release();
+        lease = null;
+        reader = this.#options.keeper.openReader(`daemon ${job.name}`);
+      }
+      result = await work.run({
+        job,
+        config,
+        source,
+        mirror: lease?.mirror ?? reader ?? missing(),
+        effects,
+        log,
+        signal: this.#abort.signal,
+        onClient: (client, records) => {
+          current.client = client;
+          current.records = records;
+          if (job.source !== null) this.figures.begin(job.source, client);
+        },
+      });
+    } catch (thrown) {
+      result = this.#failed(thrown);
+    } finally {
+      reader?.close();
+    }
+    await this.#end(current, result, lease);
+  }
+
+  /** Writes the job's beginning down. @throws TidemarkError where the mirror cannot be written; then it has not begun */
+  async #begin(current: Current): Promise<WriterLease> {
+    const { job } = current;
+    const { keeper, keepBooks, observers } = this.#options;
+    // Only a sync may make a mirror: the others would find it empty.
+    const lease = await keeper.lease(`daemon ${job.name}`, job.name === 'sync', this.#abort.signal);
+    try {
+      keepBooks(lease.mirror);
+      const { name, source, trigger } = job;
+      const start = { name, source, trigger, startedAt: current.startedAt };
+      current.number = lease.mirror.daemonState().beginJob(start);
+      this.#options.troubles.end('mirror', 'the mirror can be written again');
+      const row: JobRow = { ...start, ...UNENDED, job: current.number };
+      this.#jobLog.began(row);
+      observers.began(row);
+      return lease;
+    } catch (error) {
+      lease.release();
+      throw error;
+    }
+  }
+
+  #failed(thrown: unknown): JobResult {
+    const isStopped = this.#abort.signal.aborted;
+    const error = asTidemarkError(thrown);
+    return {
+      outcome: isStopped || error.code === 'interrupted' ? 'interrupted' : 'failed',
+      exitCode: exitCodeFor(error.code),
+      run: null,
+      summary: {},
+      error,
+      report: null,
+    };
+  }
+
+  /** Writes the job's end down, in whatever state the mirror is, and tells whoever wants to know. */
+  async #end(current: Current, result: JobResult, held: WriterLease | null): Promise<void> {
+    const { job } = current;
+    const { effects, observers, troubles, keepBooks, keeper } = this.#options;
+    if (result.outcome === 'interrupted' && job.schedule !== null) this.#options.cutShort(job.schedule);
+    const end: JobEnd = {
+      finishedAt: isoTime(effects.clock.now()),
+      outcome: result.outcome,
+      run: result.run,
+      summary: result.summary,
+      errorCode: result.error?.code ?? null,
+      error: result.error?.message ?? null,
+    };
+    const { name, source, trigger } = job;
+    const row: JobRow = { job: current.number, name, source, trigger, startedAt: current.startedAt, ...end };
+    const ended: EndedJob = { row, report: result.report };
+    let lease = held;
+    try {
+      if (current.number !== 0) {
+        const command = `daemon ${name}`;
+        // While the daemon stops nothing is waited for: a job without an end is known for one that was cut short.
+        if (this.#abort.signal.aborted) lease ??= keeper.leaseNow(command);
+        else lease ??= await keeper.lease(command, false, this.#abort.signal);
+        lease?.mirror.daemonState().finishJob(current.number, end);
+        if (lease !== null) keepBooks(lease.mirror);
+        if (lease !== null) observers.recorded(ended, lease.mirror);
+      }
+      troubles.end('bookkeeping', 'what jobs do is written down again');
+    } catch (error) {
+      troubles.begin('bookkeeping', unwritten(row, asTidemarkError(error)));
+    } finally {
+      this.#giveBack(lease);
+    }
+    this.#noteTrouble(row, result.error);
+    this.#jobLog.ended(row, result.error);
+    observers.ended(ended);
+    this.#options.onEnd(job, ended, result.exitCode);
+  }
+
+  /** Closing moves the log into the file: on a full disk that fails, and is tried again by the next writer. */
+  #giveBack(lease: WriterLease | null): void {
+    try {
+      lease?.release();
+    } catch (error) {
+      this.#options.troubles.begin('mirror', asTidemarkError(error));
+    }
+    if (lease !== null && !this.#options.keeper.isThere()) this.#options.troubles.begin('mirror', deleted());
+  }
+
+  #noteTrouble(row: JobRow, error: TidemarkError | null): void {
+    const { troubles } = this.#options;
+    if (row.outcome === 'interrupted') return;
+    if ((row.outcome === 'failed' || row.outcome === 'refused') && error !== null)
+      troubles.note(jobKey(row), error);
+    else troubles.clear(jobKey(row));
+  }
+}
+
+/** Of the grace, what work under way is given to end by itself; the rest is for giving it up in order. */
+const FINISH_SHARE = 0.7;
+
+const UNENDED = {
+  finishedAt: null,
+  outcome: 'running',
+  run: null,
+  summary: {},
+  errorCode: null,
+  error: null,
+} as const;
+
+function missing(): never {
+  throw new Error('a job without a mirror');
+}
+
+function deleted(): TidemarkError {
+  return new TidemarkError('mirror_missing', 'the mirror was deleted while it was written', {
+    hint: 'the next sync makes a new one, without history; put a copy in its place to keep that',
+  });
+}
+
+function unwritten({ name }: JobRow, error: TidemarkError): TidemarkError {
+  return new TidemarkError(error.code, `what ${name} did could not be written down: ${error.message}`, {
+    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    cause: error,
+  });
+}

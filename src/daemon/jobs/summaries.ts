@@ -1,0 +1,184 @@
+/**
+ * What the daemon's jobs leave in `jobs.summary`: read by health, metrics, dashboard, API and notices. Never a body, a
+ * secret, or the name of a person. Keys may be added, never renamed: rows of older versions stay in the mirror.
+ */
+import type { Kind, Scope, Severity } from '../../catalog/definition.ts';
+import type { ErrorCode } from '../../core/errors.ts';
+import type { JsonValue } from '../../core/json.ts';
+import type { JobName, JobRow } from '../../mirror/daemon-state.ts';
+import type { RunOutcome, SweepOutcome } from '../../sync/outcome.ts';
+
+/** Sweeps, findings and problems named in a summary; the rest is only counted. */
+export const NAMED_SWEEPS = 100;
+export const NAMED_FINDINGS = 300;
+export const NAMED_PROBLEMS = 50;
+
+/** A sweep that was not complete. */
+export interface TroubledSweep {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly outcome: SweepOutcome;
+  readonly held: number;
+  readonly code: ErrorCode | null;
+  readonly message: string | null;
+  readonly hint: string | null;
+  /** The permission that the key lacks. */
+  readonly permission: string | null;
+}
+
+/** A sweep that left something to look at. */
+export interface UnfinishedSweep {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  /** Records that the walk missed and a retrieve found. */
+  readonly leaked: number;
+  /** Parent records whose turn comes in a later run. */
+  readonly pending: number;
+}
+
+/** The sweeps of one kind together. */
+export interface KindSweeps {
+  readonly kind: Kind;
+  readonly sweeps: number;
+  /** Records read. */
+  readonly records: number;
+  /** Of all its sweeps, and of the longest one. */
+  readonly durationMs: number;
+  readonly longestMs: number;
+}
+
+export interface SyncSummary {
+  readonly job: 'sync';
+  /** Null where no run came about. */
+  readonly outcome: RunOutcome | null;
+  readonly requests: number;
+  readonly retries: number;
+  /** Answers 429. */
+  readonly throttled: number;
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
+  readonly unchanged: number;
+  /** Absent records whose removal waits. */
+  readonly held: number;
+  /** Sweeps by outcome; outcomes that did not occur are left out. */
+  readonly sweeps: Readonly<Partial<Record<SweepOutcome, number>>>;
+  readonly kinds: readonly KindSweeps[];
+  /** At most `NAMED_SWEEPS`, in the order of the run. */
+  readonly troubled: readonly TroubledSweep[];
+  /** Likewise; left out where there is none. */
+  readonly unfinished?: readonly UnfinishedSweep[];
+}
+
+/** One open finding of drift. */
+export interface FindingSummary {
+  readonly fingerprint: string;
+  readonly severity: Severity;
+  readonly kind: Kind;
+  readonly scope: Scope;
+  /** Replaced where it is a secret itself. */
+  readonly id: string;
+  /** Replaced likewise, and null where it would name a person. */
+  readonly name: string | null;
+  readonly change: 'added' | 'removed' | 'changed';
+  /** RFC 6901 pointer; empty for a record that came or went. */
+  readonly path: string;
+}
+
+export interface DriftSummary {
+  readonly job: 'drift';
+  /** False where no baseline is set: then there is nothing to measure from, and everything else is zero. */
+  readonly hasBaseline: boolean;
+  /** The runs that were compared. */
+  readonly from: number | null;
+  readonly to: number | null;
+  /** Open findings in all, and by severity. */
+  readonly open: number;
+  readonly severities: Readonly<Record<Severity, number>>;
+  readonly accepted: number;
+  readonly ignored: number;
+  /** Open findings, gravest first, at most `NAMED_FINDINGS`. */
+  readonly findings: readonly FindingSummary[];
+  readonly compared: { readonly collections: number; readonly records: number };
+  /** Collections that could not be compared. */
+  readonly skipped: number;
+}
+
+export interface VerifySummary {
+  readonly job: 'verify';
+  readonly records: number;
+  readonly revisions: number;
+  readonly runs: number;
+  /** In all. */
+  readonly problems: number;
+  /** One line each, at most `NAMED_PROBLEMS`; ids that are secrets are replaced. */
+  readonly found: readonly string[];
+  /** Hex; of the newest sealed run. Null where none is. */
+  readonly root: string | null;
+  readonly durationMs: number;
+}
+
+export interface ForgetSummary {
+  readonly job: 'forget';
+  /** Runs. */
+  readonly kept: number;
+  readonly forgotten: number;
+  readonly revisions: number;
+  readonly bytesBefore: number;
+  readonly bytesAfter: number;
+  /** Why the space did not return; null where it did. */
+  readonly untidy: string | null;
+}
+
+export interface DrillKindSummary {
+  readonly kind: Kind;
+  readonly records: number;
+  readonly comesBack: number;
+  readonly needsSecret: number;
+  readonly needsPerson: number;
+  readonly cannot: number;
+  readonly unknown: number;
+  /** 0 to 1. */
+  readonly score: number;
+  /** False for kinds that no restore writes. */
+  readonly restored: boolean;
+}
+
+export interface DrillSummary {
+  readonly job: 'drill';
+  readonly outcome: 'equal' | 'short';
+  /** 0 to 1. */
+  readonly score: number;
+  /** The run that was practised with. */
+  readonly from: number | null;
+  readonly kinds: readonly DrillKindSummary[];
+  /** What a real restore would leave to do. */
+  readonly tasks: number;
+  readonly seconds: number;
+}
+
+/** A job that failed before it had anything to tell leaves an empty object. */
+export interface SummaryByJob {
+  readonly sync: SyncSummary;
+  readonly drift: DriftSummary;
+  readonly verify: VerifySummary;
+  readonly forget: ForgetSummary;
+  readonly drill: DrillSummary;
+}
+
+export type SummaryOf<Name extends JobName> = Name extends keyof SummaryByJob ? SummaryByJob[Name] : never;
+
+/** The summary of a job of that name; null for another job, one without an end, and one that had nothing to tell. */
+export function summaryOf<Name extends keyof SummaryByJob>(
+  name: Name,
+  row: Pick<JobRow, 'name' | 'summary'>,
+): SummaryByJob[Name] | null {
+  if (row.name !== name || row.summary['job'] !== name) return null;
+  // Written by this program alone, by `storedSummary`.
+  return row.summary as unknown as SummaryByJob[Name];
+}
+
+/** The summary as `DaemonState.finishJob` takes it. */
+export function storedSummary(summary: SummaryByJob[keyof SummaryByJob] | null): JobRow['summary'] {
+  return summary === null ? {} : (JSON.parse(JSON.stringify(summary)) as Record<string, JsonValue>);
+}

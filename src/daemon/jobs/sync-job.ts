@@ -1,0 +1,140 @@
+/** One sync of one source, as `tidemark sync` does it. */
+import { EXIT, TidemarkError } from '../../core/errors.ts';
+import type { SyncEvents } from '../../sync/events.ts';
+import { silentEvents } from '../../sync/events.ts';
+import type { SweepReport } from '../../sync/outcome.ts';
+import { isAllDenied } from '../../sync/outcome.ts';
+import type { RunReport } from '../../sync/run.ts';
+import { syncSource } from '../../sync/run.ts';
+import type { KindSweeps, SyncSummary } from './summaries.ts';
+import { NAMED_SWEEPS, storedSummary } from './summaries.ts';
+import type { JobContext, JobResult, JobWork } from './work.ts';
+import { sourceOf } from './work.ts';
+
+export const SYNC_JOB: Pick<JobWork, 'run'> = {
+  run: async (context) => {
+    const { job, effects, mirror, log, signal } = context;
+    const source = sourceOf(context);
+    const client = effects.openReadClient(source, log, mirror);
+    const tally = new Tally();
+    context.onClient(client, () => tally.records);
+    try {
+      const report = await syncSource({
+        mirror,
+        source,
+        client,
+        clock: effects.clock,
+        log,
+        events: tally.events,
+        signal,
+        trigger: job.schedule ?? 'request',
+        kinds: job.kinds,
+        isFull: job.full,
+        acceptRemovals: 0,
+      });
+      return syncResult(context, report, tally, client.figures().throttled);
+    } finally {
+      await client.close();
+    }
+  },
+};
+
+function syncResult({ job }: JobContext, report: RunReport, tally: Tally, throttled: number): JobResult {
+  const isRefused = isAllDenied(report.sweeps, job.kinds);
+  const worst =
+    isRefused || report.outcome === 'failed'
+      ? (report.sweeps.find(({ error }) => error !== null) ?? null)
+      : null;
+  const byOutcome = { complete: 'done', partial: 'partial', failed: 'failed' } as const;
+  const exits = { complete: EXIT.done, partial: EXIT.partial, failed: EXIT.failed } as const;
+  return {
+    outcome: isRefused ? 'refused' : byOutcome[report.outcome],
+    exitCode: isRefused ? EXIT.refused : exits[report.outcome],
+    run: report.run,
+    summary: storedSummary(summaryOfRun(report, tally, throttled)),
+    error: worst === null ? null : sweepError(worst),
+    report,
+  };
+}
+
+function sweepError({ error }: SweepReport): TidemarkError | null {
+  if (error === null) return null;
+  return new TidemarkError(error.code, error.message, error.hint === null ? {} : { hint: error.hint });
+}
+
+function summaryOfRun(report: RunReport, tally: Tally, throttled: number): SyncSummary {
+  const { sweeps } = report;
+  const sum = (key: 'added' | 'changed' | 'removed' | 'unchanged' | 'held'): number =>
+    sweeps.reduce((total, sweep) => total + sweep[key], 0);
+  const outcomes: Partial<Record<SweepReport['outcome'], number>> = {};
+  for (const { outcome } of sweeps) outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+  const troubled = sweeps.filter(({ outcome }) => outcome !== 'complete');
+  const unfinished = sweeps
+    .filter(({ leaked, pending }) => leaked > 0 || pending > 0)
+    .slice(0, NAMED_SWEEPS)
+    .map(({ kind, scope, leaked, pending }) => ({ kind, scope, leaked, pending }));
+  return {
+    job: 'sync',
+    outcome: report.outcome,
+    requests: report.requests,
+    retries: report.retries,
+    throttled,
+    added: sum('added'),
+    changed: sum('changed'),
+    removed: sum('removed'),
+    unchanged: sum('unchanged'),
+    held: sum('held'),
+    sweeps: outcomes,
+    kinds: tally.kinds(),
+    troubled: troubled.slice(0, NAMED_SWEEPS).map(({ kind, scope, outcome, held, error }) => ({
+      kind,
+      scope,
+      outcome,
+      held,
+      code: error?.code ?? null,
+      message: error?.message ?? null,
+      hint: error?.hint ?? null,
+      permission: error?.permission ?? null,
+    })),
+    ...(unfinished.length === 0 ? {} : { unfinished }),
+  };
+}
+
+/** Adds up what a run tells while it goes on. */
+class Tally {
+  readonly events: SyncEvents;
+  #endedRecords = 0;
+  readonly #open = new Map<string, number>();
+  readonly #kinds = new Map<KindSweeps['kind'], KindSweeps>();
+
+  constructor() {
+    const key = (sweep: { kind: string; scope: object }): string =>
+      `${sweep.kind} ${JSON.stringify(sweep.scope)}`;
+    this.events = {
+      ...silentEvents,
+      sweepProgressed: (sweep) => void this.#open.set(key(sweep), sweep.received),
+      sweepEnded: (report, durationMs) => {
+        this.#open.delete(key(report));
+        this.#endedRecords += report.records;
+        const { kind } = report;
+        const before = this.#kinds.get(kind) ?? { kind, sweeps: 0, records: 0, durationMs: 0, longestMs: 0 };
+        this.#kinds.set(kind, {
+          kind,
+          sweeps: before.sweeps + 1,
+          records: before.records + report.records,
+          durationMs: Math.round(before.durationMs + durationMs),
+          longestMs: Math.max(before.longestMs, Math.round(durationMs)),
+        });
+      },
+    };
+  }
+
+  /** Records read so far. */
+  get records(): number {
+    return this.#endedRecords + [...this.#open.values()].reduce((sum, records) => sum + records, 0);
+  }
+
+  kinds(): KindSweeps[] {
+    return [...this.#kinds.values()];
+  }
+}

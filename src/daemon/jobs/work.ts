@@ -1,0 +1,68 @@
+/** What every job is given and what it hands back. One file per job does the work; `runner.ts` does the rest. */
+import type { ReadClient } from '../../api/read-client.ts';
+import type { Kind } from '../../catalog/definition.ts';
+import type { Config, SourceConfig } from '../../config/config.ts';
+import type { ScheduleName } from '../../config/config.ts';
+import type { TidemarkError } from '../../core/errors.ts';
+import type { ExitCode } from '../../core/errors.ts';
+import type { Logger } from '../../core/logger.ts';
+import type { JobName, JobOutcome, JobRow, JobTrigger } from '../../mirror/daemon-state.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { RunReport } from '../../sync/run.ts';
+import type { DaemonEffects } from '../effects.ts';
+
+/** A job that waits for its turn. */
+export interface QueuedJob {
+  readonly name: JobName;
+  readonly source: string | null;
+  readonly trigger: JobTrigger;
+  /** The schedule whose tick it is; null for one that was asked for. */
+  readonly schedule: ScheduleName | null;
+  /** Of a sync: recordings whole. */
+  readonly full: boolean;
+  /** Of a sync: null for all. */
+  readonly kinds: readonly Kind[] | null;
+}
+
+export interface JobContext {
+  readonly job: QueuedJob;
+  readonly config: Config;
+  /** Null for a job of the mirror as a whole. */
+  readonly source: SourceConfig | null;
+  /** Open as `JobWork.holds` says; the runner closes it. */
+  readonly mirror: Mirror;
+  readonly effects: DaemonEffects;
+  /** Its lines carry the job and its source. */
+  readonly log: Logger;
+  /** Aborted when the daemon has no more time for it. */
+  readonly signal: AbortSignal;
+  /** Tells of a client at work, so that its figures can be asked for; `records` so far. */
+  readonly onClient: (client: ReadClient, records: () => number) => void;
+}
+
+export interface JobResult {
+  readonly outcome: Exclude<JobOutcome, 'running'>;
+  /** What the same command would end with (design.md, Commands). */
+  readonly exitCode: ExitCode;
+  /** The run of a sync. */
+  readonly run: number | null;
+  readonly summary: JobRow['summary'];
+  readonly error: TidemarkError | null;
+  /** Of a sync whose run was published. */
+  readonly report: RunReport | null;
+}
+
+export interface JobWork {
+  /** `writer`: the job works under the writer's lock. `reader`: only its beginning and end are written under it. */
+  readonly holds: 'writer' | 'reader';
+  /** True for one job per source, false for one over the mirror as a whole. */
+  readonly isPerSource: boolean;
+  /** @throws TidemarkError; the runner records it */
+  run(context: JobContext): Promise<JobResult>;
+}
+
+/** The source of a job that has one by its kind. */
+export function sourceOf({ source, job }: JobContext): SourceConfig {
+  if (source === null) throw new Error(`${job.name} needs a source`);
+  return source;
+}

@@ -1,0 +1,165 @@
+/** The one door to nodemailer: a notice as a message of plain text and simple HTML. */
+import type { EmailChannel } from '../../config/notice-rules.ts';
+import { renderTemplate } from '../../config/notice-template.ts';
+import { isLoopback } from '../../config/source.ts';
+import { abortReason } from '../../core/clock.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import type { ErrorCode } from '../../core/errors.ts';
+import { neutralise } from '../../report/neutralise.ts';
+import type { Message } from './message.ts';
+import { linesOf, templateValues } from './message.ts';
+import { scrubbed } from './scrub.ts';
+
+interface Address {
+  readonly name: string;
+  readonly address: string;
+}
+
+/** A message as nodemailer takes it; addresses as objects, so that no text of ours is parsed for more of them. */
+export interface Mail {
+  readonly from: Address;
+  readonly to: readonly Address[];
+  readonly subject: string;
+  readonly text: string;
+  readonly html: string;
+  readonly messageId: string;
+  readonly date: Date;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Longer ones are cut by every reader. */
+const SUBJECT_LENGTH = 200;
+
+/** The same message every time: an attempt that was repeated can be told by its Message-ID. */
+export function mailOf({ from, to, subject, template, name }: EmailChannel, message: Message): Mail {
+  const values = templateValues(message);
+  const sender = addressOf(from);
+  const { title, hint, event, at, run, source } = message;
+  const facts = [`event: ${event}`, `at: ${at}`, ...(source === '' ? [] : [`source: ${source}`])];
+  const lines = [
+    title,
+    ...linesOf(message),
+    ...(hint === null ? [] : ['', hint]),
+    '',
+    ...facts,
+    ...(run === null ? [] : [`run: ${run}`]),
+  ];
+  const text = template === null ? lines.join('\n') : renderTemplate(template, (value) => values[value]);
+  const heading =
+    subject === null ? `[tidemark] ${title}` : renderTemplate(subject, (value) => values[value]);
+  return {
+    from: sender,
+    to: to.map(addressOf),
+    subject: neutralise(heading).slice(0, SUBJECT_LENGTH).toWellFormed(),
+    text: `${text}\n`,
+    html: htmlOf(text),
+    messageId: `<${message.id}.${name}@${sender.address.slice(sender.address.lastIndexOf('@') + 1)}>`,
+    date: new Date(at),
+    headers: {
+      // RFC 3834: no vacation notices in answer, please.
+      'Auto-Submitted': 'auto-generated',
+      'X-Tidemark-Event': event,
+      'X-Tidemark-Notice': message.id,
+    },
+  };
+}
+
+function addressOf(text: string): Address {
+  const named = /^([^<>]*)<([^<>]*)>$/.exec(text);
+  return { name: named?.[1]?.trim() ?? '', address: (named?.[2] ?? text).trim() };
+}
+
+function htmlOf(text: string): string {
+  const safe = text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;');
+  const [first = '', ...rest] = safe.split('\n');
+  return `<!doctype html><html><body style="font-family:sans-serif"><p><strong>${first}</strong></p><p>${rest.join('<br>\n')}</p></body></html>\n`;
+}
+
+/** Limits of one message, milliseconds. */
+const LIMITS = { connectionMs: 10_000, greetingMs: 10_000, socketMs: 20_000, totalMs: 45_000 };
+
+/**
+ * Sends one message through the channel's server. Credentials go over an encrypted connection only, unless the server is
+ * this machine.
+ * @returns how many of the recipients the server refused
+ * @throws TidemarkError without the credentials; the abort reason when the signal is aborted
+ */
+export async function sendMail(channel: EmailChannel, mail: Mail, signal: AbortSignal): Promise<number> {
+  signal.throwIfAborted();
+  const { createTransport } = await import('nodemailer');
+  const url = new URL(channel.smtpUrl.reveal());
+  const isSecure = url.protocol === 'smtps:';
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const port = url.port === '' ? (isSecure ? 465 : 587) : Number(url.port);
+  const hasCredentials = url.username !== '' || url.password !== '';
+  const transport = createTransport({
+    host,
+    port,
+    secure: isSecure,
+    requireTLS: hasCredentials && !isLoopback(host),
+    ...(hasCredentials
+      ? { auth: { user: decodeURIComponent(url.username), pass: decodeURIComponent(url.password) } }
+      : {}),
+    connectionTimeout: LIMITS.connectionMs,
+    greetingTimeout: LIMITS.greetingMs,
+    socketTimeout: LIMITS.socketMs,
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  });
+  // Not the Clock's: it guards a real socket.
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(LIMITS.totalMs)]);
+  const over = new AbortController();
+  try {
+    const info = await Promise.race([
+      transport.sendMail({ ...mail, to: [...mail.to], headers: { ...mail.headers } }),
+      new Promise<never>((_resolve, reject) => {
+        limit.addEventListener('abort', () => reject(new LimitPassed()), { once: true, signal: over.signal });
+      }),
+    ]);
+    return info.rejected.length;
+  } catch (error) {
+    if (signal.aborted) throw abortReason(signal);
+    throw mailError(error, `${host}:${port}`, channel);
+  } finally {
+    over.abort();
+    transport.close();
+  }
+}
+
+/** The message as a whole took too long. */
+class LimitPassed extends Error {
+  readonly code = 'ETIMEDOUT';
+}
+
+const CODES: Readonly<Record<string, ErrorCode>> = {
+  EAUTH: 'unauthorized',
+  ENOAUTH: 'unauthorized',
+  EENVELOPE: 'rejected',
+  EMESSAGE: 'rejected',
+  ETIMEDOUT: 'timeout',
+  EPROTOCOL: 'malformed',
+};
+
+const WORDS: Readonly<Partial<Record<ErrorCode, string>>> = {
+  unauthorized: 'the mail server refused the credentials',
+  rejected: 'the mail server refused the message',
+  timeout: 'the mail server took too long',
+  malformed: 'the mail server does not speak SMTP',
+  unreachable: 'the mail server could not be used',
+};
+
+function mailError(error: unknown, host: string, { smtpUrl }: EmailChannel): TidemarkError {
+  const facts = error as { readonly code?: unknown; readonly response?: unknown; readonly message?: unknown };
+  const code = (typeof facts.code === 'string' ? CODES[facts.code] : undefined) ?? 'unreachable';
+  const said = typeof facts.response === 'string' ? facts.response : facts.message;
+  const why = typeof said === 'string' ? scrubbed(said, [smtpUrl]) : '';
+  // The cause stays out: it holds what was sent to the server.
+  return new TidemarkError(code, `${host}: ${WORDS[code] ?? 'it failed'}${why === '' ? '' : `: ${why}`}`, {
+    hint: 'check smtpUrl, from and to of the channel; `tidemark notify test` tries it',
+    isRetryable: code !== 'rejected',
+  });
+}

@@ -1,0 +1,120 @@
+/** A notice as one channel is told it: findings below its severity left out, everything fit to be shown. */
+import { hash } from 'node:crypto';
+import type { Severity } from '../../catalog/definition.ts';
+import type { TemplateValues } from '../../config/notice-template.ts';
+import { compareSeverities, gravest, SEVERITIES } from '../../diff/severity.ts';
+import type { Notice } from '../../mirror/daemon-state.ts';
+import { neutralise } from '../../report/neutralise.ts';
+import type { FindingSummary } from '../jobs/summaries.ts';
+import type { NoticeContent } from './notice-content.ts';
+import { contentOf } from './notice-content.ts';
+import { counted, subjectName } from './notice-words.ts';
+
+export interface Message extends NoticeContent {
+  /** The same for every attempt and every channel; of no other notice, of no other mirror. */
+  readonly id: string;
+  readonly event: string;
+  readonly at: string;
+  /** Empty for the mirror as a whole. */
+  readonly source: string;
+  /** Findings that `findings` does not name. */
+  readonly more: number;
+}
+
+/** @param notice its number in the mirror */
+export function messageOf(notice: number, about: Notice, threshold: Severity): Message {
+  const { at, source, subject, event } = about;
+  const content = contentOf(about);
+  const id = hash('sha256', JSON.stringify([notice, at, source, subject, event]), 'hex').slice(0, 32);
+  return { ...content, ...shownOf(about, content, threshold), id, event, at, source };
+}
+
+function shownOf(about: Notice, content: NoticeContent, threshold: Severity) {
+  const lines = content.lines.map((line) => neutralise(line));
+  if (content.severities === null) return { title: neutralise(content.title), lines, more: 0 };
+  const isTold = (severity: Severity): boolean => compareSeverities(severity, threshold) <= 0;
+  const { severities: all } = content;
+  const told = SEVERITIES.filter((severity) => isTold(severity) && all[severity] > 0);
+  const count = told.reduce((sum, severity) => sum + all[severity], 0);
+  const findings = content.findings.filter(({ severity }) => isTold(severity));
+  return {
+    severity: gravest(told),
+    severities: Object.fromEntries(
+      SEVERITIES.map((severity) => [severity, isTold(severity) ? all[severity] : 0]),
+    ) as Record<Severity, number>,
+    count,
+    title: `${subjectName(about.source)}: ${driftTitle(about.event, count)} (${told.map((each) => `${all[each]} ${each}`).join(', ')})`,
+    lines,
+    findings,
+    more: Math.max(0, count - findings.length),
+  };
+}
+
+function driftTitle(event: string, count: number): string {
+  if (event === 'drift_new') return counted(count, 'new finding of drift', 'new findings of drift');
+  const findings = counted(count, 'finding of drift', 'findings of drift');
+  return `${findings} ${event === 'drift_changed' ? 'moved on to another value' : count === 1 ? 'is no longer open' : 'are no longer open'}`;
+}
+
+/** What there is to know beside the title, a line each: the findings too. */
+export function linesOf({ lines, findings, more }: Message): string[] {
+  return [
+    ...lines,
+    ...findings.map((finding) => findingLine(finding)),
+    ...(more === 0 ? [] : [`… and ${more.toLocaleString('en-US')} more`]),
+  ];
+}
+
+function findingLine({ severity, kind, id, name, change, path }: FindingSummary): string {
+  return neutralise(`${severity}: ${kind} ${name ?? id}: ${path === '' ? change : path}`);
+}
+
+/** The JSON document `tidemark.notice/1`: what webhooks are sent and commands read. */
+export function noticeDocument(message: Message): object {
+  const { id, event, at, source, severity, title, hint, job, run, error, count, severities, findings, more } =
+    message;
+  return {
+    schema: 'tidemark.notice/1',
+    id,
+    event,
+    at,
+    source: source === '' ? null : source,
+    severity,
+    title,
+    text: linesOf(message).join('\n'),
+    hint,
+    job,
+    run,
+    error,
+    count,
+    severities,
+    findings,
+    more,
+  };
+}
+
+/** What a template may name. */
+export function templateValues(message: Message): TemplateValues {
+  const { error, severities, count, run } = message;
+  const number = (value: number | null | undefined): string =>
+    value === null || value === undefined ? '' : String(value);
+  return {
+    id: message.id,
+    event: message.event,
+    at: message.at,
+    source: subjectName(message.source),
+    severity: message.severity,
+    title: message.title,
+    text: linesOf(message).join('\n'),
+    hint: message.hint ?? '',
+    job: message.job ?? '',
+    run: number(run),
+    count: number(count),
+    'error.code': error?.code ?? '',
+    'error.message': neutralise(error?.message ?? ''),
+    critical: number(severities?.critical),
+    high: number(severities?.high),
+    medium: number(severities?.medium),
+    low: number(severities?.low),
+  };
+}

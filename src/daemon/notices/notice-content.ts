@@ -1,0 +1,74 @@
+/** What a notice holds in the mirror, whatever channel it goes through: facts and lines, no values of fields, no secrets. */
+import type { Severity } from '../../catalog/definition.ts';
+import type { NoticeEvent } from '../../config/notice-events.ts';
+import type { JsonValue } from '../../core/json.ts';
+import type { JobName, Notice } from '../../mirror/daemon-state.ts';
+import type { FindingSummary } from '../jobs/summaries.ts';
+
+/** Findings that a notice names; the rest is only counted. */
+export const NAMED_IN_NOTICE = 20;
+/** Lines of a notice about anything else. */
+export const LINES_IN_NOTICE = 10;
+
+export interface NoticeContent {
+  /** How much it matters. Of drift: the gravest finding. */
+  readonly severity: Severity;
+  /** One line. */
+  readonly title: string;
+  readonly lines: readonly string[];
+  /** What to do about it; null where nothing is to be done. */
+  readonly hint: string | null;
+  readonly job: JobName | null;
+  readonly run: number | null;
+  readonly error: { readonly code: string | null; readonly message: string } | null;
+  /** Findings, collections, removals or problems; null for what is not counted. */
+  readonly count: number | null;
+  /** All findings that it tells of, by severity; null for what is no drift. */
+  readonly severities: Readonly<Record<Severity, number>> | null;
+  /** The gravest of them, at most `NAMED_IN_NOTICE`. */
+  readonly findings: readonly FindingSummary[];
+}
+
+const EMPTY: Omit<NoticeContent, 'severity' | 'title'> = {
+  lines: [],
+  hint: null,
+  job: null,
+  run: null,
+  error: null,
+  count: null,
+  severities: null,
+  findings: [],
+};
+
+export interface NoticeOf {
+  readonly at: string;
+  /** Empty for the mirror as a whole. */
+  readonly source: string;
+  readonly subject: string;
+  readonly event: NoticeEvent;
+}
+
+/** A notice as the mirror keeps it. Lines beyond the limit are counted in a last one. */
+export function noticeOf(
+  of: NoticeOf,
+  content: Pick<NoticeContent, 'severity' | 'title'> & Partial<NoticeContent>,
+): Notice {
+  return {
+    ...of,
+    content: { ...EMPTY, ...content, lines: cutLines(content.lines ?? []) } as unknown as Notice['content'],
+  };
+}
+
+function cutLines(lines: readonly string[]): readonly string[] {
+  if (lines.length <= LINES_IN_NOTICE) return lines;
+  return [...lines.slice(0, LINES_IN_NOTICE - 1), `… and ${lines.length - LINES_IN_NOTICE + 1} more`];
+}
+
+/** Reads back what `noticeOf` wrote; keys that an older version did not write are empty. */
+export function contentOf({
+  content,
+}: {
+  readonly content: Readonly<Record<string, JsonValue>>;
+}): NoticeContent {
+  return { severity: 'medium', title: '', ...EMPTY, ...content } as unknown as NoticeContent;
+}

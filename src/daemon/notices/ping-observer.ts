@@ -1,0 +1,25 @@
+/** Tells the dead man's switch of syncs. */
+import type { JobObserver } from '../jobs/observer.ts';
+import type { Pinger } from './pings.ts';
+
+export function createPingObserver(pinger: Pinger): JobObserver {
+  return {
+    name: 'pings',
+    began: async ({ name, source }) => {
+      if (name !== 'sync' || source === null) return;
+      pinger.started(source);
+      await pinger.settled();
+    },
+    ended: async ({ row, report }) => {
+      if (row.name !== 'sync' || row.source === null) return;
+      const { outcome, error } = row;
+      const isComplete = outcome === 'done' && report?.outcome === 'complete';
+      pinger.ended(
+        row.source,
+        isComplete,
+        `the sync ended as ${outcome}${error === null ? '' : `: ${error}`}`,
+      );
+      await pinger.settled();
+    },
+  };
+}

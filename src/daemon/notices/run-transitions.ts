@@ -1,0 +1,206 @@
+/**
+ * Transitions of a source's sync. Subject `run`: `failed`, `partial` or `refused`, and no state while it is complete.
+ * Removals that wait are a subject of their own: a run that is partial for them alone counts as whole here.
+ */
+import { isLocalTrouble } from '../../core/errors.ts';
+import type { ErrorCode } from '../../core/errors.ts';
+import { scopeKey } from '../../catalog/catalog.ts';
+import type { NoticeState } from '../../mirror/daemon-state.ts';
+import type { HeldRemovals } from '../../mirror/held-removals.ts';
+import type { TroubledSweep } from '../jobs/summaries.ts';
+import { summaryOf } from '../jobs/summaries.ts';
+import { noticeOf } from './notice-content.ts';
+import { collectionName, counted, subjectName } from './notice-words.ts';
+import type { JobSeen, Transition } from './seen.ts';
+import { joined, NO_TRANSITION, stateOf } from './seen.ts';
+
+export function syncTransitions(states: readonly NoticeState[], seen: JobSeen): Transition {
+  if (seen.job.outcome === 'interrupted' || seen.job.outcome === 'running') return NO_TRANSITION;
+  // One that was narrowed to some kinds says nothing of the others.
+  const isWhole = (seen.details.kinds ?? null) === null;
+  return joined([isWhole ? runTransition(states, seen) : NO_TRANSITION, removalTransition(states, seen)]);
+}
+
+/** What is the matter with a run; the words of `aspects` are what makes it another matter. */
+interface Matter {
+  readonly state: 'failed' | 'partial' | 'refused';
+  readonly aspects: readonly string[];
+}
+
+function runTransition(states: readonly NoticeState[], seen: JobSeen): Transition {
+  const { job, at } = seen;
+  const source = job.source ?? '';
+  const before = stateOf(states, source, 'run');
+  const troubled = troubledSweeps(seen);
+  const matter = matterOf(seen, troubled);
+  const of = { at, source, subject: 'run' };
+  if (matter === null) {
+    if (before === undefined) return NO_TRANSITION;
+    const recovered = noticeOf(
+      { ...of, event: 'run_recovered' },
+      {
+        severity: 'low',
+        title: `${subjectName(source)}: the sync ${before.state === 'partial' ? 'reads all again' : 'works again'}`,
+        lines: [`${STATE_WORDS[before.state as Matter['state']]} since ${before.since}`],
+        job: 'sync',
+        run: job.run,
+      },
+    );
+    return { states: [], cleared: [{ source, subject: 'run' }], notices: [recovered] };
+  }
+  const isSame = before?.state === matter.state;
+  const known = isSame ? aspectsOf(before) : [];
+  const isNew = !isSame || matter.aspects.some((aspect) => !known.includes(aspect));
+  const isMoved = isNew || known.length !== matter.aspects.length;
+  const state: NoticeState = {
+    source,
+    subject: 'run',
+    state: matter.state,
+    since: isSame ? before.since : at,
+    detail: { aspects: [...matter.aspects] },
+  };
+  return {
+    states: isMoved ? [state] : [],
+    cleared: [],
+    notices: isNew ? [matterNotice(seen, matter, troubled)] : [],
+  };
+}
+
+const STATE_WORDS: Readonly<Record<Matter['state'], string>> = {
+  failed: 'it had failed',
+  partial: 'it had read less than all',
+  refused: 'the key had been refused',
+};
+
+function aspectsOf(state: NoticeState): readonly string[] {
+  const { aspects } = state.detail;
+  return Array.isArray(aspects) ? aspects.map(String) : [];
+}
+
+function troubledSweeps({ job, details }: JobSeen): readonly TroubledSweep[] {
+  const all = details.troubled ?? summaryOf('sync', job)?.troubled ?? [];
+  const own = all.filter(({ outcome }) => outcome !== 'held');
+  const reached = own.filter(({ outcome }) => outcome !== 'skipped');
+  // What could not be reached follows from what failed above it.
+  return reached.length > 0 ? reached : own;
+}
+
+function matterOf({ job }: JobSeen, troubled: readonly TroubledSweep[]): Matter | null {
+  if (job.outcome === 'refused') return { state: 'refused', aspects: [] };
+  if (job.outcome === 'failed') {
+    const isLocal = job.errorCode !== null && isLocalTrouble(job.errorCode as ErrorCode);
+    return { state: 'failed', aspects: [isLocal ? 'this machine' : 'far side'] };
+  }
+  if (job.outcome !== 'partial') return null;
+  const aspects = [...new Set(troubled.map(({ kind, outcome }) => `${kind} ${outcome}`))].sort();
+  const isHeldAlone = aspects.length === 0 && (summaryOf('sync', job)?.held ?? 0) > 0;
+  return isHeldAlone ? null : { state: 'partial', aspects };
+}
+
+function matterNotice({ job, at }: JobSeen, matter: Matter, troubled: readonly TroubledSweep[]) {
+  const source = job.source ?? '';
+  const of = { at, source, subject: 'run' };
+  const name = subjectName(source);
+  const shared = {
+    job: job.name,
+    run: job.run,
+    error: job.error === null ? null : { code: job.errorCode, message: job.error },
+  };
+  if (matter.state === 'partial') {
+    return noticeOf(
+      { ...of, event: 'run_partial' },
+      {
+        ...shared,
+        severity: 'medium',
+        title: `${name}: the sync read less than all`,
+        lines: troubled.map(
+          ({ kind, scope, outcome, message }) =>
+            `${collectionName(kind, scope)}: ${outcome}${message === null ? '' : `: ${message}`}`,
+        ),
+        count: troubled.length,
+        hint:
+          troubled.find(({ hint }) => hint !== null)?.hint ??
+          `\`tidemark status --source ${source}\` tells what is stale`,
+      },
+    );
+  }
+  const isRefused = matter.state === 'refused';
+  return noticeOf(
+    { ...of, event: isRefused ? 'key_refused' : 'run_failed' },
+    {
+      ...shared,
+      severity: isRefused ? 'critical' : 'high',
+      title: `${name}: ${isRefused ? 'the service refused the key' : 'the sync failed'}`,
+      lines: job.error === null ? [] : [job.error],
+      hint: isRefused
+        ? 'give the source a key that is valid and has the permissions; `tidemark doctor` checks it'
+        : `\`tidemark runs\` tells more; the mirror keeps what was known`,
+    },
+  );
+}
+
+/** Subject `removals`: `held` while removals wait, with how many by collection. */
+function removalTransition(states: readonly NoticeState[], { job, held, at }: JobSeen): Transition {
+  const source = job.source ?? '';
+  const before = stateOf(states, source, 'removals');
+  const of = { at, source, subject: 'removals' };
+  const name = subjectName(source);
+  if (held.length === 0) {
+    if (before === undefined) return NO_TRANSITION;
+    const settled = noticeOf(
+      { ...of, event: 'removals_settled' },
+      {
+        severity: 'low',
+        title: `${name}: no removal waits any more`,
+        lines: [
+          `some had waited since ${before.since}: they were accepted, confirmed, or the records are back`,
+        ],
+        job: 'sync',
+        run: job.run,
+      },
+    );
+    return { states: [], cleared: [{ source, subject: 'removals' }], notices: [settled] };
+  }
+  const now = Object.fromEntries(held.map((each) => [heldKey(each), each.records]));
+  const known = before?.detail ?? {};
+  const isNew = Object.entries(now).some(([key, records]) => records > Number(known[key] ?? 0));
+  const isMoved = isNew || JSON.stringify(sorted(known)) !== JSON.stringify(sorted(now));
+  const state = { source, subject: 'removals', state: 'held', since: before?.since ?? at, detail: now };
+  return {
+    states: isMoved ? [state] : [],
+    cleared: [],
+    notices: isNew ? [heldNotice(of, held, job.run)] : [],
+  };
+}
+
+function heldNotice(
+  of: { at: string; source: string; subject: string },
+  held: readonly HeldRemovals[],
+  run: number | null,
+) {
+  const records = held.reduce((sum, each) => sum + each.records, 0);
+  const all = held.reduce((sum, each) => sum + each.records + each.below, 0);
+  return noticeOf(
+    { ...of, event: 'removals_held' },
+    {
+      severity: 'high',
+      title: `${subjectName(of.source)}: ${counted(records, 'record is', 'records are')} missing from the service, and kept for now`,
+      lines: held.map(
+        ({ kind, scope, records: own, below }) =>
+          `${collectionName(kind, scope)}: ${counted(own, 'record')}${below === 0 ? '' : `, with ${below.toLocaleString('en-US')} below`}`,
+      ),
+      count: records,
+      job: 'sync',
+      run,
+      hint: `look whether they are gone; \`tidemark sync --source ${of.source} --accept-removals ${all}\` lets them go now`,
+    },
+  );
+}
+
+function heldKey({ kind, scope }: HeldRemovals): string {
+  return `${kind} ${scopeKey(scope)}`;
+}
+
+function sorted(counts: Readonly<Record<string, unknown>>): [string, unknown][] {
+  return Object.entries(counts).sort(([a], [b]) => (a < b ? -1 : 1));
+}

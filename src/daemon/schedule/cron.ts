@@ -1,0 +1,121 @@
+/**
+ * The one door to node-cron, which reads the expression. When it is due next is reckoned here: node-cron only tells it from
+ * the system's own clock on, and drops ticks that fall into an hour which a change of time leaves out.
+ */
+import { parse } from 'node-cron';
+import { TidemarkError } from '../../core/errors.ts';
+import { nextOnWall } from './wall.ts';
+import type { WallFields } from './wall.ts';
+import { openZone } from './zone.ts';
+
+export interface Cron {
+  /**
+   * The first tick after an instant (both epoch milliseconds).
+   *
+   * A tick that falls into a gap of the zone's wall time comes once, as the gap ends. In an hour that the wall shows twice,
+   * an expression for every hour of the day ticks in both of them, since its interval goes on; any other only in the first,
+   * since it names times of the day.
+   */
+  next(after: number): number;
+  /** Longest time between two ticks that follow each other, in milliseconds, changes of time aside. */
+  readonly intervalMs: number;
+}
+
+/** For how much wall time the longest interval is looked for: weeks, so that a weekend is in it, and ticks of years. */
+const INTERVAL_SPAN_MS = 15 * 24 * 3_600_000;
+const INTERVAL_TICKS = 3000;
+/** A Monday. Any other time would do. */
+const INTERVAL_FROM = Date.UTC(2024, 0, 1) - 1000;
+
+/**
+ * @param expression as `config/cron-shape.ts` lets it through
+ * @throws TidemarkError `config_invalid` for one that never comes (31 February), and for a zone that is not known
+ */
+export function parseCron(expression: string, zoneName: string): Cron {
+  const fields = fieldsOf(expression);
+  const zone = openZone(zoneName);
+  const isEveryHour = fields.hours.length === 24;
+  return { next: (after) => nextIn(zone, fields, isEveryHour, after), intervalMs: longestInterval(fields) };
+}
+
+type Zone = ReturnType<typeof openZone>;
+
+function nextIn(zone: Zone, fields: WallFields, isEveryHour: boolean, after: number): number {
+  let from = after;
+  // Wall times up to here are over: they were already, before the hands went back.
+  let doneWall = after + zone.offsetMs(after);
+  if (!isEveryHour) doneWall = Math.max(doneWall, repeatedUpTo(zone, after));
+  for (;;) {
+    const offset = zone.offsetMs(from);
+    const wall = nextOnWall(fields, doneWall);
+    const at = wall - offset;
+    const change = zone.changeWithin(from, at);
+    if (change === null) return at;
+    const shift = zone.offsetMs(change) - offset;
+    // Forward: what the wall leaves out comes as the gap ends, and so does what is due at that very moment.
+    if (shift > 0 && wall <= change + offset + shift) return change;
+    from = change;
+    // Backward: the wall begins anew, and what names times of the day has had them.
+    doneWall =
+      isEveryHour || shift > 0 ? change + offset + shift - 1 : Math.max(doneWall, change + offset - 1);
+  }
+}
+
+/** The wall time up to which the hour around an instant was there before, where it is a second one. */
+function repeatedUpTo(zone: Zone, at: number): number {
+  const from = at - LONGEST_REPEAT_MS;
+  const change = zone.changeWithin(from, at);
+  if (change === null) return Number.NEGATIVE_INFINITY;
+  const before = zone.offsetMs(change - 1);
+  return before > zone.offsetMs(change) ? change + before - 1 : Number.NEGATIVE_INFINITY;
+}
+
+/** No zone has put its hands back by more than this since 1970, a whole day at the date line aside. */
+const LONGEST_REPEAT_MS = 3 * 3_600_000;
+
+function longestInterval(fields: WallFields): number {
+  let [longest, at] = [0, nextOnWall(fields, INTERVAL_FROM)];
+  const until = at + INTERVAL_SPAN_MS;
+  for (let ticks = 0; ticks < 3 || (at < until && ticks < INTERVAL_TICKS); ticks += 1) {
+    const next = nextOnWall(fields, at);
+    longest = Math.max(longest, next - at);
+    at = next;
+  }
+  return longest;
+}
+
+function fieldsOf(expression: string): WallFields {
+  const parts = expression.trim().split(/\s+/).map(withRange);
+  const [dayOfMonth = '*', , dayOfWeek = '*'] = parts.slice(-3);
+  try {
+    const parsed = parse(parts.join(' '));
+    return {
+      seconds: sorted(parsed.second),
+      minutes: sorted(parsed.minute),
+      hours: sorted(parsed.hour),
+      daysOfMonth: new Set(parsed.dayOfMonth.map(Number)),
+      months: new Set(parsed.month),
+      daysOfWeek: new Set(parsed.dayOfWeek.map((day) => Number(day) % 7)),
+      // As in crontab(5): where both are restricted, either of them is enough.
+      isEitherDay: !dayOfMonth.startsWith('*') && !dayOfWeek.startsWith('*'),
+    };
+  } catch (error) {
+    throw new TidemarkError(
+      'config_invalid',
+      `the schedule ${JSON.stringify(expression)} never comes: ${error instanceof Error ? error.message : String(error)}`,
+      { hint: 'correct its cron expression', cause: error },
+    );
+  }
+}
+
+/** node-cron does not know `5/15`, from 5 on every 15: for it that is a range to the end. */
+function withRange(field: string, index: number, all: readonly string[]): string {
+  const last = [59, 59, 23, 31, 12, 7][index + 6 - all.length] ?? 59;
+  return field.replaceAll(/(^|,)(\w+)\/(\d+)/g, (_all, start: string, from: string, step: string) => {
+    return `${start}${from}-${last}/${step}`;
+  });
+}
+
+function sorted(values: readonly number[]): number[] {
+  return [...new Set(values)].sort((a, b) => a - b);
+}

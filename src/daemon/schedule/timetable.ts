@@ -1,0 +1,194 @@
+/**
+ * When which schedule is due: pure but for the random spread. It remembers what it was told by the mirror's rows and hands
+ * out rows to keep; starting jobs is somebody else's.
+ */
+import type { Config, Schedule, ScheduleName } from '../../config/config.ts';
+import { SCHEDULE_NAMES } from '../../config/config.ts';
+import { isoTime } from '../../core/clock.ts';
+import type { ScheduleRow } from '../../mirror/daemon-state.ts';
+import type { ScheduleView } from '../view.ts';
+import type { Cron } from './cron.ts';
+import { parseCron } from './cron.ts';
+
+/** A schedule whose time has come. */
+export interface DueSchedule {
+  readonly schedule: ScheduleName;
+  readonly sources: readonly string[];
+  /** `overdue`: its time came while nobody looked. */
+  readonly trigger: 'schedule' | 'overdue';
+  /** Ticks that this one start makes up for, itself not counted. */
+  readonly missed: number;
+  /** ISO 8601. */
+  readonly dueAt: string;
+}
+
+interface Entry {
+  readonly schedule: ScheduleName;
+  readonly settings: Schedule;
+  readonly cron: Cron;
+  /** False for a schedule that is on and has nothing to do: `forget` without retention. */
+  readonly isRunning: boolean;
+  /** Epoch milliseconds, jitter included. */
+  dueAt: number;
+  /** True where the due time is no tick that was missed: the first start of all, or work that was cut short. */
+  isExtra: boolean;
+  skipped: number;
+  missed: number;
+}
+
+export interface TimetableOptions {
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  /** False for `--once`: whoever starts it has its own spread. */
+  readonly hasJitter: boolean;
+}
+
+/**
+ * A start that is later than this was missed: the machine slept, or its clock was put forward. Less is a busy machine;
+ * the daemon looks at the clock at least once a minute.
+ */
+const LATE_MS = 2 * 60_000;
+/** Ticks counted at most after a long time without a daemon: a schedule by the second would take forever. */
+const MOST_COUNTED = 100_000;
+
+export class Timetable {
+  readonly #options: TimetableOptions;
+  #entries: Entry[] = [];
+
+  constructor(options: TimetableOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Takes the schedules of a configuration. What is known of a schedule, by this timetable or by its row of the mirror,
+   * stays in force as long as its expression and zone are the same; another one is reckoned anew.
+   * @param isWanting true for a schedule that nothing is known of and that should not wait for its first tick
+   * @throws TidemarkError `config_invalid` for an expression that never comes; then nothing has changed
+   */
+  adopt(
+    config: Pick<Config, 'schedules' | 'retention'>,
+    now: number,
+    rows: readonly ScheduleRow[],
+    isWanting: (schedule: ScheduleName, sources: readonly string[], intervalMs: number) => boolean,
+  ): void {
+    this.#entries = SCHEDULE_NAMES.flatMap((schedule): Entry[] => {
+      const settings = config.schedules[schedule];
+      if (settings === null) return [];
+      const { cron: expression, zone, sources } = settings;
+      const cron = parseCron(expression, zone);
+      const old = this.#entries.find((entry) => entry.schedule === schedule);
+      const row = rows.find((each) => each.schedule === schedule);
+      const counts = {
+        skipped: old?.skipped ?? row?.skippedTicks ?? 0,
+        missed: old?.missed ?? row?.missedTicks ?? 0,
+      };
+      const isRunning = schedule !== 'forget' || config.retention !== null;
+      const known =
+        old !== undefined
+          ? old.settings.cron === expression && old.settings.zone === zone && old.dueAt
+          : row?.cron === expression && row.zone === zone && Date.parse(row.dueAt);
+      const entry: Entry = { schedule, settings, cron, isRunning, dueAt: 0, isExtra: false, ...counts };
+      if (typeof known === 'number' && Number.isFinite(known)) entry.dueAt = known;
+      else if (old === undefined && row === undefined && isWanting(schedule, sources, cron.intervalMs))
+        [entry.dueAt, entry.isExtra] = [now, true];
+      else entry.dueAt = this.#dueAfter(entry, now);
+      return [entry];
+    });
+  }
+
+  /**
+   * What is due now, once each however late it is; the next due time of each is reckoned from now on.
+   * @param isFirst true at the start: what is due then came while no daemon ran
+   */
+  takeDue(now: number, isFirst: boolean): DueSchedule[] {
+    return this.#entries.flatMap((entry): DueSchedule[] => {
+      if (!entry.isRunning) return [];
+      this.#bringBack(entry, now);
+      // Who is called from outside comes at the tick, before the spread that a living daemon gave it.
+      const early = this.#options.hasJitter ? 0 : entry.settings.jitterMs;
+      if (entry.dueAt - early > now) return [];
+      const dueAt = entry.dueAt;
+      const isOverdue = isFirst ? dueAt <= now : now - dueAt > LATE_MS;
+      const passed = isOverdue ? ticksWithin(entry.cron, dueAt, now) : 0;
+      entry.missed += isOverdue ? passed + (entry.isExtra ? 0 : 1) : 0;
+      entry.isExtra = false;
+      entry.dueAt = this.#dueAfter(entry, Math.max(now, dueAt));
+      return [
+        {
+          schedule: entry.schedule,
+          sources: entry.settings.sources,
+          trigger: isOverdue ? 'overdue' : 'schedule',
+          missed: passed,
+          dueAt: isoTime(dueAt),
+        },
+      ];
+    });
+  }
+
+  /** Notes that a tick fell while its schedule was still at work. */
+  countSkipped(schedule: ScheduleName): void {
+    const entry = this.#entries.find((each) => each.schedule === schedule);
+    if (entry !== undefined) entry.skipped += 1;
+  }
+
+  /** Has a schedule start as soon as it is asked again: its work was cut short. */
+  bringForward(schedule: ScheduleName, now: number): void {
+    const entry = this.#entries.find((each) => each.schedule === schedule);
+    if (entry !== undefined && entry.dueAt > now) [entry.dueAt, entry.isExtra] = [now, true];
+  }
+
+  /** Epoch milliseconds of the next due time of all; null where nothing is scheduled. */
+  nextDueAt(): number | null {
+    const times = this.#entries.filter(({ isRunning }) => isRunning).map(({ dueAt }) => dueAt);
+    return times.length === 0 ? null : Math.min(...times);
+  }
+
+  /** What the mirror is to remember. */
+  rows(): ScheduleRow[] {
+    return this.#entries.map(({ schedule, settings, dueAt, skipped, missed }) => ({
+      schedule,
+      cron: settings.cron,
+      zone: settings.zone,
+      dueAt: isoTime(dueAt),
+      skippedTicks: skipped,
+      missedTicks: missed,
+    }));
+  }
+
+  views(): ScheduleView[] {
+    return this.#entries.map(({ schedule, settings, cron, isRunning, dueAt, skipped, missed }) => ({
+      schedule,
+      cron: settings.cron,
+      zone: settings.zone,
+      sources: settings.sources,
+      dueAt: isRunning ? isoTime(dueAt) : null,
+      intervalMs: cron.intervalMs,
+      skippedTicks: skipped,
+      missedTicks: missed,
+    }));
+  }
+
+  #dueAfter({ cron, settings }: Pick<Entry, 'cron' | 'settings'>, after: number): number {
+    const tick = cron.next(after);
+    if (!this.#options.hasJitter || settings.jitterMs === 0) return tick;
+    // A spread over several ticks would swallow some of them.
+    const most = Math.min(settings.jitterMs, (cron.next(tick) - tick) / 2);
+    return tick + Math.floor(this.#options.random() * most);
+  }
+
+  /**
+   * A clock that was put back leaves the due time far ahead: with two other ticks before it, it is reckoned anew. With one
+   * it stays, since that may be the tick that has just been.
+   */
+  #bringBack(entry: Entry, now: number): void {
+    const before = entry.dueAt - entry.settings.jitterMs;
+    if (entry.cron.next(entry.cron.next(now)) < before) entry.dueAt = this.#dueAfter(entry, now);
+  }
+}
+
+/** Ticks in (from, to]. */
+function ticksWithin(cron: Cron, from: number, to: number): number {
+  let count = 0;
+  for (let at = cron.next(from); at <= to && count < MOST_COUNTED; at = cron.next(at)) count += 1;
+  return count;
+}

@@ -1,0 +1,50 @@
+/** What is wrong at this moment. Each thing is told when it begins and when it ends, never in between. */
+import type { Clock } from '../core/clock.ts';
+import { isoTime } from '../core/clock.ts';
+import type { TidemarkError } from '../core/errors.ts';
+import type { Logger } from '../core/logger.ts';
+import type { DaemonTrouble } from './view.ts';
+
+export class Troubles {
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #open = new Map<string, DaemonTrouble>();
+
+  constructor(clock: Clock, log: Logger) {
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  /** Notes a trouble; logs it unless the same one is known already. A known one with another code is told again. */
+  begin(about: string, error: TidemarkError, level: 'warn' | 'error' = 'error'): void {
+    if (!this.note(about, error)) return;
+    const hint = error.hint === undefined ? {} : { hint: error.hint };
+    this.#log[level]({ about, code: error.code, ...hint }, error.message);
+  }
+
+  /** Notes a trouble without a word. True where it is news. */
+  note(about: string, error: TidemarkError): boolean {
+    const known = this.#open.get(about);
+    const isNews = known === undefined || known.error.code !== error.code;
+    this.#open.set(about, { about, since: known?.since ?? isoTime(this.#clock.now()), error });
+    return isNews;
+  }
+
+  /** Notes that it is over, and says so where it was there. */
+  end(about: string, message: string): void {
+    const known = this.#open.get(about);
+    if (known === undefined) return;
+    this.#open.delete(about);
+    this.#log.info({ about, code: known.error.code, since: known.since }, message);
+  }
+
+  /** Notes that it is over without a word. True where it was there. */
+  clear(about: string): boolean {
+    return this.#open.delete(about);
+  }
+
+  /** Oldest first. */
+  all(): DaemonTrouble[] {
+    return [...this.#open.values()];
+  }
+}

@@ -1,0 +1,195 @@
+/** One look at one collection: a first page of very few records, a second one where there is more, and what they show. */
+import type { ProbeClient, ProbedPage } from '../api/probe-client.ts';
+import type { CollectionTarget } from '../api/target.ts';
+import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
+import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
+import { shapeOf } from '../sync/sweep.ts';
+import type { ListShape } from './list-shape.ts';
+import { listShapeOf } from './list-shape.ts';
+
+/** `not_reached`: nothing was asked, since what leads there could not be read. */
+export type ProbeState = 'readable' | 'empty' | 'denied' | 'not_offered' | 'failing' | 'not_reached';
+
+export interface NextLook {
+  /** The origin that `next` names, where it is not the configured one. */
+  readonly otherOrigin: string | null;
+  /** True where the page behind it begins elsewhere; null where that page could not be read. */
+  readonly advances: boolean | null;
+}
+
+export interface CollectionProbe {
+  readonly scope: Scope;
+  readonly state: ProbeState;
+  /** What the list says that it holds, or what a whole list showed; null where neither tells. */
+  readonly records: number | null;
+  readonly shape: ListShape | null;
+  readonly next: NextLook | null;
+  /** Mean length of a record, bytes; null where none was shown. */
+  readonly recordBytes: number | null;
+  /** True where the list answers only without a query string, and the definition does not say so. */
+  readonly refusesQuery: boolean;
+  readonly error: TidemarkError | null;
+  /** The first records: where their collections and objects are found. */
+  readonly seen: readonly { readonly id: string; readonly text: string }[];
+}
+
+export interface ProbeContext {
+  readonly client: ProbeClient;
+  readonly pageSize: number;
+  readonly signal: AbortSignal;
+}
+
+/** Looks at the first `limit` records. Failures of the far side are the result; an interruption is thrown. */
+export async function probeCollection(
+  context: ProbeContext,
+  definition: ResourceDefinition,
+  scope: Scope,
+  limit: number,
+): Promise<CollectionProbe> {
+  const { signal } = context;
+  const target = targetOf(context, definition, scope);
+  try {
+    const { page, refusesQuery } = await firstPage(context, target, limit);
+    const next = await lookBehind(context, target, page, limit);
+    const error = await retrieveTrouble(context, definition, scope, page);
+    return {
+      scope,
+      state: error === null ? (page.records.length === 0 ? 'empty' : 'readable') : stateOf(error),
+      records: page.count ?? (page.more === true ? null : page.records.length),
+      shape: listShapeOf(page.text),
+      next,
+      recordBytes: meanLength(page),
+      refusesQuery,
+      error,
+      seen: page.records.flatMap(({ id, text }) => (id === undefined ? [] : [{ id, text }])),
+    };
+  } catch (error) {
+    signal.throwIfAborted();
+    return failed(scope, farSideError(error));
+  }
+}
+
+/** Looks at a single object per parent record: one request. */
+export async function probeObject(
+  { client, signal }: ProbeContext,
+  definition: ResourceDefinition,
+  scope: Scope,
+  id: string,
+): Promise<CollectionProbe> {
+  try {
+    const text = await client.retrieve(definition, scope, id, signal);
+    return {
+      ...failed(scope, null),
+      state: text === null ? 'empty' : 'readable',
+      recordBytes: text === null ? null : Buffer.byteLength(text),
+    };
+  } catch (error) {
+    signal.throwIfAborted();
+    return failed(scope, farSideError(error));
+  }
+}
+
+/** What nothing was asked of. */
+export function notReached(scope: Scope): CollectionProbe {
+  return { ...failed(scope, null), state: 'not_reached' };
+}
+
+export function targetOf(
+  { pageSize }: Pick<ProbeContext, 'pageSize'>,
+  definition: ResourceDefinition,
+  scope: Scope,
+): CollectionTarget {
+  return { definition, scope, shape: shapeOf(definition), pageSize };
+}
+
+/** A list that fails with a query is asked once more without one: some take every parameter for a filter. */
+async function firstPage(
+  { client, signal }: ProbeContext,
+  target: CollectionTarget,
+  limit: number,
+): Promise<{ page: ProbedPage; refusesQuery: boolean }> {
+  try {
+    return { page: await client.page(target, limit, undefined, signal), refusesQuery: false };
+  } catch (error) {
+    signal.throwIfAborted();
+    const { definition } = target;
+    const { code } = asTidemarkError(error);
+    if (!definition.listing.acceptsQuery || (code !== 'server_error' && code !== 'rejected')) throw error;
+    const listing = { ...definition.listing, acceptsQuery: false };
+    const page = await client.page(
+      { ...target, definition: { ...definition, listing } },
+      limit,
+      undefined,
+      signal,
+    );
+    return { page, refusesQuery: true };
+  }
+}
+
+async function lookBehind(
+  { client, signal }: ProbeContext,
+  target: CollectionTarget,
+  first: ProbedPage,
+  limit: number,
+): Promise<NextLook | null> {
+  if (first.next === null) return null;
+  const look = { otherOrigin: first.next.origin };
+  try {
+    const second = await client.page(target, limit, { by: 'link', path: first.next.path }, signal);
+    const known = new Set(first.keys);
+    return { ...look, advances: second.keys.some((key) => !known.has(key)) };
+  } catch (error) {
+    signal.throwIfAborted();
+    farSideError(error);
+    return { ...look, advances: null };
+  }
+}
+
+/** Where a list shows a reduced form, the record itself has to be readable too. */
+async function retrieveTrouble(
+  { client, signal }: ProbeContext,
+  definition: ResourceDefinition,
+  scope: Scope,
+  { keys }: ProbedPage,
+): Promise<TidemarkError | null> {
+  const [id] = keys;
+  if (!definition.listing.needsRetrieve || id === undefined) return null;
+  try {
+    const text = await client.retrieve(definition, scope, id, signal);
+    return text === null ? new TidemarkError('walk_unproven', 'it is listed, and cannot be retrieved') : null;
+  } catch (error) {
+    signal.throwIfAborted();
+    return farSideError(error);
+  }
+}
+
+function meanLength({ records }: ProbedPage): number | null {
+  if (records.length === 0) return null;
+  return records.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0) / records.length;
+}
+
+function failed(scope: Scope, error: TidemarkError | null): CollectionProbe {
+  return {
+    scope,
+    state: error === null ? 'empty' : stateOf(error),
+    records: null,
+    shape: null,
+    next: null,
+    recordBytes: null,
+    refusesQuery: false,
+    error,
+    seen: [],
+  };
+}
+
+function stateOf({ code }: TidemarkError): ProbeState {
+  if (code === 'forbidden' || code === 'unauthorized') return 'denied';
+  return code === 'not_found' ? 'not_offered' : 'failing';
+}
+
+/** What the far side did; trouble of this machine is thrown on. */
+function farSideError(thrown: unknown): TidemarkError {
+  const error = asTidemarkError(thrown);
+  if (isLocalTrouble(error.code)) throw thrown;
+  return error;
+}

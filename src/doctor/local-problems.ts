@@ -1,0 +1,140 @@
+/** What is wrong on this side: clock, disk, mirror, schedules, notices. Pure. */
+import { grouped } from '../core/grouped.ts';
+import { isOff } from './clock-skew.ts';
+import type { MirrorHealth } from './mirror-health.ts';
+import type { Problem } from './problems.ts';
+import type { SourceReach } from './reach.ts';
+
+/** Clocks this far apart make ages and schedules wrong enough to matter. */
+const SKEW_LIMIT_MS = 60_000;
+const MIB = 1024 * 1024;
+/** Below this the next run may not be able to publish. */
+const LEAST_FREE = 64 * MIB;
+/** What a run, a copy kept at an upgrade and a compaction need beside the mirror's own size. */
+const EASY_FREE = 256 * MIB;
+const STALE_MS = 48 * 3_600_000;
+
+export function clockProblems({ skew, source }: SourceReach): Problem[] {
+  if (skew === null || !isOff(skew, SKEW_LIMIT_MS)) return [];
+  const seconds = grouped(Math.round(Math.abs(skew.aheadMs) / 1000));
+  const doubt = (skew.doubtMs / 1000).toFixed(1);
+  return [
+    {
+      gravity: 'warning',
+      code: 'clock_skew',
+      source: source.name,
+      message: `the service's clock is ${seconds} s ${skew.aheadMs > 0 ? 'ahead of' : 'behind'} this machine's (give or take ${doubt} s)`,
+      next: 'check which of the two is wrong, and set it by NTP: ages, schedules and waits are told by this one',
+    },
+  ];
+}
+
+export function mirrorProblems(
+  health: MirrorHealth,
+  { isDaemonAlive, now }: { readonly isDaemonAlive: boolean; readonly now: number },
+): Problem[] {
+  const { path, isThere, error, damage, lockError } = health;
+  const problems: Problem[] = [];
+  const add = (gravity: Problem['gravity'], code: string, message: string, next: string, source?: string) =>
+    void problems.push({ gravity, code, source: source ?? null, message, next });
+
+  if (damage.length > 0)
+    add(
+      'error',
+      'mirror_corrupt',
+      `${path} is damaged: ${damage[0] ?? ''}`,
+      '`tidemark verify` says what is; keep the file, and bring back a copy',
+    );
+  else if (error !== null && isThere)
+    add('error', error.code, error.message, error.hint ?? 'check the file and its directory');
+  if (!isThere)
+    add('note', 'mirror_missing', `there is no mirror at ${path} yet`, 'run `tidemark sync` once');
+  if (lockError !== null)
+    add(
+      'warning',
+      lockError.code,
+      lockError.message,
+      lockError.hint ?? 'check the owner and mode of the directory',
+    );
+  disk(health, add);
+  for (const { source, lastPublished, lastEnded } of health.sources) {
+    if (lastPublished === null) {
+      add(
+        'note',
+        'never_synced',
+        `${source}: nothing was mirrored yet`,
+        `run \`tidemark sync --source ${source}\``,
+        source,
+      );
+    } else if (now - Date.parse(lastPublished.finishedAt ?? lastPublished.startedAt) > STALE_MS) {
+      add(
+        'warning',
+        'stale',
+        `${source}: the last run that was published is more than two days old`,
+        'run `tidemark sync`, and see that a daemon or a cron job does so from now on',
+        source,
+      );
+    }
+    if (lastEnded !== null && lastEnded.outcome === 'failed')
+      add(
+        'warning',
+        'last_run_failed',
+        `${source}: run ${lastEnded.run} failed: ${lastEnded.error ?? ''}`,
+        `see \`tidemark runs show ${lastEnded.run}\``,
+        source,
+      );
+  }
+  schedules(health, isDaemonAlive, add);
+  notices(health, add);
+  return problems;
+}
+
+type Add = (
+  gravity: Problem['gravity'],
+  code: string,
+  message: string,
+  next: string,
+  source?: string,
+) => void;
+
+function disk({ freeBytes, bytes, path }: MirrorHealth, add: Add): void {
+  if (freeBytes === null) return;
+  const free = `${grouped(Math.floor(freeBytes / MIB))} MiB free beside ${path}`;
+  if (freeBytes < LEAST_FREE)
+    add('error', 'disk_full', free, 'free some space: the next run may not be able to publish');
+  else if (freeBytes < bytes + EASY_FREE)
+    add(
+      'warning',
+      'disk_low',
+      free,
+      'free some space: `forget`, copies and upgrades need as much as the mirror has',
+    );
+}
+
+function schedules({ schedules }: MirrorHealth, isDaemonAlive: boolean, add: Add): void {
+  const overdue = schedules.filter(({ isOverdue }) => isOverdue);
+  if (overdue.length > 0) {
+    const names = overdue.map(({ schedule }) => schedule).join(', ');
+    add(
+      'warning',
+      'schedule_overdue',
+      `overdue: ${names}${isDaemonAlive ? '' : ', and no daemon is at work here'}`,
+      isDaemonAlive
+        ? 'see what the daemon is doing in its log'
+        : 'start `tidemark daemon`; it makes up for what was missed',
+    );
+  }
+}
+
+function notices({ notices: { owed, givenUp, lastError } }: MirrorHealth, add: Add): void {
+  const why = lastError === null ? '' : `: ${lastError}`;
+  if (givenUp > 0)
+    add(
+      'warning',
+      'notices_given_up',
+      `notices given up: ${givenUp}${why}`,
+      'check the channel; `tidemark notify test` tries it',
+    );
+  if (owed > 0)
+    add('note', 'notices_owed', `notices still owed: ${owed}`, 'a daemon sends them again by itself');
+}

@@ -1,0 +1,182 @@
+/** How the mirror is: there, whole, with room to grow, and what its daemon has planned and owes. Changes nothing. */
+import { existsSync, statfsSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Config, ScheduleName } from '../config/config.ts';
+import { SCHEDULE_NAMES } from '../config/config.ts';
+import { isoTime } from '../core/clock.ts';
+import { asTidemarkError } from '../core/errors.ts';
+import type { TidemarkError } from '../core/errors.ts';
+import { asFileTrouble } from '../core/file-trouble.ts';
+import type { JobRow } from '../mirror/daemon-state.ts';
+import { acquireWriterLock } from '../mirror/lock.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { realMirrorPath } from '../mirror/real-path.ts';
+import type { RunRow } from '../mirror/run-rows.ts';
+
+export interface ScheduleHealth {
+  readonly schedule: ScheduleName;
+  readonly cron: string;
+  /** ISO 8601; null where no daemon has planned it yet. */
+  readonly dueAt: string | null;
+  /** True where its time passed and nobody started it. */
+  readonly isOverdue: boolean;
+  readonly missed: number;
+}
+
+export interface SourceHealth {
+  readonly source: string;
+  readonly lastPublished: RunRow | null;
+  readonly lastEnded: RunRow | null;
+}
+
+export interface MirrorHealth {
+  readonly path: string;
+  readonly isThere: boolean;
+  /** Why it could not be opened. */
+  readonly error: TidemarkError | null;
+  /** What SQLite finds wrong with the file; empty for a sound one. */
+  readonly damage: readonly string[];
+  /** Of the file and its log. */
+  readonly bytes: number;
+  /** Null where the system does not tell. */
+  readonly freeBytes: number | null;
+  /** Who holds it for writing, in words; null where nobody does. */
+  readonly heldBy: string | null;
+  /** Why the lock beside it cannot be taken, other than that somebody holds it. */
+  readonly lockError: TidemarkError | null;
+  readonly sources: readonly SourceHealth[];
+  readonly schedules: readonly ScheduleHealth[];
+  readonly notices: {
+    readonly owed: number;
+    readonly oldestOwedAt: string | null;
+    readonly givenUp: number;
+    /** What the latest that was given up failed of. */
+    readonly lastError: string | null;
+  };
+  readonly lastDrill: JobRow | null;
+}
+
+export interface HealthOptions {
+  readonly config: Config;
+  /** Open for reading; null where it could not be opened (`error` says why), or is not there. */
+  readonly mirror: Mirror | null;
+  readonly error: TidemarkError | null;
+  readonly now: number;
+  readonly looker: { readonly pid: number; readonly host: string };
+}
+
+/** A tick is late by so much before it counts as missed: the daemon looks once a minute, and work may be under way. */
+const LATE_MS = 5 * 60_000;
+/** Deliveries looked through for those that were given up. */
+const DELIVERIES = 200;
+
+/** Reads what there is; a mirror that is not there is no failure. */
+export function mirrorHealth({ config, mirror, error, now, looker }: HealthOptions): MirrorHealth {
+  const isThere = existsSync(config.mirror);
+  const damage = mirror === null ? [] : quickCheck(mirror);
+  const isSound = mirror !== null && damage.length === 0;
+  return {
+    path: config.mirror,
+    isThere,
+    error,
+    damage,
+    bytes: sizeOf(config.mirror) + sizeOf(`${config.mirror}-wal`),
+    freeBytes: freeBytes(config.mirror),
+    ...lockLook(config.mirror, now, looker),
+    sources: isSound ? config.sources.map(({ name }) => sourceHealth(mirror, name)) : [],
+    schedules: isSound ? schedules(config, mirror, now) : [],
+    notices: isSound ? notices(mirror) : { owed: 0, oldestOwedAt: null, givenUp: 0, lastError: null },
+    lastDrill: isSound ? (mirror.daemonState().jobs({ name: 'drill', limit: 1 })[0] ?? null) : null,
+  };
+}
+
+/** SQLite's quick look at the file's structure; `verify` checks every record against its hash. */
+function quickCheck(mirror: Mirror): string[] {
+  try {
+    const { rows } = mirror.query('PRAGMA quick_check(5)');
+    return rows.map(([text]) => String(text)).filter((text) => text !== 'ok');
+  } catch (error) {
+    return [asTidemarkError(error).message];
+  }
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+/** Of the nearest directory that exists: the mirror's own may not have been made yet. */
+function freeBytes(path: string): number | null {
+  let directory = dirname(path);
+  while (!existsSync(directory) && directory !== dirname(directory)) directory = dirname(directory);
+  try {
+    const { bavail, bsize } = statfsSync(directory);
+    return bavail * bsize;
+  } catch {
+    // Some file systems do not tell: no reason to fail, the text says that it is not known.
+    return null;
+  }
+}
+
+/** Takes the writer's lock for an instant, where there ever was a writer. */
+function lockLook(
+  name: string,
+  now: number,
+  looker: HealthOptions['looker'],
+): Pick<MirrorHealth, 'heldBy' | 'lockError'> {
+  if (!existsSync(name)) return { heldBy: null, lockError: null };
+  try {
+    const path = realMirrorPath(name);
+    if (!existsSync(`${path}-lock`)) return { heldBy: null, lockError: null };
+    acquireWriterLock(path, { command: 'doctor', ...looker, since: isoTime(now) }).release();
+    return { heldBy: null, lockError: null };
+  } catch (thrown) {
+    const error = asTidemarkError(asFileTrouble(thrown, name, 'opened'));
+    if (error.code !== 'mirror_locked') return { heldBy: null, lockError: error };
+    return { heldBy: error.message, lockError: null };
+  }
+}
+
+function sourceHealth(mirror: Mirror, source: string): SourceHealth {
+  const runs = mirror.runs({ source, limit: 20 });
+  return {
+    source,
+    lastPublished: mirror.latestRun(source) ?? null,
+    lastEnded: runs.find(({ outcome }) => outcome !== 'running') ?? null,
+  };
+}
+
+function schedules(config: Config, mirror: Mirror, now: number): ScheduleHealth[] {
+  const rows = new Map(
+    mirror
+      .daemonState()
+      .schedules()
+      .map((row) => [row.schedule, row]),
+  );
+  return SCHEDULE_NAMES.flatMap((schedule) => {
+    const settings = config.schedules[schedule];
+    // Without a rule of what to keep nothing is forgotten.
+    if (settings === null || (schedule === 'forget' && config.retention === null)) return [];
+    const row = rows.get(schedule);
+    return [
+      {
+        schedule,
+        cron: settings.cron,
+        dueAt: row?.dueAt ?? null,
+        isOverdue: row !== undefined && now - Date.parse(row.dueAt) > LATE_MS,
+        missed: row?.missedTicks ?? 0,
+      },
+    ];
+  });
+}
+
+function notices(mirror: Mirror): MirrorHealth['notices'] {
+  const state = mirror.daemonState();
+  const owed = state.owedDeliveries();
+  const givenUp = state.deliveries(DELIVERIES).filter(({ givenUpAt }) => givenUpAt !== null);
+  return {
+    owed: owed.length,
+    oldestOwedAt: owed[0]?.about.at ?? null,
+    givenUp: givenUp.length,
+    lastError: givenUp[0]?.error ?? null,
+  };
+}

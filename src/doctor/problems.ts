@@ -1,0 +1,183 @@
+/** What is wrong, gravest first, and what to do about each. Pure: from what was found, nothing is read here. */
+import type { Kind } from '../catalog/definition.ts';
+import { EXIT } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import type { CollectionProbe } from './collection-probe.ts';
+import type { KindReach, SourceReach } from './reach.ts';
+
+/** `error`: something that is asked for cannot be had. `warning`: it will matter. `note`: good to know. */
+export type Gravity = 'error' | 'warning' | 'note';
+
+export interface Problem {
+  readonly gravity: Gravity;
+  /** To decide on, e.g. `permission_missing`. */
+  readonly code: string;
+  /** Null for what is not about one source. */
+  readonly source: string | null;
+  readonly message: string;
+  /** What to do next. */
+  readonly next: string;
+}
+
+const ORDER: readonly Gravity[] = ['error', 'warning', 'note'];
+
+/** Gravest first; those alike stay in the order in which they were found. */
+export function byGravity(problems: readonly Problem[]): Problem[] {
+  return problems.toSorted((a, b) => ORDER.indexOf(a.gravity) - ORDER.indexOf(b.gravity));
+}
+
+/** What a look at the service found. */
+export function reachProblems(reach: SourceReach): Problem[] {
+  const source = reach.source.name;
+  if (reach.fatal !== null) {
+    const { code, message, hint } = reach.fatal;
+    return [{ gravity: 'error', code, source, message, next: hint ?? 'run `tidemark doctor` again later' }];
+  }
+  return [
+    ...denied(reach),
+    ...failing(reach),
+    ...circling(reach),
+    ...queryless(reach),
+    ...notOffered(reach),
+    ...nothingThere(reach),
+    ...elsewhere(reach),
+  ].map((problem) => ({ ...problem, source }));
+}
+
+type Found = Omit<Problem, 'source'>;
+
+/** One problem for each permission that is missing. */
+function denied({ kinds }: SourceReach): Found[] {
+  const rows = kinds.filter(({ state }) => state === 'denied');
+  return [...Map.groupBy(rows, permissionOf)].map(([permission, lacking]) => {
+    const names = kindsOf(lacking);
+    const said = errorOf(lacking[0])?.message ?? 'the key may not do this';
+    return {
+      gravity: 'error',
+      code: 'permission_missing',
+      message: `${names.join(', ')}: ${said}`,
+      next: `add the permission ${permission} to the key, or leave them out: ${excluding(names)}`,
+    };
+  });
+}
+
+/** The permission to add: as the service names it, else as it is documented. */
+export function permissionOf(row: KindReach): string {
+  return errorOf(row)?.permission ?? row.definition.permission.read;
+}
+
+function failing({ kinds }: SourceReach): Found[] {
+  const rows = kinds.filter(({ state }) => state === 'failing');
+  return [...Map.groupBy(rows, (row) => errorOf(row)?.message ?? '')].map(([message, broken]) => ({
+    gravity: 'error',
+    code: errorOf(broken[0])?.code ?? 'failing',
+    message: `${kindsOf(broken).join(', ')}: ${message}`,
+    next: errorOf(broken[0])?.hint ?? 'run `tidemark doctor` again later',
+  }));
+}
+
+function circling({ kinds }: SourceReach): Found[] {
+  const rows = kinds.filter(({ probes }) => probes.some(({ next }) => next?.advances === false));
+  if (rows.length === 0) return [];
+  return [
+    {
+      gravity: 'error',
+      code: 'next_does_not_advance',
+      message: `${kindsOf(rows).join(', ')}: the page behind \`next\` is the same page again`,
+      next: 'check what stands before the service: a proxy or cache that drops the query string does this',
+    },
+  ];
+}
+
+function queryless({ kinds, source }: SourceReach): Found[] {
+  return kindsOf(kinds.filter(({ probes }) => probes.some(({ refusesQuery }) => refusesQuery))).map(
+    (kind) => ({
+      gravity: 'error',
+      code: 'query_refused',
+      message: `${kind}: the list answers only without a query string, so a sync fails on it`,
+      next: `${source.profile === 'posthog' ? '' : 'set `profile: posthog`, or '}add definitions: { ${kind}: { listing: { acceptsQuery: false } } } to the source`,
+    }),
+  );
+}
+
+function notOffered({ kinds }: SourceReach): Found[] {
+  const names = kindsOf(kinds.filter(({ state }) => state === 'not_offered'));
+  if (names.length === 0) return [];
+  // Without the root everything is at the wrong place.
+  if (names.includes('organizations')) {
+    return [
+      {
+        gravity: 'error',
+        code: 'not_found',
+        message: 'organizations: there is nothing at this path',
+        next: 'check baseUrl of the source, and the ids under `organizations` where it names some',
+      },
+    ];
+  }
+  return [
+    {
+      gravity: 'warning',
+      code: 'not_offered',
+      message: `not offered here (404): ${names.join(', ')}`,
+      next: `leave them out, or every sync ends as partial: ${excluding(names)}`,
+    },
+  ];
+}
+
+function nothingThere({ organizations, kinds }: SourceReach): Found[] {
+  const root = kinds.find(({ kind }) => kind === 'organizations');
+  if (organizations.length > 0 || root?.state !== 'empty') return [];
+  return [
+    {
+      gravity: 'warning',
+      code: 'no_organization',
+      message: 'the key sees no organization: there is nothing to mirror',
+      next: 'check which organizations the key was limited to when it was made',
+    },
+  ];
+}
+
+function elsewhere({ kinds, source }: SourceReach): Found[] {
+  const others = new Set(
+    kinds.flatMap(({ probes }) => probes.flatMap(({ next }) => next?.otherOrigin ?? [])),
+  );
+  if (others.size === 0) return [];
+  return [
+    {
+      gravity: 'note',
+      code: 'next_elsewhere',
+      message: `\`next\` leads to ${[...others].join(', ')}; it is asked for at ${source.baseUrl.origin} all the same`,
+      next: 'nothing, where that is the same service behind a proxy: the key only ever goes to baseUrl',
+    },
+  ];
+}
+
+function kindsOf(rows: readonly KindReach[]): Kind[] {
+  return [...new Set(rows.map(({ kind }) => kind))];
+}
+
+function errorOf(row: KindReach | undefined): CollectionProbe['error'] {
+  return row?.probes.find(({ error }) => error !== null)?.error ?? null;
+}
+
+function excluding(kinds: readonly Kind[]): string {
+  return `kinds: { exclude: [${kinds.join(', ')}] }`;
+}
+
+/**
+ * 0 for fine, warnings included; 3 where something cannot be read; where nothing can, 5 if the key was refused for all of
+ * it and 1 otherwise.
+ */
+export function doctorExitCode(reaches: readonly SourceReach[], problems: readonly Problem[]): ExitCode {
+  const states = reaches.flatMap(({ kinds, fatal }) => [
+    ...kinds.map(({ state }) => state),
+    ...(fatal?.code === 'unauthorized' ? (['denied'] as const) : []),
+  ]);
+  const reached = states.filter((state) => state !== 'not_reached');
+  const isAnythingRead = reached.some((state) => state === 'readable' || state === 'empty');
+  if (reaches.length > 0 && !isAnythingRead) {
+    const isRefused = reached.length > 0 && reached.every((state) => state === 'denied');
+    return isRefused ? EXIT.refused : EXIT.failed;
+  }
+  return problems.some(({ gravity }) => gravity === 'error') ? EXIT.partial : EXIT.done;
+}

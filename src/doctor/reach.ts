@@ -1,0 +1,296 @@
+/**
+ * What a key reaches of a source, kind by kind and organization by organization, within a bounded number of requests: a
+ * page or two of each collection in a few scopes.
+ */
+import type { ProbeClient } from '../api/probe-client.ts';
+import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import { teamIds } from '../catalog/team-ids.ts';
+import type { SourceConfig } from '../config/config.ts';
+import { eachConcurrently } from '../core/concurrently.ts';
+import type { TidemarkError } from '../core/errors.ts';
+import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
+import { parentLimits, wantedKinds } from '../sync/extent.ts';
+import type { ClockSkew } from './clock-skew.ts';
+import { clockSkew } from './clock-skew.ts';
+import type { CollectionProbe, ProbeContext, ProbeState } from './collection-probe.ts';
+import { notReached, probeCollection, probeObject } from './collection-probe.ts';
+import type { PageCap } from './page-cap.ts';
+import { findPageCap } from './page-cap.ts';
+
+/** Organizations, projects and roles that are looked below, each. */
+export const MOST_SCOPES = 5;
+const ROWS = 2;
+
+/** One kind in one organization; `organization` null for the root's own list and for projects of no known one. */
+export interface KindReach {
+  readonly organization: string | null;
+  readonly kind: Kind;
+  readonly definition: ResourceDefinition;
+  /** The gravest of its collections. */
+  readonly state: ProbeState;
+  readonly probes: readonly CollectionProbe[];
+  /** Collections that there are, as far as is known; more than `probes` where not all were looked at. */
+  readonly collections: number;
+}
+
+export interface SourceReach {
+  readonly source: SourceConfig;
+  readonly organizations: readonly { readonly id: string; readonly name: string | null }[];
+  /** Organizations that the list says there are; null where it does not. */
+  readonly organizationCount: number | null;
+  readonly kinds: readonly KindReach[];
+  /** What made going on idle: a refused key, a host that does not answer. */
+  readonly fatal: TidemarkError | null;
+  readonly skew: ClockSkew | null;
+  readonly pageCap: PageCap | null;
+  readonly requests: number;
+  /** Of answer bodies. */
+  readonly bytes: number;
+  /** Milliseconds from the first request to the last answer. */
+  readonly tookMs: number;
+}
+
+export interface ReachOptions {
+  readonly source: SourceConfig;
+  readonly client: ProbeClient;
+  readonly signal: AbortSignal;
+  readonly monotonicMs: () => number;
+  /** Organizations that an earlier run knew: looked below where the list itself is denied. */
+  readonly knownOrganizations: readonly string[];
+  /** Only these kinds and what leads to them; null for all that the source includes. */
+  readonly kinds: readonly Kind[] | null;
+}
+
+const HOPELESS: ReadonlySet<string> = new Set([
+  'unauthorized',
+  'unreachable',
+  'timeout',
+  'redirected',
+  'malformed',
+  'throttled',
+]);
+
+/** Looks; failures of the far side are in the result. @throws the abort reason when interrupted */
+export async function reachSource(options: ReachOptions): Promise<SourceReach> {
+  return await new Reach(options).run();
+}
+
+class Reach {
+  readonly #options: ReachOptions;
+  readonly #context: ProbeContext;
+  readonly #wanted: readonly ResourceDefinition[];
+  readonly #kinds: KindReach[] = [];
+  #fatal: TidemarkError | null = null;
+
+  constructor(options: ReachOptions) {
+    const { source, client, signal } = options;
+    this.#options = options;
+    this.#context = { client, signal, pageSize: source.pageSize };
+    const wanted = wantedKinds(source, options.kinds);
+    this.#wanted = source.definitions.filter(({ kind }) => wanted.has(kind));
+  }
+
+  async run(): Promise<SourceReach> {
+    const { source, client, monotonicMs } = this.#options;
+    const startedAt = monotonicMs();
+    const { organizations, count } = await this.#organizations();
+    if (this.#fatal === null) await this.#below(organizations);
+    const pageCap = this.#fatal === null ? await findPageCap(this.#context, this.#kinds) : null;
+    const order = new Map(source.definitions.map(({ kind }, index) => [kind, index]));
+    const { requests, bytes } = client.figures();
+    return {
+      source,
+      organizations: organizations.map(({ id, text }) => ({ id, name: text === null ? null : nameIn(text) })),
+      organizationCount: count,
+      kinds: this.#kinds.toSorted((a, b) => (order.get(a.kind) ?? 0) - (order.get(b.kind) ?? 0)),
+      fatal: this.#fatal,
+      skew: clockSkew(client.clockSamples()),
+      pageCap,
+      requests,
+      bytes,
+      tookMs: monotonicMs() - startedAt,
+    };
+  }
+
+  /** The organizations to look below: those that the configuration names, else the first of the list. */
+  async #organizations(): Promise<{
+    organizations: { id: string; text: string | null }[];
+    count: number | null;
+  }> {
+    const { source, knownOrganizations } = this.#options;
+    const root = source.definitions.find(({ discovery }) => discovery.from === 'root');
+    if (root === undefined) return { organizations: [], count: 0 };
+    const isWanted = this.#wanted.includes(root);
+    const { organizations: named } = parentLimits(source);
+    if (named !== 'all') {
+      const ids = named.slice(0, MOST_SCOPES);
+      const texts = new Map<string, string | null>();
+      const probes: CollectionProbe[] = [];
+      for (const id of isWanted ? ids : []) {
+        const probe = await probeObject(this.#context, root, {}, id);
+        texts.set(id, null);
+        probes.push(probe.state === 'empty' ? { ...probe, state: 'not_offered' } : probe);
+        this.#noteFatal(probe);
+      }
+      if (isWanted) this.#add(null, root, probes, named.length);
+      return { organizations: ids.map((id) => ({ id, text: texts.get(id) ?? null })), count: named.length };
+    }
+    const probe = await probeCollection(this.#context, root, {}, MOST_SCOPES);
+    if (isWanted) this.#add(null, root, [probe], 1);
+    this.#noteFatal(probe);
+    const seen = probe.seen.slice(0, MOST_SCOPES);
+    const known = seen.length > 0 ? [] : knownOrganizations.slice(0, MOST_SCOPES);
+    return {
+      organizations: [...seen, ...known.map((id) => ({ id, text: null }))],
+      count: seen.length > 0 ? probe.records : null,
+    };
+  }
+
+  async #below(organizations: readonly { id: string; text: string | null }[]): Promise<void> {
+    const inOrganization = this.#wanted.filter(({ discovery }) => discovery.from === 'organizations');
+    const found = new Map<string, CollectionProbe>();
+    const work = organizations.flatMap(({ id }) =>
+      inOrganization.map((definition) => ({ id, definition, scope: { organization_id: id } })),
+    );
+    await this.#each(work, async ({ id, definition, scope }) => {
+      const isParent = definition.kind === 'projects' || definition.kind === 'roles';
+      const probe = await probeCollection(this.#context, definition, scope, isParent ? MOST_SCOPES : ROWS);
+      found.set(`${definition.kind} ${id}`, probe);
+      this.#add(id, definition, [probe], 1);
+    });
+    await this.#belowRoles(organizations, found);
+    await this.#belowProjects(organizations, found);
+  }
+
+  async #belowRoles(
+    organizations: readonly { id: string }[],
+    found: ReadonlyMap<string, CollectionProbe>,
+  ): Promise<void> {
+    const definitions = this.#wanted.filter(({ discovery }) => discovery.from === 'roles');
+    let left = MOST_SCOPES;
+    for (const { id } of organizations) {
+      const roles = found.get(`roles ${id}`);
+      const scopes = (roles?.seen ?? []).slice(0, left).map((role) => ({
+        organization_id: id,
+        role_id: role.id,
+      }));
+      left -= scopes.length;
+      for (const definition of definitions) {
+        await this.#kindIn(id, definition, scopes, roles, (scope) =>
+          probeCollection(this.#context, definition, scope, ROWS),
+        );
+      }
+    }
+  }
+
+  async #belowProjects(
+    organizations: readonly { id: string; text: string | null }[],
+    found: ReadonlyMap<string, CollectionProbe>,
+  ): Promise<void> {
+    const { projects: named } = parentLimits(this.#options.source);
+    const feeds = this.#wanted.filter(({ discovery }) => discovery.from === 'projects');
+    const objects = this.#wanted.filter(({ discovery }) => discovery.from === 'session_recordings');
+    const feed = this.#options.source.definitions.find(({ discovery }) => discovery.from === 'projects');
+    if (feed === undefined || feeds.length + objects.length === 0) return;
+    let left = MOST_SCOPES;
+    for (const { id, text } of organizations) {
+      const listed = found.get(`projects ${id}`);
+      const known = new Set([
+        ...(listed?.seen ?? []).map((project) => project.id),
+        ...(text === null ? [] : teamIds(text)),
+      ]);
+      const allowed = [...known].filter((project) => named === 'all' || named.includes(project));
+      const scopes = allowed.slice(0, left).map((project) => ({ project_id: project }));
+      left -= scopes.length;
+      const heads = new Map<string, CollectionProbe>();
+      const total = Math.max(allowed.length, named === 'all' ? (listed?.records ?? 0) : 0);
+      await this.#kindIn(
+        id,
+        feed,
+        scopes,
+        listed,
+        async (scope) => {
+          const probe = await probeCollection(this.#context, feed, scope, ROWS);
+          heads.set(scope.project_id ?? '', probe);
+          return probe;
+        },
+        total,
+      );
+      for (const definition of objects) {
+        const first = scopes.filter(({ project_id }) => heads.get(project_id)?.seen[0] !== undefined);
+        await this.#kindIn(
+          id,
+          definition,
+          first,
+          [...heads.values()].find(({ seen }) => seen.length > 0) ?? [...heads.values()][0] ?? listed,
+          (scope) => {
+            const recording = heads.get(scope.project_id ?? '')?.seen[0]?.id ?? '';
+            return probeObject(this.#context, definition, scope, recording);
+          },
+          total,
+        );
+      }
+    }
+  }
+
+  /** One kind of one organization over its scopes; without any, what its parent said decides. */
+  async #kindIn(
+    organization: string,
+    definition: ResourceDefinition,
+    scopes: readonly Scope[],
+    parent: CollectionProbe | undefined,
+    probe: (scope: Scope) => Promise<CollectionProbe>,
+    collections = parent?.records ?? scopes.length,
+  ): Promise<void> {
+    const probes: CollectionProbe[] = [];
+    await this.#each(scopes, async (scope) => {
+      probes.push(await probe(scope));
+    });
+    if (probes.length === 0) {
+      const scope = { organization_id: organization };
+      const isNothingBelow = parent?.state === 'empty';
+      probes.push(isNothingBelow ? { ...notReached(scope), state: 'empty', records: 0 } : notReached(scope));
+    }
+    this.#add(organization, definition, probes, Math.max(collections, scopes.length));
+  }
+
+  async #each<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+    const { source, signal } = this.#options;
+    await eachConcurrently(items, Math.max(1, source.rate.concurrency), work);
+    signal.throwIfAborted();
+  }
+
+  #add(
+    organization: string | null,
+    definition: ResourceDefinition,
+    probes: readonly CollectionProbe[],
+    collections: number,
+  ): void {
+    if (!this.#wanted.includes(definition)) return;
+    const { kind } = definition;
+    this.#kinds.push({ organization, kind, definition, state: gravest(probes), probes, collections });
+  }
+
+  #noteFatal({ error }: CollectionProbe): void {
+    if (error !== null && HOPELESS.has(error.code)) this.#fatal ??= error;
+  }
+}
+
+const GRAVITY: readonly ProbeState[] = [
+  'failing',
+  'denied',
+  'not_offered',
+  'readable',
+  'empty',
+  'not_reached',
+];
+
+function gravest(probes: readonly CollectionProbe[]): ProbeState {
+  return GRAVITY.find((state) => probes.some((probe) => probe.state === state)) ?? 'not_reached';
+}
+
+function nameIn(text: string): string | null {
+  const body = parseLossless(text);
+  const name = isJsonObject(body) ? getOwn(body, 'name') : undefined;
+  return typeof name === 'string' ? name : null;
+}
