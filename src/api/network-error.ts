@@ -99,10 +99,9 @@ export function networkError(thrown: unknown, host: string): TidemarkError {
 }
 
 /** The request as a whole took longer than its limit. */
-export function totalTimeout(host: string, limitMs: number, cause: unknown): TidemarkError {
+export function totalTimeout(host: string, limitMs: number): TidemarkError {
   return new TidemarkError('timeout', `${host}: no whole answer within ${Math.round(limitMs / 1000)} s`, {
     hint: HINT_SLOW,
     isRetryable: true,
-    cause,
   });
 }

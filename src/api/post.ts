@@ -67,9 +67,7 @@ export function openPoster(timeouts: Timeouts = POST_TIMEOUTS): Poster {
         });
       } catch (error) {
         if (signal?.aborted === true) throw abortReason(signal);
-        throw withoutUrl(
-          limit.aborted ? totalTimeout(host, timeouts.totalMs, error) : networkError(error, host),
-        );
+        throw withoutUrl(limit.aborted ? totalTimeout(host, timeouts.totalMs) : networkError(error, host));
       }
     },
     close: async () => {

@@ -4,7 +4,7 @@
  */
 import type { Dispatcher, Pool } from 'undici';
 import type { Method } from '../catalog/definition.ts';
-import { abortReason } from '../core/clock.ts';
+import { abortReason, afterRealTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import { networkError, totalTimeout } from './network-error.ts';
@@ -106,34 +106,26 @@ export function openTransport(options: TransportOptions): Transport {
   const prefix = baseUrl.pathname.replace(/\/+$/, '');
   let opening: Promise<Pool> | undefined;
 
-  const exchange = async (pool: Pool, ask: Ask, signal: AbortSignal): Promise<Answer> => {
-    const { statusCode, headers, body } = await pool.request({
-      method: ask.method,
-      path: prefix + ask.path,
-      headers: {
-        accept: 'application/json',
-        // Bodies are bounded by what arrives; a compressed one would have to be bounded twice.
-        'accept-encoding': 'identity',
-        authorization: `Bearer ${apiKey.reveal()}`,
-        'user-agent': options.userAgent,
-        ...(ask.body === undefined ? {} : { 'content-type': 'application/json' }),
-      },
-      ...(ask.body === undefined ? {} : { body: ask.body }),
-      signal,
-    });
-    const isSuccess = statusCode >= 200 && statusCode < 300;
+  const headersOf = (ask: Ask): Record<string, string> => ({
+    accept: 'application/json',
+    // Bodies are bounded by what arrives; a compressed one would have to be bounded twice.
+    'accept-encoding': 'identity',
+    authorization: `Bearer ${apiKey.reveal()}`,
+    'user-agent': options.userAgent,
+    ...(ask.body === undefined ? {} : { 'content-type': 'application/json' }),
+  });
+
+  const answerOf = ({ status, headers, chunks }: Received): Answer => {
+    const isSuccess = status >= 200 && status < 300;
     const encoding = headerText(headers, 'content-encoding') ?? 'identity';
-    const chunks = await readBody(
-      body,
-      isSuccess ? (options.maxBodyBytes ?? MAX_BODY_BYTES) : MAX_ERROR_BYTES,
-      isSuccess,
-    );
     if (isSuccess && encoding !== '' && encoding !== 'identity')
       throw unreadable(`the answer is compressed, unasked`);
+    const [only] = chunks;
+    const body = chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks);
     return {
-      status: statusCode,
-      text: isSuccess ? decodeStrictly(chunks) : chunks.toString('utf8'),
-      bytes: chunks.length,
+      status,
+      text: isSuccess ? decodeStrictly(body) : body.toString('utf8', 0, MAX_ERROR_BYTES),
+      bytes: body.length,
       contentType: headerText(headers, 'content-type') ?? '',
       retryAfter: headerText(headers, 'retry-after'),
       date: headerText(headers, 'date'),
@@ -146,16 +138,26 @@ export function openTransport(options: TransportOptions): Transport {
     send: async (ask) => {
       ask.signal?.throwIfAborted();
       const pool = await (opening ??= openPool(options));
-      // Not the Clock's: like undici's own limits it guards real sockets, and a moved clock must not end them.
-      const limit = AbortSignal.timeout(timeouts.totalMs);
-      const signal = ask.signal === undefined ? limit : AbortSignal.any([ask.signal, limit]);
       try {
-        return await exchange(pool, ask, signal);
+        const received = await receive(
+          pool,
+          {
+            method: ask.method,
+            path: prefix + ask.path,
+            headers: headersOf(ask),
+            ...(ask.body === undefined ? {} : { body: ask.body }),
+          },
+          {
+            maxBytes: options.maxBodyBytes ?? MAX_BODY_BYTES,
+            totalMs: timeouts.totalMs,
+            onTotal: () => totalTimeout(host, timeouts.totalMs),
+            signal: ask.signal,
+          },
+        );
+        return answerOf(received);
       } catch (error) {
         if (ask.signal?.aborted === true) throw abortReason(ask.signal);
-        if (error instanceof TidemarkError) throw error;
-        if (limit.aborted) throw totalTimeout(host, timeouts.totalMs, error);
-        throw networkError(error, host);
+        throw error instanceof TidemarkError ? error : networkError(error, host);
       }
     },
     close: async () => {
@@ -191,30 +193,94 @@ function headerText(
   return Array.isArray(value) ? value[0] : value;
 }
 
-/** The body's bytes. One that is too large is refused, or cut where only its beginning matters. */
-async function readBody(
-  body: Dispatcher.ResponseData['body'],
-  maxBytes: number,
-  isWhole: boolean,
-): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    chunks.push(chunk);
-    length += chunk.length;
-    if (length <= maxBytes) continue;
-    if (!isWhole) break;
-    throw new TidemarkError(
-      'malformed',
-      `the answer is larger than ${Math.round(maxBytes / 1024 / 1024)} MiB`,
-      {
-        hint: 'set a smaller pageSize',
-        isRetryable: true,
-        status: 413,
+interface Received {
+  readonly status: number;
+  readonly headers: Record<string, string | string[] | undefined>;
+  /** Of an answer that is no success perhaps only the beginning. */
+  readonly chunks: readonly Buffer[];
+}
+
+interface Limits {
+  /** Of a success; one that is larger is refused. */
+  readonly maxBytes: number;
+  readonly totalMs: number;
+  readonly onTotal: () => TidemarkError;
+  readonly signal: AbortSignal | undefined;
+}
+
+/**
+ * One request and its whole answer. By undici's dispatch and not by its `request`: a stream, a signal and a timer of its
+ * own for every answer cost more than all the rest of a small one.
+ */
+function receive(pool: Pool, request: Dispatcher.DispatchOptions, limits: Limits): Promise<Received> {
+  const { maxBytes, totalMs, onTotal, signal } = limits;
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    let status = 0;
+    let headers: Received['headers'] = {};
+    let controller: Dispatcher.DispatchController | null = null;
+    let isOver = false;
+
+    const over = (): void => {
+      isOver = true;
+      cancelTotal();
+      signal?.removeEventListener('abort', onAbort);
+    };
+    const fail = (error: unknown): void => {
+      if (isOver) return;
+      over();
+      reject(error instanceof Error ? error : new Error('the request failed', { cause: error }));
+    };
+    /** Ends it from our side: nothing more of this connection is of use. */
+    const giveUp = (error: Error): void => {
+      fail(error);
+      controller?.abort(error);
+    };
+    const succeed = (): void => {
+      if (isOver) return;
+      over();
+      resolve({ status, headers, chunks });
+    };
+    const onAbort = (): void => giveUp(signal === undefined ? new Error('aborted') : abortReason(signal));
+    const cancelTotal = afterRealTime(totalMs, () => giveUp(onTotal()));
+    signal?.addEventListener('abort', onAbort, { once: true });
+
+    pool.dispatch(request, {
+      onRequestStart: (given) => {
+        controller = given;
+        // Given up while it waited for a connection.
+        if (isOver) given.abort(new Error('given up before it was sent'));
       },
-    );
-  }
-  return Buffer.concat(chunks).subarray(0, isWhole ? length : maxBytes);
+      onResponseStart: (_controller, statusCode, given) => {
+        status = statusCode;
+        headers = given;
+      },
+      onResponseData: (given, chunk) => {
+        if (isOver) return;
+        chunks.push(chunk);
+        length += chunk.length;
+        const isSuccess = status >= 200 && status < 300;
+        if (length <= (isSuccess ? maxBytes : MAX_ERROR_BYTES)) return;
+        if (isSuccess) giveUp(tooLarge(maxBytes));
+        else {
+          succeed();
+          given.abort(new Error('the rest is of no use'));
+        }
+      },
+      onResponseEnd: succeed,
+      onResponseError: (_controller, error) => fail(error),
+    });
+  });
+}
+
+function tooLarge(maxBytes: number): TidemarkError {
+  const size = Math.round(maxBytes / 1024 / 1024);
+  return new TidemarkError('malformed', `the answer is larger than ${size} MiB`, {
+    hint: 'set a smaller pageSize',
+    isRetryable: true,
+    status: 413,
+  });
 }
 
 // Fatal: a record whose letters were replaced would look changed, and would be written back wrong.

@@ -32,14 +32,22 @@ export interface RecordTarget extends WriteTarget {
   readonly id: string;
 }
 
-/** Bodies are JSON text, sent byte for byte. Every method throws the abort reason when aborted before it is sent. */
+/** When a write is given up. */
+export interface WriteSignals {
+  /** At any moment: an answer that is on its way is not waited for. */
+  readonly signal?: AbortSignal;
+  /** While it waits for its turn, and not once it was sent. */
+  readonly begin?: AbortSignal;
+}
+
+/** Bodies are JSON text, sent byte for byte. Every method throws the abort reason when given up before it is sent. */
 export interface WriteClient {
-  create(target: WriteTarget, body: string, signal?: AbortSignal): Promise<WriteOutcome>;
-  update(target: RecordTarget, body: string, signal?: AbortSignal): Promise<WriteOutcome>;
+  create(target: WriteTarget, body: string, signals?: WriteSignals): Promise<WriteOutcome>;
+  update(target: RecordTarget, body: string, signals?: WriteSignals): Promise<WriteOutcome>;
   /** One of the catalog's actions by its name, e.g. `pause`. */
-  act(target: RecordTarget, action: string, body: string, signal?: AbortSignal): Promise<WriteOutcome>;
+  act(target: RecordTarget, action: string, body: string, signals?: WriteSignals): Promise<WriteOutcome>;
   /** 404 and 410 are refusals like any other: whether the record is gone is for a retrieve to tell. */
-  remove(target: RecordTarget, signal?: AbortSignal): Promise<WriteOutcome>;
+  remove(target: RecordTarget, signals?: WriteSignals): Promise<WriteOutcome>;
   /** Reads over the same connection: one limiter and one budget of retries for both. */
   readonly reader: ReadClient;
   figures(): RequestFigures;
@@ -55,14 +63,14 @@ export function createWriteClient(options: ConnectionOptions): WriteClient {
   const send = (ask: Sending): Promise<WriteOutcome> => sendOnce(connection, ask);
   return {
     reader: readClientOver(connection),
-    create: (target, body, signal) =>
-      send({ target, operation: offered(target.definition, 'create'), body, signal }),
-    update: (target, body, signal) =>
-      send({ target, id: target.id, operation: offered(target.definition, 'update'), body, signal }),
-    act: (target, action, body, signal) =>
-      send({ target, id: target.id, operation: offeredAction(target.definition, action), body, signal }),
-    remove: (target, signal) =>
-      send({ target, id: target.id, operation: offered(target.definition, 'remove'), signal }),
+    create: (target, body, signals) =>
+      send({ target, operation: offered(target.definition, 'create'), body, ...signals }),
+    update: (target, body, signals) =>
+      send({ target, id: target.id, operation: offered(target.definition, 'update'), body, ...signals }),
+    act: (target, action, body, signals) =>
+      send({ target, id: target.id, operation: offeredAction(target.definition, action), body, ...signals }),
+    remove: (target, signals) =>
+      send({ target, id: target.id, operation: offered(target.definition, 'remove'), ...signals }),
     figures: () => connection.figures(),
     close: () => connection.close(),
   };
@@ -74,6 +82,7 @@ interface Sending {
   readonly operation: Operation;
   readonly body?: string;
   readonly signal?: AbortSignal | undefined;
+  readonly begin?: AbortSignal | undefined;
 }
 
 /** Whether a request is out whose answer has not come. */
@@ -124,9 +133,13 @@ async function sendOnce(connection: Connection, ask: Sending): Promise<WriteOutc
     // The queue gives up on an aborted task at once, also on one that is under way.
     if (flight.isUnanswered) return { outcome: 'unknown', error: interrupted(error) };
     // Aborted while it waited for its turn: nothing left this machine.
-    if (ask.signal?.aborted === true || !(error instanceof TidemarkError)) throw error;
+    if (isGivenUp(ask) || !(error instanceof TidemarkError)) throw error;
     return { outcome: 'refused', error };
   }
+}
+
+function isGivenUp({ signal, begin }: Sending): boolean {
+  return signal?.aborted === true || begin?.aborted === true;
 }
 
 /**
@@ -142,6 +155,7 @@ async function attemptWrite(
 ): Promise<Answer> {
   const { limiter, counters, transport, neutral, clock, random } = connection;
   return limiter.run(async (startedAt) => {
+    ask.begin?.throwIfAborted();
     counters.requests += 1;
     flight.isUnanswered = true;
     const answer = await delivered(transport, ask, path, flight);

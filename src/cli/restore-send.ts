@@ -1,6 +1,7 @@
 /** Sends a plan that was shown and agreed to, with its progress, and tells what became of it. */
 import { createColors } from 'picocolors';
 import type { Scope, Kind } from '../catalog/definition.ts';
+import type { SourceConfig } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
@@ -57,7 +58,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
       signal: context.signal,
       events: progress?.events ?? NO_EVENTS,
       secrets: configuredSecrets(source.secrets),
-      concurrency: source.rate.concurrency,
+      concurrency: lanesOf(source),
     });
     progress?.stop();
     await print(
@@ -72,6 +73,17 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
     progress?.stop();
     await client.close();
   }
+}
+
+/** Steps at work for each request that may be under way, where only the disk and the far side set the pace. */
+const STEPS_PER_REQUEST = 4;
+
+/**
+ * Steps at work at a time. Besides its requests a step waits for the disk: where no rate holds the requests back, others
+ * use the connections meanwhile. Where one does they would only wait in its queue, journaled as sent.
+ */
+function lanesOf({ rate: { concurrency, perMinute, perHour } }: SourceConfig): number {
+  return perMinute === 0 && perHour === 0 ? concurrency * STEPS_PER_REQUEST : concurrency;
 }
 
 export function lineOptions(context: CommandContext) {

@@ -28,6 +28,15 @@ export const systemClock: Clock = {
   },
 };
 
+/**
+ * Calls `action` after that much real time, unless the returned function was called before. For limits of real sockets,
+ * which a clock that a test moves must not end. Does not keep the process alive.
+ */
+export function afterRealTime(ms: number, action: () => void): () => void {
+  const timer = setTimeout(action, ms).unref();
+  return () => clearTimeout(timer);
+}
+
 /** ISO 8601 in UTC with milliseconds, as every `…_at` of the mirror and of the JSON documents. */
 export function isoTime(epochMs: number): string {
   return new Date(epochMs).toISOString();

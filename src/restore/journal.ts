@@ -36,9 +36,10 @@ export class RestoreJournal {
   readonly #clock: Clock;
   readonly #rows: Map<number, RestoreStepRow>;
 
-  /** Rows that are written with the next transaction, by step. */
-  readonly #waiting = new Map<number, RestoreStepRow>();
-  #departure: Promise<void> | null = null;
+  /** Rows, and new ids, that are written with the next transaction, by step. */
+  readonly #waiting = new Map<number, JournalEntry>();
+  #running: Promise<void> = Promise.resolve();
+  #next: Promise<void> | null = null;
 
   private constructor(mirror: Mirror, clock: Clock, restore: number) {
     this.#mirror = mirror;
@@ -97,24 +98,37 @@ export class RestoreJournal {
   async sending(n: number): Promise<void> {
     const { attempts } = this.row(n);
     const change = { outcome: 'sent', attempts: attempts + 1, sentAt: this.#time(), endedAt: null } as const;
-    this.#later({ ...this.row(n), ...change, status: null, errorCode: null, error: null });
-    this.#departure ??= this.#depart();
-    await this.#departure;
-  }
-
-  async #depart(): Promise<void> {
-    await nextTurn();
-    this.#departure = null;
-    this.#writeAll([], 'process');
-    await this.#mirror.journalSettled();
+    this.#later(n, { ...change, status: null, errorCode: null, error: null });
+    await this.#settle();
   }
 
   /**
-   * The request was answered, and what it asked for is done: written when it returns, resolves when that is on the disk.
-   * Until then the record may be read back, yet the step is not over.
+   * The request was answered, and what it asked for is done: resolves when that is on the disk. Until then the record may
+   * be read back, yet the step is not over; killed before, a resumed restore looks what became of the request.
    */
   async applied(n: number, change: StepChange, mapping?: NewId): Promise<void> {
-    this.#write(n, { endedAt: this.#time(), ...change, outcome: 'applied' }, 'process', mapping);
+    this.#later(n, { endedAt: this.#time(), ...change, outcome: 'applied' }, mapping);
+    await this.#settle();
+  }
+
+  /**
+   * One transaction and one wait for the disk for all that came while the disk was busy: the more steps are at work, the
+   * fewer of both there are for each.
+   */
+  async #settle(): Promise<void> {
+    if (this.#next === null) {
+      const next = this.#running.then(() => this.#writeWaiting());
+      this.#next = next;
+      // Whoever waited for it is told; the one after it tries for itself.
+      this.#running = next.catch(() => undefined);
+    }
+    await this.#next;
+  }
+
+  async #writeWaiting(): Promise<void> {
+    await nextTurn();
+    this.#next = null;
+    this.#writeAll([], 'process');
     await this.#mirror.journalSettled();
   }
 
@@ -130,9 +144,7 @@ export class RestoreJournal {
 
   /** What reading back showed: written with the next thing that is; lost, it is read back again. */
   readBack(n: number, change: StepChange): void {
-    const row = { ...this.row(n), ...change };
-    this.#rows.set(n, row);
-    this.#later(row);
+    this.#later(n, change);
   }
 
   finish(outcome: Exclude<RestoreOutcome, 'running'>): void {
@@ -140,21 +152,27 @@ export class RestoreJournal {
     this.#mirror.finishRestore(this.restore, outcome, this.#time());
   }
 
-  #write(n: number, change: StepChange, durability: Durability, newId?: NewId): void {
-    const row = { ...this.row(n), ...change };
-    const mapping = newId === undefined ? undefined : { ...newId, restore: this.restore, at: this.#time() };
+  #write(n: number, change: StepChange, durability: Durability): void {
     // First the file: what is only in memory was not journaled.
-    this.#writeAll([{ row, mapping }], durability);
+    this.#writeAll([{ row: { ...this.row(n), ...change } }], durability);
   }
 
-  #later(row: RestoreStepRow): void {
-    this.#waiting.set(row.n, row);
+  #later(n: number, change: StepChange, newId?: NewId): void {
+    const row = { ...this.row(n), ...change };
+    const mapping =
+      newId === undefined
+        ? this.#waiting.get(n)?.mapping
+        : { ...newId, restore: this.restore, at: this.#time() };
+    this.#rows.set(n, row);
+    this.#waiting.set(n, { row, mapping });
   }
 
   /** These rows and those that wait, in one transaction. */
   #writeAll(entries: readonly JournalEntry[], durability: Durability): void {
-    const waiting = [...this.#waiting.values()].filter(({ n }) => !entries.some(({ row }) => row.n === n));
-    const all = [...waiting.map((row) => ({ row })), ...entries];
+    const waiting = [...this.#waiting.values()];
+    const all = waiting
+      .map((entry) => ({ ...entry, ...entries.find(({ row }) => row.n === entry.row.n) }))
+      .concat(entries.filter(({ row }) => !this.#waiting.has(row.n)));
     if (all.length === 0) return;
     this.#mirror.journalSteps(all, durability);
     this.#waiting.clear();

@@ -64,7 +64,7 @@ async function send(context: StepContext, ready: ReadyStep): Promise<StepEnd> {
     answer = await request(context, ready, before.status);
   } catch (error) {
     // Given up while it waited for its turn: it never left.
-    if (!patience.aborted) throw error;
+    if (![patience, signal].some(({ aborted }) => aborted)) throw error;
     const { outcome, attempts, sentAt, status } = before;
     journal.note(step.n, { outcome, attempts, sentAt, status });
     return 'not_begun';
@@ -90,7 +90,7 @@ function isSettledByRefusal({ request: { role } }: ReadyStep, error: TidemarkErr
 }
 
 async function request(
-  { client, patience }: StepContext,
+  { client, patience, signal }: StepContext,
   ready: ReadyStep,
   lastStatus: number | null,
 ): Promise<WriteOutcome> {
@@ -99,10 +99,11 @@ async function request(
   // wire-notes.md, Restore: where the documented path answers 500, another one takes the same body.
   const path = lastStatus !== null && lastStatus >= 500 ? ready.alternativePath : null;
   const target = { definition, scope, ...(path === null ? {} : { path }) };
-  if (id === null) return await client.create(target, body ?? '{}', patience);
-  if (role === 'remove') return await client.remove({ ...target, id }, patience);
-  if (role === 'act') return await client.act({ ...target, id }, act ?? '', body ?? '{}', patience);
-  return await client.update({ ...target, id }, body ?? '{}', patience);
+  const signals = { signal: patience, begin: signal };
+  if (id === null) return await client.create(target, body ?? '{}', signals);
+  if (role === 'remove') return await client.remove({ ...target, id }, signals);
+  if (role === 'act') return await client.act({ ...target, id }, act ?? '', body ?? '{}', signals);
+  return await client.update({ ...target, id }, body ?? '{}', signals);
 }
 
 /** Looks what became of a write without an answer, and sends it again only when it was not done. */

@@ -249,9 +249,9 @@ describe('a write that may have been processed is never sent twice', () => {
       return { hang: 'all' };
     });
     const client = clientTo(server.url);
-    const outcome = await client.create(exports, '{}', abort.signal);
+    const outcome = await client.create(exports, '{}', { signal: abort.signal });
     expect(outcome).toMatchObject({ outcome: 'unknown', error: { code: 'interrupted' } });
-    await expect(client.create(exports, '{}', abort.signal)).rejects.toThrow('Ctrl-C');
+    await expect(client.create(exports, '{}', { signal: abort.signal })).rejects.toThrow('Ctrl-C');
     expect(server.requests).toHaveLength(1);
   });
 });

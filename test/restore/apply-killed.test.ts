@@ -119,7 +119,7 @@ describe('killed', () => {
         return false;
       }
     };
-    for (let round = 0; round < 16; round += 1) {
+    for (let round = 0; round < 24; round += 1) {
       rig.put(live);
       const plan = rig.plan(native);
       expect(plan.steps.length).toBeGreaterThan(4);
