@@ -12,9 +12,15 @@ COPY drizzle ./drizzle
 RUN node build.ts && chmod -R a+rX package.json config drizzle
 
 FROM node:24-slim
+# As `--build-arg VERSION=1.2.3 --build-arg REVISION=$(git rev-parse HEAD)` gives them.
+ARG VERSION=unknown
+ARG REVISION=unknown
 LABEL org.opencontainers.image.title="tidemark" \
       org.opencontainers.image.description="Sync and backup of a remote service's configuration into SQLite" \
-      org.opencontainers.image.licenses="MIT"
+      org.opencontainers.image.licenses="MIT" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.base.name="docker.io/library/node:24-slim"
 # SQLite sorts and rebuilds large files in temporary ones: beside the mirror, so that the rest may be read-only.
 ENV NODE_ENV=production \
     SQLITE_TMPDIR=/data
@@ -33,6 +39,12 @@ USER 1000:1000
 VOLUME /data
 # So that the defaults stand: the mirror is /data/mirror.db, the configuration /tidemark.yaml.
 WORKDIR /
-# Node handles SIGTERM itself and starts no processes that would need reaping.
+# Dashboard, metrics and replica. They listen on the container's own loopback until TIDEMARK_HTTP_LISTEN says otherwise,
+# which takes a token.
+EXPOSE 8787
+STOPSIGNAL SIGTERM
+# Asks the daemon by the file beside the mirror, wherever it listens. The first sync of much may take its time.
+HEALTHCHECK --interval=60s --timeout=15s --start-period=120s --retries=3 CMD ["node", "/app/dist/main.js", "daemon", "--check"]
+# Node handles SIGTERM itself, and ends what it started (`copies.command`) before itself.
 ENTRYPOINT ["node", "/app/dist/main.js"]
-CMD ["sync"]
+CMD ["daemon"]

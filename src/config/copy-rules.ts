@@ -1,4 +1,4 @@
-/** The value type of `copies.recipients`: public keys of age. */
+/** The value types of `copies`: public keys of age, and the command after each copy. */
 import * as z from 'zod';
 import { structured } from './value-types.ts';
 
@@ -33,4 +33,11 @@ export const recipients = structured<readonly string[]>(
   'list of recipients',
   'a list of age recipients, each as `age-keygen -y` prints it: age1…',
   z.array(z.string().trim().refine(isRecipient)),
+);
+
+/** By variable as JSON: arguments hold commas too. */
+export const copyCommand = structured<readonly string[]>(
+  'list of texts',
+  'a list of texts, the program and its arguments',
+  z.array(z.string()).refine(([program]) => program === undefined || program.trim() !== ''),
 );

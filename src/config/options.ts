@@ -3,7 +3,7 @@ import { KINDS } from '../catalog/definition.ts';
 import { LOG_LEVELS } from '../core/logger-levels.ts';
 import type { Parsed } from './option.ts';
 import { listOf, option, optional, section } from './option.ts';
-import { recipients } from './copy-rules.ts';
+import { copyCommand, recipients } from './copy-rules.ts';
 import { DRIFT_IGNORE, DRIFT_SEVERITIES } from './drift-rules.ts';
 import { NOTICES } from './notice-rules.ts';
 import { KIND_OVERRIDES } from './override-options.ts';
@@ -291,7 +291,7 @@ export const OPTIONS = section('Tidemark configuration', {
         description: 'File of further recipients, one a line; it is read for each copy.',
         example: '/etc/tidemark/recipients.txt',
       }),
-      command: optional(texts, {
+      command: optional(copyCommand, {
         description:
           'Program to start after each copy, with its arguments and without a shell: {file}, {manifest} and {directory} in them stand for paths, and TIDEMARK_COPY, TIDEMARK_COPY_MANIFEST and TIDEMARK_COPY_DIRECTORY of its environment hold them too.',
         example: ['restic', 'backup', '{directory}'],

@@ -22,12 +22,23 @@ export function startContainer(
   args: readonly string[],
   options: StartOptions = {},
 ): { child: ChildProcess; ended: Promise<Ended> } {
-  const [program = '', ...words] = image.entrypoint;
-  const inside = (word: string): string => (word.startsWith('/') ? join(image.root, word) : word);
+  return startProgram(image, [...image.entrypoint, ...args], options);
+}
+
+/** Starts a program beside it, as an engine does for a health check or `exec`. */
+export function startProgram(
+  image: Image,
+  command: readonly string[],
+  options: StartOptions = {},
+): { child: ChildProcess; ended: Promise<Ended> } {
+  const [program = '', ...words] = command;
+  // What is outside of it already, such as a scratch directory, stays there.
+  const inside = (word: string): string =>
+    word.startsWith('/') && !word.startsWith(image.root) ? join(image.root, word) : word;
   const env = Object.entries(image.env).map(([name, value]) => [name, inside(value)] as const);
   const child = spawn(
     program.startsWith('/') ? inside(program) : join(image.root, 'usr/local/bin', program),
-    [...words.map(inside), ...args],
+    words.map(inside),
     {
       cwd: join(image.root, image.workdir),
       env: { ...Object.fromEntries(env), ...options.env },

@@ -1,10 +1,20 @@
 /** The container image, built without an engine and started as its user on a read-only tree (image.ts says how). */
-import { chmodSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { FakeService } from '../journeys/service.ts';
-import { runContainer, startContainer } from './container.ts';
+import { runContainer, startContainer, startProgram } from './container.ts';
 import { parseDockerfile } from './dockerfile.ts';
 import { ignoredBy } from './ignore-file.ts';
 import { buildImage, isRoot, makeReadOnly } from './image.ts';
@@ -81,6 +91,19 @@ describe('the image', () => {
     expect(installs).toEqual([]);
   });
 
+  it('says what it is, and ends by the signal that the program handles', () => {
+    expect(image.labels).toMatchObject({
+      'org.opencontainers.image.title': 'tidemark',
+      'org.opencontainers.image.licenses': 'MIT',
+      'org.opencontainers.image.version': 'unknown',
+      'org.opencontainers.image.revision': 'unknown',
+    });
+    expect(image.stopSignal).toBe('SIGTERM');
+    expect(image.ports).toEqual(['8787']);
+    expect(image.entrypoint[0]).toBe('node');
+    expect(image.health?.slice(0, 2)).toEqual(image.entrypoint);
+  });
+
   it('tells its version', async () => {
     const { version } = JSON.parse(readFileSync(join(checkout, 'package.json'), 'utf8')) as {
       version: string;
@@ -95,7 +118,7 @@ describe('the image', () => {
   });
 
   it('says what to set when nothing is', async () => {
-    const { code, stderr } = await runContainer(image, image.command);
+    const { code, stderr } = await runContainer(image, ['sync']);
     expect(code).toBe(4);
     expect(stderr).toContain('TIDEMARK_BASE_URL');
   });
@@ -103,7 +126,7 @@ describe('the image', () => {
   it('mirrors a service onto its volume, and writes nowhere else', async () => {
     const service = await largeService();
     const env = { TIDEMARK_BASE_URL: service.url, TIDEMARK_API_KEY: 'key-of-the-image', ...unlimited };
-    const synced = await runContainer(image, [...image.command, '--json'], { env });
+    const synced = await runContainer(image, ['sync', '--json'], { env });
     expect(synced).toMatchObject({ code: 0, stderr: '' });
     expect(JSON.parse(synced.stdout)).toMatchObject({ runs: [{ outcome: 'complete' }] });
     const mirror = statSync(join(image.root, image.volumes[0]!, 'mirror.db'));
@@ -111,6 +134,22 @@ describe('the image', () => {
     if (isRoot) expect(mirror.uid).toBe(image.user.uid);
 
     expect(await runContainer(image, ['verify', '--quiet'], { env })).toMatchObject({ code: 0 });
+
+    // Only what the image's user may write: his copies stand in a directory of his own on the volume.
+    const copies = join(image.root, image.volumes[0]!, 'copies');
+    mkdirSync(copies, { mode: 0o700 });
+    if (isRoot) chownSync(copies, image.user.uid, image.user.gid);
+    const identity = await generateIdentity();
+    const copied = await runContainer(image, ['copies', 'make', '--json'], {
+      env: {
+        ...env,
+        TIDEMARK_COPIES_DIRECTORY: copies,
+        TIDEMARK_COPIES_RECIPIENTS: JSON.stringify([await identityToRecipient(identity)]),
+      },
+    });
+    expect(copied).toMatchObject({ code: 0, stderr: '' });
+    expect(JSON.parse(copied.stdout)).toMatchObject({ manifest: { run: 1, encryption: 'age' } });
+    expect(readdirSync(copies)).toHaveLength(2);
     expect(tree()).toEqual(before);
   });
 
@@ -125,6 +164,35 @@ describe('the image', () => {
     const user = { uid: 65_534, gid: 0 };
     const synced = await runContainer(image, ['sync', '--quiet'], { env, user });
     expect(synced).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  it('lives as a daemon: its health check follows it, and SIGTERM ends it in order', async () => {
+    const service = await FakeService.start();
+    const env = {
+      TIDEMARK_BASE_URL: service.url,
+      TIDEMARK_API_KEY: 'key-of-the-image',
+      TIDEMARK_MIRROR: join(image.root, 'data/daemon.db'),
+      TIDEMARK_HTTP_LISTEN: '127.0.0.1:0',
+      ...unlimited,
+    };
+    const health = () => startProgram(image, image.health ?? [], { env }).ended;
+    expect(await health()).toMatchObject({ code: 1, stderr: expect.stringContaining('no daemon') as string });
+
+    const { child, ended } = startContainer(image, image.command, { env });
+    const deadline = Date.now() + 30_000;
+    let last = await health();
+    while (last.code !== 0 && child.exitCode === null && Date.now() < deadline) last = await health();
+    expect(last, last.stderr).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^(ok|degraded)/) as string,
+    });
+    child.kill('SIGTERM');
+    const { code, stderr } = await ended;
+    expect(code, stderr).toBe(0);
+    for (const line of stderr.trimEnd().split('\n')) expect(JSON.parse(line)).toMatchObject({ level: 30 });
+    expect(stderr).not.toContain('key-of-the-image');
+    expect(await health()).toMatchObject({ code: 1 });
+    expect(tree()).toEqual(before);
   });
 
   it('ends on SIGTERM', async () => {

@@ -45,7 +45,7 @@ function parseInstruction(line: string): Instruction {
   const flags: Record<string, string> = {};
   let text = rest;
   for (;;) {
-    const flag = /^--(\w+)=(\S+)\s+/.exec(text);
+    const flag = /^--([\w-]+)=(\S+)\s+/.exec(text);
     if (flag === null) return { name: name.toUpperCase(), flags, text: text.trim() };
     flags[flag[1]!] = flag[2]!;
     text = text.slice(flag[0].length);

@@ -28,6 +28,11 @@ export interface Image {
   readonly workdir: string;
   readonly user: { readonly uid: number; readonly gid: number };
   readonly volumes: readonly string[];
+  readonly labels: Readonly<Record<string, string>>;
+  readonly ports: readonly string[];
+  readonly stopSignal: string;
+  /** Program and arguments; null where there is none. */
+  readonly health: readonly string[] | null;
 }
 
 export interface Build {
@@ -60,6 +65,11 @@ class StageBuild {
   readonly #built: ReadonlyMap<string, StageBuild>;
   readonly #env: Record<string, string> = {};
   readonly #volumes: string[] = [];
+  readonly #arguments: Record<string, string> = {};
+  readonly #labels: Record<string, string> = {};
+  readonly #ports: string[] = [];
+  #stopSignal = 'SIGTERM';
+  #health: string[] | null = null;
   #workdir = '/';
   #user = { uid: 0, gid: 0 };
   #entrypoint: string[] = [];
@@ -84,12 +94,29 @@ class StageBuild {
       workdir: this.#workdir,
       user: this.#user,
       volumes: this.#volumes,
+      labels: this.#labels,
+      ports: this.#ports,
+      stopSignal: this.#stopSignal,
+      health: this.#health,
     };
   }
 
   #carryOut(instruction: Instruction): void {
     switch (instruction.name) {
+      case 'ARG':
+        Object.assign(this.#arguments, Object.fromEntries(pairs(instruction)));
+        break;
       case 'LABEL':
+        for (const [name, value] of pairs(instruction)) this.#labels[name] = this.#expanded(value);
+        break;
+      case 'EXPOSE':
+        this.#ports.push(...instruction.text.split(/\s+/));
+        break;
+      case 'STOPSIGNAL':
+        this.#stopSignal = instruction.text;
+        break;
+      case 'HEALTHCHECK':
+        this.#health = execForm({ ...instruction, text: instruction.text.replace(/^CMD\s+/, '') });
         break;
       case 'ENV':
         Object.assign(this.#env, Object.fromEntries(pairs(instruction)));
@@ -119,6 +146,14 @@ class StageBuild {
       default:
         throw new Error(`this test does not know the instruction ${instruction.name}`);
     }
+  }
+
+  #expanded(value: string): string {
+    return value.replaceAll(/\$\{(\w+)\}/g, (_all, name: string) => {
+      const found = this.#arguments[name];
+      if (found === undefined) throw new Error(`no ARG ${name}`);
+      return found;
+    });
   }
 
   #copy({ flags, text }: Instruction): void {

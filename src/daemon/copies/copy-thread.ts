@@ -22,6 +22,9 @@ export interface CopyMessage {
   };
 }
 
+/** Of the thread's heap: it only streams, and V8 would let it grow to many times that out of laziness. */
+const YOUNG_MB = 16;
+
 /**
  * Makes a copy in a thread of its own. When the signal is aborted, the thread is ended where it stands.
  * @throws TidemarkError as `makeCopy` does, and `interrupted`; unfinished files stay for the caller's sweep
@@ -32,7 +35,10 @@ export async function makeCopyInThread(
 ): Promise<CopyManifest> {
   const { signal, onProgress } = options;
   if (signal.aborted) throw interrupted();
-  const worker = new Worker(workerFile(), { workerData: job });
+  const worker = new Worker(workerFile(), {
+    workerData: job,
+    resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
+  });
   let ended: CopyMessage = {};
   worker.on('message', (message: CopyMessage) => {
     if (message.progress === undefined) ended = message;

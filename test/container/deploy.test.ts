@@ -1,0 +1,326 @@
+/** The manifests under deploy/: they parse, hold what they must, and agree with the image, the daemon and each other. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { parse, parseAllDocuments } from 'yaml';
+import { loadConfig } from '../../src/config/load.ts';
+import { OPTIONS } from '../../src/config/options.ts';
+import { rowsOf } from '../../src/config/rows.ts';
+import { METRICS } from '../../src/daemon/http/metric-rows.ts';
+import { execForm, parseDockerfile } from './dockerfile.ts';
+
+const deploy = resolve(import.meta.dirname, '../../deploy');
+const read = (...path: string[]): string => readFileSync(join(deploy, ...path), 'utf8');
+const variables = new Set(['TIDEMARK_CONFIG', ...rowsOf(OPTIONS).map(({ variable }) => variable)]);
+const image = parseDockerfile(readFileSync(resolve(deploy, '../Dockerfile'), 'utf8')).at(-1)!;
+const [user] = image.instructions.find(({ name }) => name === 'USER')!.text.split(':');
+
+function scratch(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'tidemark-deploy-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+interface Compose {
+  services: {
+    tidemark: Record<string, unknown> & {
+      environment: Record<string, string>;
+      secrets: string[];
+      volumes: string[];
+    };
+  };
+  volumes: Record<string, unknown>;
+  secrets: Record<string, unknown>;
+}
+
+it('compose: unprivileged, read-only, published on this machine alone, secrets as files', () => {
+  const { services, volumes, secrets } = parse(read('compose.yaml')) as Compose;
+  const { tidemark } = services;
+  expect(tidemark).toMatchObject({
+    user: '1000:1000',
+    read_only: true,
+    cap_drop: ['ALL'],
+    security_opt: ['no-new-privileges:true'],
+    ports: ['127.0.0.1:8787:8787'],
+    command: ['daemon'],
+  });
+  expect(Object.keys(tidemark.environment).filter((name) => !variables.has(name))).toEqual([]);
+  expect(Object.keys(secrets).sort()).toEqual(tidemark.secrets.toSorted());
+  expect(tidemark.environment['TIDEMARK_API_KEY']).toBeUndefined();
+  expect(tidemark.volumes).toContain('mirror:/data');
+  expect(Object.keys(volumes)).toEqual(['mirror']);
+});
+
+interface Pod {
+  automountServiceAccountToken: boolean;
+  terminationGracePeriodSeconds: number;
+  securityContext: object;
+  containers: {
+    args: string[];
+    env: { name: string; value: string }[];
+    securityContext: object;
+    volumeMounts: { name: string; mountPath: string }[];
+    [probe: string]: unknown;
+  }[];
+  volumes: { name: string; [source: string]: unknown }[];
+}
+
+interface Manifest {
+  kind: string;
+  metadata: { name: string };
+  spec: unknown;
+  data: Record<string, string>;
+}
+
+/** By kind. */
+function manifests(file: string): Record<string, Manifest> {
+  const documents = parseAllDocuments(read('kubernetes', file));
+  for (const { errors, warnings } of documents) expect([...errors, ...warnings]).toEqual([]);
+  return Object.fromEntries(
+    documents.map((document) => {
+      const value = document.toJS() as Manifest;
+      return [value.kind, value];
+    }),
+  );
+}
+
+describe('Kubernetes', () => {
+  const deployment = manifests('deployment.yaml');
+  const cronjob = manifests('cronjob.yaml');
+  const common = manifests('common.yaml');
+  const spec = deployment['Deployment']!.spec as {
+    replicas: number;
+    strategy: { type: string };
+    template: { spec: Pod };
+  };
+  const job = cronjob['CronJob']!.spec as {
+    concurrencyPolicy: string;
+    schedule: string;
+    jobTemplate: { spec: { backoffLimit: number; template: { spec: Pod & { restartPolicy: string } } } };
+  };
+
+  it.each([
+    ['Deployment', spec.template.spec],
+    ['CronJob', job.jobTemplate.spec.template.spec],
+  ])('%s: may do nothing but its work', (_name, pod) => {
+    const [container] = pod.containers;
+    expect(pod.automountServiceAccountToken).toBe(false);
+    expect(pod.securityContext).toMatchObject({
+      runAsNonRoot: true,
+      runAsUser: Number(user),
+      fsGroup: 1000,
+      seccompProfile: { type: 'RuntimeDefault' },
+    });
+    expect(container?.securityContext).toEqual({
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ['ALL'] },
+    });
+    expect(pod.terminationGracePeriodSeconds * 1000).toBeGreaterThan(10_000);
+    expect(container?.env.filter(({ name }) => !variables.has(name))).toEqual([]);
+    expect(container?.volumeMounts.map(({ name }) => name).sort()).toEqual(
+      pod.volumes.map(({ name }) => name).sort(),
+    );
+    expect(pod.volumes.find(({ name }) => name === 'mirror')).toMatchObject({
+      persistentVolumeClaim: { claimName: common['PersistentVolumeClaim']!.metadata.name },
+    });
+    expect(pod.volumes.find(({ name }) => name === 'config')).toMatchObject({
+      configMap: { name: common['ConfigMap']!.metadata.name },
+    });
+  });
+
+  it('the Deployment has one writer, probes, and a port that the Service finds', () => {
+    expect(spec).toMatchObject({ replicas: 1, strategy: { type: 'Recreate' } });
+    const [container] = spec.template.spec.containers;
+    expect(container).toMatchObject({
+      args: ['daemon'],
+      livenessProbe: { httpGet: { path: '/healthz', port: 'http' } },
+      ports: [{ name: 'http', containerPort: 8787 }],
+    });
+    const health = image.instructions.find(({ name }) => name === 'HEALTHCHECK')!;
+    const { command } = (container?.['readinessProbe'] as { exec: { command: string[] } }).exec;
+    expect(command).toEqual(execForm({ ...health, text: health.text.replace(/^CMD /, '') }));
+    expect(deployment['Service']!.spec).toMatchObject({
+      ports: [{ targetPort: 'http' }],
+      publishNotReadyAddresses: true,
+    });
+  });
+
+  it('the CronJob never overlaps itself and leaves', () => {
+    expect(job).toMatchObject({ concurrencyPolicy: 'Forbid', jobTemplate: { spec: { backoffLimit: 0 } } });
+    expect(job.jobTemplate.spec.template.spec).toMatchObject({ restartPolicy: 'Never' });
+    expect(job.jobTemplate.spec.template.spec.containers[0]?.args).toEqual(['daemon', '--once']);
+  });
+
+  it('the configuration in the ConfigMap is one', () => {
+    const directory = scratch();
+    const file = join(directory, 'tidemark.yaml');
+    writeFileSync(file, common['ConfigMap']!.data['tidemark.yaml'] ?? '');
+    const config = loadConfig({ file, env: {}, cwd: directory, keys: 'unused' });
+    expect(config).toMatchObject({ mirror: '/data/mirror.db', http: { host: '0.0.0.0', port: 8787 } });
+    const mounts = spec.template.spec.containers[0]!.volumeMounts.map(({ mountPath }) => mountPath);
+    expect(mounts).toEqual(expect.arrayContaining(['/data', '/etc/tidemark', '/run/secrets/tidemark']));
+  });
+});
+
+describe('systemd', () => {
+  const units = readdirSync(join(deploy, 'systemd')).filter((name) => /\.(service|timer)$/.test(name));
+
+  it('has the units', () => {
+    expect(units.sort()).toEqual(['tidemark-once.service', 'tidemark-once.timer', 'tidemark.service']);
+    expect(read('systemd', 'tidemark.sysusers.conf')).toMatch(/^u tidemark - /m);
+  });
+
+  it.each(['tidemark.service', 'tidemark-once.service'])(
+    '%s is fenced in and gets its key as a credential',
+    (name) => {
+      const lines = read('systemd', name).split('\n');
+      for (const needed of [
+        'User=tidemark',
+        'NoNewPrivileges=yes',
+        'CapabilityBoundingSet=',
+        'ProtectSystem=strict',
+        'ProtectHome=yes',
+        'PrivateTmp=yes',
+        'StateDirectory=tidemark',
+        'LoadCredential=api-key:/etc/tidemark/api-key',
+        'Environment=TIDEMARK_API_KEY_FILE=%d/api-key',
+        'SystemCallFilter=@system-service',
+        'KillMode=mixed',
+      ]) {
+        expect(lines).toContain(needed);
+      }
+      // V8 could not run.
+      expect(lines.some((line) => line.startsWith('MemoryDenyWriteExecute'))).toBe(false);
+      const named = lines.flatMap((line) => /^Environment=(TIDEMARK_\w+)=/.exec(line)?.[1] ?? []);
+      expect(named.filter((variable) => !variables.has(variable))).toEqual([]);
+    },
+  );
+
+  const isThere = spawnSync('systemd-analyze', ['--version']).status === 0;
+  if (!isThere)
+    console.warn('systemd-analyze is not installed: the units are not verified by systemd itself');
+
+  it.runIf(isThere)('takes them without a word', () => {
+    const directory = scratch();
+    const paths = units.map((name) => {
+      const path = join(directory, name);
+      writeFileSync(path, read('systemd', name).replaceAll('/usr/local/bin/tidemark', '/bin/true'));
+      return path;
+    });
+    const { status, stdout, stderr } = spawnSync('systemd-analyze', ['verify', ...paths], {
+      encoding: 'utf8',
+    });
+    expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: '', stderr: '' });
+  });
+});
+
+/** What an expression of PromQL reads: metrics with the labels that it selects them by, and labels that it groups by. */
+function readsOf(expression: string): { metric: string; labels: string[] }[] {
+  return [...expression.matchAll(/\b(tidemark_\w+)(?:\{([^}]*)\})?/g)].map(
+    ([, metric = '', selectors = '']) => ({
+      metric,
+      labels: [...selectors.matchAll(/(\w+)\s*(?:=~|!~|!=|=)/g)].map(([, label = '']) => label),
+    }),
+  );
+}
+
+function refuseUnknown(expression: string): void {
+  const rows = new Map(METRICS.map((row) => [row.name, row]));
+  const reads = readsOf(expression);
+  expect(reads.length, expression).toBeGreaterThan(0);
+  for (const { metric, labels } of reads) {
+    const row = rows.get(metric);
+    expect(row?.name, `${metric} in ${expression}`).toBe(metric);
+    expect(
+      labels.filter((label) => !row?.labels.includes(label)),
+      expression,
+    ).toEqual([]);
+    // A counter is read by its growth, nothing else is.
+    const isGrowth = new RegExp(`(rate|increase)\\(${metric}\\b`).test(expression);
+    expect(isGrowth, expression).toBe(row?.type === 'counter');
+  }
+  const known = new Set(reads.flatMap(({ metric }) => rows.get(metric)?.labels ?? []));
+  for (const [, group = ''] of expression.matchAll(/\b(?:by|on) \(([^)]*)\)/g))
+    for (const label of group.split(',')) expect([...known], expression).toContain(label.trim());
+  expect(expression.split('(').length, expression).toBe(expression.split(')').length);
+}
+
+interface Rule {
+  alert: string;
+  expr: string;
+  labels: { severity: string };
+  annotations: { summary: string; description: string };
+}
+
+describe('Prometheus', () => {
+  const { groups } = parse(read('prometheus', 'alerts.yaml')) as {
+    groups: { name: string; rules: Rule[] }[];
+  };
+  const rules = groups.flatMap((group) => group.rules);
+
+  it('has rules of different names', () => {
+    expect(rules.length).toBeGreaterThan(10);
+    expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
+  });
+
+  it.each(rules.map((rule) => [rule.alert, rule] as const))('%s reads what /metrics gives', (_name, rule) => {
+    refuseUnknown(rule.expr);
+    expect(['info', 'warning', 'critical']).toContain(rule.labels.severity);
+    expect(rule.annotations.summary).not.toBe('');
+    expect(rule.annotations.description).toMatch(/\.$/);
+    const labels = new Set(
+      readsOf(rule.expr).flatMap(({ metric }) => METRICS.find(({ name }) => name === metric)?.labels ?? []),
+    );
+    const texts = `${rule.annotations.summary}${rule.annotations.description}`;
+    for (const [, label = ''] of texts.matchAll(/\$labels\.(\w+)/g)) expect([...labels]).toContain(label);
+  });
+});
+
+interface Panel {
+  id: number;
+  type: string;
+  title: string;
+  gridPos: { x: number; y: number; w: number; h: number };
+  targets?: { expr: string; legendFormat: string }[];
+}
+
+describe('Grafana', () => {
+  const dashboard = JSON.parse(read('grafana', 'dashboard.json')) as {
+    uid: string;
+    schemaVersion: number;
+    panels: Panel[];
+    templating: { list: { name: string; definition?: string }[] };
+  };
+  const shown = dashboard.panels.filter(({ type }) => type !== 'row');
+
+  it.each(shown.map((panel) => [panel.title, panel] as const))(
+    '%s reads what /metrics gives',
+    (_title, { targets = [] }) => {
+      expect(targets.length).toBeGreaterThan(0);
+      for (const { expr, legendFormat } of targets) {
+        refuseUnknown(expr);
+        const labels = readsOf(expr).flatMap(
+          ({ metric }) => METRICS.find(({ name }) => name === metric)?.labels ?? [],
+        );
+        for (const [, label = ''] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) expect(labels).toContain(label);
+      }
+    },
+  );
+
+  it('has panels that do not lie over each other, of different numbers, and knows the variables it uses', () => {
+    expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
+    const cells = dashboard.panels.flatMap(({ gridPos: { x, y, w, h } }) =>
+      Array.from({ length: w * h }, (_unused, at) => `${x + (at % w)},${y + Math.floor(at / w)}`),
+    );
+    expect(new Set(cells).size).toBe(cells.length);
+    for (const { gridPos } of dashboard.panels) expect(gridPos.x + gridPos.w).toBeLessThanOrEqual(24);
+    const names = dashboard.templating.list.map(({ name }) => name);
+    const used = [...read('grafana', 'dashboard.json').matchAll(/\$\{?([a-z]+)\}?/g)].map(
+      ([, name = '']) => name,
+    );
+    expect([...new Set(used)].sort()).toEqual(names.toSorted());
+  });
+});

@@ -1,0 +1,302 @@
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { generateIdentity, identityToRecipient } from 'age-encryption';
+import { describe, expect, it } from 'vitest';
+import type { Clock } from '../../../src/core/clock.ts';
+import { systemClock } from '../../../src/core/clock.ts';
+import { Secret } from '../../../src/core/secret.ts';
+import { readCopies } from '../../../src/daemon/copies/copy-list.ts';
+import type { CopyManifest } from '../../../src/daemon/copies/manifest.ts';
+import { restoreCopy, verifyCopy } from '../../../src/daemon/copies/opened-copy.ts';
+import { mirrorId } from '../../../src/daemon/copies/plain-copy.ts';
+import { openWorkplace } from '../../../src/daemon/copies/workplace.ts';
+import { ORG, begin, bodies, open, sweep, temporaryDirectory } from '../../mirror/fixture.ts';
+import { never, setting } from './fixture.ts';
+
+const holder = { command: 'test', pid: 1, host: 'here', since: '2026-03-01T00:00:00.000Z' };
+const HOUR = 3_600_000;
+
+/** The machine's time, moved. */
+function movedClock(): Clock & { move(ms: number): void } {
+  let by = 0;
+  return { ...systemClock, now: () => systemClock.now() + by, move: (ms) => void (by += ms) };
+}
+
+describe('a copy', () => {
+  it('is a whole mirror with a manifest that says what it is, and nothing else stays', async () => {
+    const { copier, mirror, directory, home } = await setting();
+    const phases = new Set<string>();
+    const { path, manifest } = await copier.make(never, ({ phase }) => phases.add(phase));
+    expect([...phases]).toEqual(['copying', 'verifying', 'packing', 'checking']);
+    expect(readdirSync(directory).sort()).toEqual([manifest.file, `${manifest.file}.json`]);
+    for (const name of readdirSync(directory))
+      expect(statSync(join(directory, name)).mode & 0o777).toBe(0o600);
+    expect(JSON.parse(readFileSync(`${path}.json`, 'utf8'))).toEqual(manifest);
+    expect(manifest).toMatchObject({
+      schema: 'tidemark.copy/1',
+      run: 1,
+      root: mirror.run(1)?.root,
+      bytes: statSync(path).size,
+      encryption: null,
+      sources: [{ source: 'production', run: 1, outcome: 'complete' }],
+      checked: { records: 2 },
+    });
+    expect(readdirSync(home).filter((name) => name.includes('work'))).toEqual([]);
+
+    const [copy] = await readCopies(directory);
+    const to = join(temporaryDirectory(), 'mirror.db');
+    await restoreCopy(copy!, to, { identities: [], clock: systemClock, signal: never, holder });
+    expect(bodies(open({ path: to }), 'roles')).toEqual(bodies(mirror, 'roles'));
+    expect(mirrorId(open({ path: to, mode: 'read' }))).toBe(manifest.mirror);
+  });
+
+  it('is never in clear in the place of copies where it is encrypted', async () => {
+    const identity = await generateIdentity();
+    const { with: copier, directory, home } = await setting();
+    const file = join(home, 'recipients.txt');
+    writeFileSync(file, `# all of us\n${await identityToRecipient(identity)}\n`);
+    const seen = new Set<string>();
+    const made = await copier({ copies: { recipientsFile: file } }).make(never, () => {
+      for (const name of readdirSync(directory)) seen.add(name);
+    });
+    expect([...seen].filter((name) => !/\.age(\.json)?(\.\w+\.partial)?$/.test(name))).toEqual([]);
+    expect(made.manifest).toMatchObject({ encryption: 'age' });
+
+    const [copy] = await readCopies(directory);
+    const work = temporaryDirectory();
+    const options = { clock: systemClock, signal: never };
+    expect(await verifyCopy(copy!, work, { ...options, identities: [] })).toEqual({
+      facts: null,
+      isCompared: true,
+    });
+    const opened = await verifyCopy(copy!, work, { ...options, identities: [new Secret(identity)] });
+    expect(opened.facts?.root).toBe(made.manifest.root);
+  });
+
+  it('has an own name also within the same second, and gives way by retention without touching what is not ours', async () => {
+    const { with: copier, directory } = await setting();
+    const foreign = ['notes.txt', 'tidemark-20200101T000000Z-run1.db.zst', 'x.abc.partial'];
+    for (const name of foreign) writeFileSync(join(directory, name), 'mine');
+    const clock = { ...systemClock, now: () => Date.UTC(2026, 2, 1) };
+    const both = copier({ clock, copies: { retention: { last: 2 } } });
+    const made = [await both.make(never), await both.make(never), await both.make(never)];
+    expect(made.map(({ removed }) => removed.length)).toEqual([0, 0, 1]);
+    const left = readdirSync(directory).filter((name) => !foreign.includes(name));
+    expect(left).toHaveLength(4);
+    expect(left).toContain(made[2]!.manifest.file);
+    for (const name of foreign) expect(readFileSync(join(directory, name), 'utf8')).toBe('mine');
+  });
+});
+
+describe('after a run', () => {
+  it('a copy is made when the run was complete and the last copy is old enough', async () => {
+    const { with: copier, mirror, sync } = await setting();
+    const clock = movedClock();
+    const daily = copier({ clock });
+    expect(await daily.afterCompleteRun(mirror, [1], never)).toMatchObject({ manifest: { run: 1 } });
+    expect(await daily.afterCompleteRun(mirror, [await sync()], never)).toBeNull();
+    clock.move(25 * HOUR);
+    const partial = begin(mirror);
+    await partial.publish({
+      outcome: 'partial',
+      sweeps: [sweep('roles', ORG, 2, { outcome: 'failed' })],
+      requests: 1,
+      retries: 0,
+    });
+    expect(await daily.afterCompleteRun(mirror, [3], never)).toBeNull();
+    expect(await daily.afterCompleteRun(mirror, [3, await sync()], never)).toMatchObject({
+      manifest: { run: 4 },
+    });
+    // The clock stepped back: what was made "tomorrow" does not count, what was made before does.
+    clock.move(-25 * HOUR);
+    expect(await daily.afterCompleteRun(mirror, [4], never)).toBeNull();
+    clock.move(-48 * HOUR);
+    expect(await daily.afterCompleteRun(mirror, [4], never)).not.toBeNull();
+  });
+
+  it('the command is run, and its failure leaves the copy standing', async () => {
+    const { with: copier, directory } = await setting();
+    const made = await copier({ copies: { command: ['sh', '-c', 'exit 3'] } }).make(never);
+    expect(made.hook).toMatchObject({ outcome: 'failed', error: { code: 'file_system' } });
+    expect(await readCopies(directory)).toMatchObject([{ state: 'whole' }]);
+    const env = { PATH: process.env['PATH'] ?? '' };
+    const next = copier({
+      env,
+      copies: { command: ['sh', '-c', 'test -s "$TIDEMARK_COPY" && test -s "$0"', '{manifest}'] },
+    });
+    expect((await next.make(never)).hook).toMatchObject({ outcome: 'done' });
+  });
+});
+
+describe('what goes wrong', () => {
+  it.each<[string, (directory: string) => void, string, RegExp]>([
+    [
+      'the directory is missing',
+      (directory) => rmSync(directory, { recursive: true }),
+      'file_system',
+      /does not exist/,
+    ],
+    [
+      'a file is in its place',
+      (directory) => {
+        rmSync(directory, { recursive: true });
+        writeFileSync(directory, '');
+      },
+      'file_system',
+      /file where a directory/,
+    ],
+  ])('%s: one line, and the mirror stands', async (_name, spoil, code, message) => {
+    const { copier, directory, sync } = await setting();
+    spoil(directory);
+    await expect(copier.make(never)).rejects.toMatchObject({
+      code,
+      message: expect.stringMatching(message) as string,
+    });
+    await sync();
+  });
+
+  it('a recipient is none: said before any work', async () => {
+    const { with: copier, directory } = await setting();
+    const making = copier({ copies: { recipients: ['age1nonsense'] } }).make(never);
+    await expect(making).rejects.toMatchObject({ code: 'config_invalid' });
+    expect(readdirSync(directory)).toEqual([]);
+  });
+
+  it('the mirror is damaged: no copy of it is taken for good', async () => {
+    const { copier, mirror, directory } = await setting();
+    mirror.close();
+    const file = new Database(mirror.path);
+    file.exec(`UPDATE roles SET body = replace(body, 'A 1', 'A 9')`);
+    file.close();
+    await expect(copier.make(never)).rejects.toMatchObject({ code: 'mirror_corrupt' });
+    expect(readdirSync(directory)).toEqual([]);
+  });
+
+  it('nothing was published yet', async () => {
+    const { with: copier, directory, home } = await setting();
+    const { path } = open({ path: join(home, 'other.db') });
+    await expect(copier({ mirror: path }).make(never)).rejects.toMatchObject({ code: 'mirror_missing' });
+    expect(readdirSync(directory)).toEqual([]);
+  });
+
+  it('two at once: the second one says who is at it', async () => {
+    const { copier, mirror } = await setting();
+    const workplace = openWorkplace(mirror.path, 'copies', holder);
+    await expect(copier.make(never)).rejects.toMatchObject({ code: 'mirror_locked', isRetryable: true });
+    workplace.close();
+    await copier.make(never);
+  });
+
+  it.each(['copying', 'packing'])('interrupted while %s: nothing is left of it', async (phase) => {
+    const { with: copier, directory, home } = await setting();
+    const stop = new AbortController();
+    const making = copier({ isInThread: true }).make(stop.signal, (progress) => {
+      if (progress.phase === phase) stop.abort();
+    });
+    // The thread may have been done by then: either way nothing unfinished stays.
+    const code = await making.then(
+      () => 'done',
+      (error: unknown) => (error as { code: string }).code,
+    );
+    expect(readdirSync(directory)).toHaveLength(code === 'done' ? 2 : 0);
+    expect(['done', 'interrupted']).toContain(code);
+    expect(readdirSync(home).filter((name) => name.endsWith('-work'))).toEqual([]);
+    await expect(copier({ isInThread: true }).make(stop.signal)).rejects.toMatchObject({
+      code: 'interrupted',
+    });
+  });
+
+  it('what fails in the thread is told as it would be here', async () => {
+    const { with: copier, directory, home } = await setting();
+    const { path } = open({ path: join(home, 'other.db') });
+    const making = copier({ mirror: path, isInThread: true }).make(never);
+    await expect(making).rejects.toMatchObject({
+      code: 'mirror_missing',
+      hint: expect.stringContaining('sync') as string,
+    });
+    expect(readdirSync(directory)).toEqual([]);
+  });
+
+  it('killed: what it left goes before the next one, and never looked whole', async () => {
+    const { copier, mirror, directory, home } = await setting();
+    const owner = mirrorId(mirror);
+    const { manifest } = await copier.make(never);
+    const name = 'tidemark-20260301T000000Z-run7.db.zst';
+    // Killed while it was written, between its two names, and while it was on its way out.
+    writeFileSync(join(directory, `${name}.${owner}.partial`), 'half');
+    writeFileSync(join(directory, `${name}.json`), JSON.stringify({ ...manifest, file: name }));
+    writeFileSync(join(directory, `${name}.json.${owner}.partial`), '{');
+    writeFileSync(
+      join(directory, `${name}.0123456789abcdef.partial`),
+      'of another mirror, at work right now',
+    );
+    mkdirSync(`${mirror.path}-copies-work`);
+    writeFileSync(`${mirror.path}-copies-work/copy.db`, 'plain');
+    expect((await readCopies(directory)).map(({ state }) => state)).toEqual(['whole', 'gone']);
+
+    await copier.make(never);
+    expect(existsSync(`${mirror.path}-copies-work`)).toBe(false);
+    expect(readdirSync(directory).filter((each) => each.startsWith(name))).toEqual([
+      `${name}.0123456789abcdef.partial`,
+    ]);
+    expect((await readCopies(directory)).map(({ state }) => state)).toEqual(['whole', 'whole']);
+    expect(readdirSync(home).filter((each) => each.endsWith('-work'))).toEqual([]);
+  });
+});
+
+describe('reading a copy', () => {
+  it('finds what is not what was written, and restores none of it', async () => {
+    const { copier, directory, home } = await setting();
+    const { path, manifest } = await copier.make(never);
+    const whole = readFileSync(path);
+    const to = join(home, 'restored.db');
+    const options = { identities: [], clock: systemClock, signal: never, holder };
+    const check = async (state: string, code: string) => {
+      const [copy] = await readCopies(directory);
+      expect(copy?.state).toBe(state);
+      await expect(verifyCopy(copy!, temporaryDirectory(), options)).rejects.toMatchObject({ code });
+      await expect(restoreCopy(copy!, to, options)).rejects.toMatchObject({ code });
+      expect(
+        readdirSync(home).filter((name) => name.startsWith('restored.db') && !name.endsWith('-lock')),
+      ).toEqual([]);
+    };
+    truncateSync(path, whole.length - 1);
+    await check('damaged', 'mirror_corrupt');
+    const flipped = Buffer.from(whole);
+    flipped[100] = (flipped[100] ?? 0) ^ 1;
+    writeFileSync(path, flipped);
+    await check('whole', 'mirror_corrupt');
+    writeFileSync(path, whole);
+    const other: CopyManifest = { ...manifest, plain_sha256: '0'.repeat(64) };
+    writeFileSync(`${path}.json`, JSON.stringify(other));
+    await check('whole', 'mirror_corrupt');
+    writeFileSync(`${path}.json`, '{"schema":');
+    await check('damaged', 'mirror_corrupt');
+
+    rmSync(`${path}.json`);
+    const [alone] = await readCopies(directory);
+    expect(alone?.state).toBe('unlisted');
+    expect(await verifyCopy(alone!, temporaryDirectory(), options)).toMatchObject({ isCompared: false });
+  });
+
+  it.each(['', '-wal', '-shm'])('never goes over what stands there: PATH%s', async (suffix) => {
+    const { copier, directory, home } = await setting();
+    await copier.make(never);
+    const to = join(home, 'other.db');
+    writeFileSync(`${to}${suffix}`, 'mine');
+    const [copy] = await readCopies(directory);
+    const options = { identities: [], clock: systemClock, signal: never, holder };
+    await expect(restoreCopy(copy!, to, options)).rejects.toMatchObject({ code: 'usage' });
+    expect(readFileSync(`${to}${suffix}`, 'utf8')).toBe('mine');
+  });
+});

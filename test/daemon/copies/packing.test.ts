@@ -1,0 +1,150 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { generateIdentity, identityToRecipient } from 'age-encryption';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { isRecipient } from '../../../src/config/copy-rules.ts';
+import { Secret } from '../../../src/core/secret.ts';
+import { readIdentities } from '../../../src/daemon/copies/encryption.ts';
+import { digestOf, formatOf, pack, unpack } from '../../../src/daemon/copies/packing.ts';
+import { temporaryDirectory } from '../../mirror/fixture.ts';
+
+interface Keys {
+  readonly identity: Secret;
+  readonly recipient: string;
+}
+
+async function keys(): Promise<Keys> {
+  const identity = await generateIdentity();
+  return { identity: new Secret(identity), recipient: await identityToRecipient(identity) };
+}
+
+let alice: Keys;
+let bob: Keys;
+let eve: Keys;
+beforeAll(async () => {
+  [alice, bob, eve] = [await keys(), await keys(), await keys()];
+});
+
+/** Some that compresses and some that does not, over several blocks of either layer. */
+const content = Buffer.concat([Buffer.alloc(500_000, 'abc '), randomBytes(300_000)]);
+
+async function packed(recipients: readonly string[], bytes = content) {
+  const directory = temporaryDirectory();
+  const plain = join(directory, 'plain');
+  const file = join(directory, 'packed');
+  writeFileSync(plain, bytes);
+  const digests = await pack(plain, file, { recipients });
+  return { file, out: join(directory, 'out'), digests };
+}
+
+describe('a packed file', () => {
+  it.each([
+    ['content of many blocks', content],
+    ['a block of the cipher to the byte', randomBytes(65_536)],
+    ['one byte', Buffer.from('x')],
+    ['nothing', Buffer.alloc(0)],
+  ])('returns as it was: %s', async (_name, bytes) => {
+    for (const recipients of [[], [alice.recipient, bob.recipient]]) {
+      const { file, out, digests } = await packed(recipients, bytes);
+      expect(statSync(file).mode & 0o777).toBe(0o600);
+      expect(await formatOf(file)).toBe(recipients.length === 0 ? 'zstd' : 'age');
+      expect(await digestOf(file)).toEqual(digests.packed);
+      expect(await unpack(file, out, { identities: [bob.identity] })).toEqual(digests);
+      expect(readFileSync(out).equals(bytes)).toBe(true);
+      expect(statSync(out).mode & 0o777).toBe(0o600);
+    }
+  });
+
+  it('is smaller than what is in it, and hides it where it is encrypted', async () => {
+    const { digests } = await packed([]);
+    expect(digests.packed.bytes).toBeLessThan(digests.plain.bytes / 2);
+    const { file } = await packed([alice.recipient], Buffer.from('a secret that nobody reads'));
+    expect(readFileSync(file, 'latin1')).not.toContain('secret');
+    expect(readFileSync(file, 'latin1')).not.toContain(alice.recipient);
+  });
+
+  it('opens for its recipients only, and the refusal does not tell the key', async () => {
+    const { file, out } = await packed([alice.recipient]);
+    const refused = await unpack(file, out, { identities: [eve.identity] }).catch((error: unknown) => error);
+    expect(refused).toMatchObject({
+      code: 'usage',
+      message: expect.stringContaining('none of the identities') as string,
+    });
+    expect(JSON.stringify(refused)).not.toContain(eve.identity.reveal());
+    await expect(unpack(file, out, { identities: [] })).rejects.toMatchObject({ code: 'usage' });
+    await expect(
+      unpack(file, out, { identities: [new Secret('AGE-SECRET-KEY-1NONSENSE')] }),
+    ).rejects.toMatchObject({
+      code: 'usage',
+      message: expect.not.stringContaining('NONSENSE') as string,
+    });
+  });
+
+  it.each(['plain', 'encrypted'])('is found damaged wherever a byte is wrong or missing: %s', async (how) => {
+    const { file } = await packed(how === 'plain' ? [] : [alice.recipient]);
+    const whole = readFileSync(file);
+    const broken = [
+      ...[0.3, 0.6, 0.999].map((share) => {
+        const bytes = Buffer.from(whole);
+        const at = Math.floor(bytes.length * share);
+        bytes[at] = (bytes[at] ?? 0) ^ 1;
+        return bytes;
+      }),
+      ...[0.5, 0.999].map((share) => whole.subarray(0, Math.floor(whole.length * share))),
+      whole.subarray(0, whole.length - 1),
+    ];
+    for (const bytes of broken) {
+      writeFileSync(file, bytes);
+      await expect(unpack(file, null, { identities: [alice.identity] })).rejects.toMatchObject({
+        code: 'mirror_corrupt',
+      });
+    }
+  });
+
+  it('is refused where it is none', async () => {
+    const directory = temporaryDirectory();
+    const file = join(directory, 'notes.txt');
+    writeFileSync(file, 'notes');
+    await expect(unpack(file, null, { identities: [] })).rejects.toMatchObject({ code: 'usage' });
+    await expect(unpack(join(directory, 'missing'), null, { identities: [] })).rejects.toMatchObject({
+      code: 'file_system',
+    });
+  });
+
+  it('never goes over a file', async () => {
+    const { file, out } = await packed([]);
+    writeFileSync(out, 'mine');
+    await expect(unpack(file, out, { identities: [] })).rejects.toMatchObject({ code: 'file_system' });
+    expect(readFileSync(out, 'utf8')).toBe('mine');
+    expect(existsSync(file)).toBe(true);
+  });
+});
+
+describe('keys', () => {
+  it('are read from files as age-keygen writes them', async () => {
+    const path = join(temporaryDirectory(), 'key.txt');
+    writeFileSync(path, `# created: today\n# public key: ${alice.recipient}\n${alice.identity.reveal()}\n\n`);
+    expect((await readIdentities(path)).map((each) => each.reveal())).toEqual([alice.identity.reveal()]);
+    writeFileSync(path, '# nothing\n');
+    await expect(readIdentities(path)).rejects.toMatchObject({ code: 'usage' });
+  });
+
+  it('are known in the configuration, and a mistyped one is not', () => {
+    for (const { recipient } of [alice, bob, eve]) {
+      expect(isRecipient(recipient)).toBe(true);
+      const other = recipient.endsWith('q') ? 'p' : 'q';
+      expect(isRecipient(recipient.slice(0, -1) + other)).toBe(false);
+      expect(isRecipient(recipient.slice(0, -1))).toBe(false);
+    }
+    for (const text of [
+      '',
+      'age1',
+      'ssh-ed25519 AAAA',
+      alice.identity.reveal(),
+      alice.recipient.toUpperCase(),
+    ]) {
+      expect(isRecipient(text)).toBe(false);
+    }
+  });
+});

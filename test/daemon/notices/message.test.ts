@@ -1,0 +1,169 @@
+import { createHmac } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { Secret } from '../../../src/core/secret.ts';
+import type { TidemarkError } from '../../../src/core/errors.ts';
+import type { Message } from '../../../src/daemon/notices/message.ts';
+import { linesOf, messageOf, noticeDocument } from '../../../src/daemon/notices/message.ts';
+import { noticeOf } from '../../../src/daemon/notices/notice-content.ts';
+import { scrubbed } from '../../../src/daemon/notices/scrub.ts';
+import { slackPosting } from '../../../src/daemon/notices/slack.ts';
+import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
+import { mailOf } from '../../../src/daemon/notices/email.ts';
+import { requireAccepted, webhookPosting } from '../../../src/daemon/notices/webhook.ts';
+import { email, slack, webhook } from './channel.ts';
+import { driftJob, finding, seen } from './seen.ts';
+
+const AT = '2026-03-01T12:00:00.000Z';
+
+function message(title: string, lines: readonly string[] = [], more: { hint?: string } = {}): Message {
+  const of = { at: AT, source: 'production', subject: 'run', event: 'run_failed' } as const;
+  return messageOf(1, noticeOf(of, { severity: 'high', title, lines, job: 'sync', run: 7, ...more }), 'low');
+}
+
+function drifted(threshold: 'high' | 'low'): Message {
+  const findings = [
+    finding('c', { severity: 'critical', path: '/level', kind: 'members', name: null, id: 'm1' }),
+    finding('h', { severity: 'high', path: '', change: 'removed' }),
+    ...Array.from({ length: 30 }, (_unused, n) => finding(`l${n}`, { severity: 'low', id: `${n}` })),
+  ];
+  const [notice] = transitionsOf([], seen(driftJob(findings))).notices;
+  return messageOf(3, notice!, threshold);
+}
+
+describe('a message', () => {
+  it('of drift leaves out what matters less to its channel, counts and title included', () => {
+    const all = drifted('low');
+    expect(all.title).toBe('production: 32 new findings of drift (1 critical, 1 high, 30 low)');
+    expect(linesOf(all)).toHaveLength(21);
+    expect(linesOf(all).at(-1)).toBe('… and 12 more');
+    const grave = drifted('high');
+    expect(grave.title).toBe('production: 2 new findings of drift (1 critical, 1 high)');
+    expect(linesOf(grave)).toEqual(['critical: members m1: /level', 'high: batch_exports Nightly: removed']);
+    expect(noticeDocument(grave)).toMatchObject({
+      count: 2,
+      more: 0,
+      severities: { low: 0 },
+      severity: 'critical',
+    });
+  });
+
+  it('writes out what would move a cursor or turn the reading direction', () => {
+    expect(message('a\u001b[2Jb').title).toBe('a\\u{001b}[2Jb');
+    expect(linesOf(message('x', ['a\u202eb\nc']))).toEqual(['a\\u{202e}b\\nc']);
+  });
+});
+
+describe('a webhook', () => {
+  it('signs time and body, and keeps its id over attempts', () => {
+    const channel = webhook('a', 'https://example.com/x', { secret: new Secret('sign-me') });
+    const [first, second] = [1_000_000, 2_000_000].map((now) => webhookPosting(channel, message('x'), now));
+    expect(first!.headers['x-tidemark-signature']).toBe(
+      `t=1000,v1=${createHmac('sha256', 'sign-me').update(`1000.${first!.body}`).digest('hex')}`,
+    );
+    expect(second!.headers['x-tidemark-signature']).not.toBe(first!.headers['x-tidemark-signature']);
+    expect(second!.headers['idempotency-key']).toBe(first!.headers['idempotency-key']);
+    expect(second!.body).toBe(first!.body);
+    expect(webhookPosting(webhook('a', 'https://example.com/x'), message('x'), 0).headers).not.toHaveProperty(
+      'x-tidemark-signature',
+    );
+  });
+
+  it('fills a JSON template so that it stays JSON, and puts nothing in twice', () => {
+    const channel = webhook('a', 'https://example.com/', {
+      template: '{"content": "{{title}}\\n{{ text }}"}',
+    });
+    const { body } = webhookPosting(channel, message('say "{{ run }}"', ['a\\b', 'c']), 0);
+    expect(JSON.parse(body)).toEqual({ content: 'say "{{ run }}"\na\\b\nc' });
+    const plain = webhook('a', 'https://example.com/', {
+      template: '{{title}}|{{error.code}}|{{run}}',
+      contentType: 'text/plain',
+    });
+    expect(webhookPosting(plain, message('"x"'), 0).body).toBe('"x"||7');
+  });
+
+  it.each([
+    [301, 'redirected', false],
+    [400, 'rejected', false],
+    [404, 'not_found', false],
+    [429, 'throttled', true],
+    [503, 'server_error', true],
+  ])('takes %d for %s', (status, code, isRetryable) => {
+    const answer = { status, text: 'said', retryAfter: '7', date: undefined };
+    const error = (() => {
+      try {
+        requireAccepted(answer, [], 0);
+      } catch (thrown) {
+        return thrown as TidemarkError;
+      }
+      throw new Error('it was accepted');
+    })();
+    expect(error).toMatchObject({
+      code,
+      isRetryable,
+      retryAfterMs: 7000,
+      message: `the receiver answered ${status}: said`,
+    });
+  });
+});
+
+describe('Slack', () => {
+  interface Payload {
+    readonly text: string;
+    readonly blocks: readonly { readonly type: string; readonly text?: { readonly text: string } }[];
+  }
+  const payload = (of: Message): Payload =>
+    JSON.parse(slackPosting(slack('s', 'https://x'), of).body) as Payload;
+
+  it('cannot be made to mention or link by what a record is called', () => {
+    const { text, blocks } = payload(message('x', ['<!channel> & <https://evil|here>']));
+    expect(text).toContain('&lt;!channel&gt; &amp; &lt;https://evil|here&gt;');
+    expect(blocks[1]).toEqual({
+      type: 'section',
+      text: { type: 'mrkdwn', verbatim: true, text: '&lt;!channel&gt; &amp; &lt;https://evil|here&gt;' },
+    });
+  });
+
+  it('keeps within its limits without cutting a character or an escape', () => {
+    const { text, blocks } = payload(message('😀'.repeat(200), ['&'.repeat(2000), '<'.repeat(9000)]));
+    expect(text.length).toBeLessThanOrEqual(4000);
+    expect(blocks[0]!.text!.text.length).toBeLessThanOrEqual(150);
+    expect(blocks[1]!.text!.text.length).toBeLessThanOrEqual(3000);
+    for (const cut of [text, blocks[0]!.text!.text, blocks[1]!.text!.text]) {
+      expect(cut.isWellFormed()).toBe(true);
+      expect(cut).toMatch(/(;|[^a-z&])…$/);
+    }
+  });
+
+  it('escapes what a template is filled with, and leaves the template its markup', () => {
+    const channel = slack('s', 'https://x', { template: '*{{ title }}* <https://example.com|dashboard>' });
+    expect(JSON.parse(slackPosting(channel, message('<!here>')).body)).toEqual({
+      text: '*&lt;!here&gt;* <https://example.com|dashboard>',
+    });
+  });
+});
+
+describe('e-mail', () => {
+  it('cannot be given another header or recipient by what a record is called', () => {
+    const channel = email('e', 'smtp://localhost', {
+      subject: '{{ title }}',
+      from: 'Ops, Team <t@example.com>',
+    });
+    const mail = mailOf(channel, message('x\r\nBcc: evil@example.com', ['<script>alert(1)</script>']));
+    expect(mail.subject).toBe('x\\r\\nBcc: evil@example.com');
+    expect(mail.from).toEqual({ name: 'Ops, Team', address: 't@example.com' });
+    expect(mail.html).toContain('&lt;script&gt;');
+    expect(mail.html).not.toContain('<script');
+    expect(mail.messageId).toMatch(/^<[0-9a-f]{32}\.e@example\.com>$/);
+    expect(mailOf(channel, message('x\r\nBcc: evil@example.com')).messageId).toBe(mail.messageId);
+  });
+});
+
+it('hides the URL, its parts and its credentials in what a receiver says', () => {
+  const url = new Secret('https://user%40x:p%3Ass@hooks.example.com/services/T0000/B0000AAA?token=abcdef1');
+  const said =
+    'no /services/T0000/B0000AAA?token=abcdef1 for user@x with p:ss; B0000AAA is gone\r\n\u001b[31mabcdef1';
+  const line = scrubbed(said, [url]);
+  expect(line).not.toMatch(/B0000AAA|abcdef1|p:ss|user@x|services/);
+  expect(line).not.toMatch(/[\r\n\u001b]/);
+  expect(line).toContain('is gone');
+});

@@ -1,0 +1,293 @@
+/** The outbox in a real mirror, over restarts, with a clock that is moved and receivers that fail in every way. */
+import { describe, expect, it } from 'vitest';
+import type { ChannelConfig } from '../../../src/config/notice-rules.ts';
+import { TidemarkError } from '../../../src/core/errors.ts';
+import type { Logger } from '../../../src/core/logger.ts';
+import type { Mirror } from '../../../src/mirror/mirror.ts';
+import type { Notifier, NotifierOptions } from '../../../src/daemon/notices/notifier.ts';
+import { createNotifier } from '../../../src/daemon/notices/notifier.ts';
+import { waitAfter } from '../../../src/daemon/notices/outbox.ts';
+import { FakeClock } from '../../faults/fake-clock.ts';
+import { open } from '../../mirror/fixture.ts';
+import { command, webhook } from './channel.ts';
+import { driftJob, finding, job } from './seen.ts';
+
+interface Sent {
+  readonly channel: string;
+  readonly event: string;
+  readonly id: string;
+}
+
+interface Rig {
+  readonly clock: FakeClock;
+  readonly mirror: Mirror;
+  readonly sent: Sent[];
+  readonly logged: string[];
+  /** What sending through a channel throws; nothing: it is delivered. */
+  readonly failures: Map<string, () => Promise<void>>;
+  readonly start: (channels: readonly ChannelConfig[], more?: Partial<NotifierOptions>) => Notifier;
+}
+
+const HOUR = 3_600_000;
+
+function rig(): Rig {
+  const clock = new FakeClock({ epochMs: Date.parse('2026-03-01T12:00:00.000Z') });
+  const mirror = open({ clock });
+  const sent: Sent[] = [];
+  const logged: string[] = [];
+  const failures = new Map<string, () => Promise<void>>();
+  const line = (_facts: object, message: string): void => void logged.push(message);
+  const log: Logger = {
+    error: line,
+    warn: line,
+    info: () => undefined,
+    debug: () => undefined,
+    child: () => log,
+  };
+  const start: Rig['start'] = (channels, more) =>
+    createNotifier({
+      channels: () => channels,
+      mirror: () => mirror,
+      openWriter: (work) => Promise.resolve(work(mirror)),
+      clock,
+      random: () => 0.5,
+      log,
+      send: async (channel, message) => {
+        sent.push({ channel: channel.name, event: message.event, id: message.id });
+        await failures.get(channel.name)?.();
+      },
+      ...more,
+    });
+  return { clock, mirror, sent, logged, failures, start };
+}
+
+const refused = (): Promise<never> =>
+  Promise.reject(
+    new TidemarkError('unreachable', 'down:443: the connection was refused', { isRetryable: true }),
+  );
+const rejected = (): Promise<never> =>
+  Promise.reject(new TidemarkError('rejected', 'the receiver answered 400'));
+const never = new AbortController().signal;
+const failedSync = job('sync', 'failed', { errorCode: 'unreachable', error: 'no route' });
+
+describe('the outbox', () => {
+  it('delivers each transition once through each channel, over a restart too', async () => {
+    const { start, sent, mirror } = rig();
+    const channels = [webhook('a', 'http://a'), command('b', ['true'])];
+    const first = start(channels);
+    expect(await first.afterJob(failedSync)).toBe(1);
+    await first.deliverDue(never);
+    await first.deliverDue(never);
+    await first.close();
+    const second = start(channels);
+    expect(await second.afterJob(failedSync)).toBe(0);
+    await second.deliverDue(never);
+    expect(sent.map(({ channel, event }) => [channel, event])).toEqual([
+      ['a', 'run_failed'],
+      ['b', 'run_failed'],
+    ]);
+    expect(sent[0]!.id).toBe(sent[1]!.id);
+    expect(second.nextDueAt()).toBeNull();
+    expect(mirror.daemonState().owedDeliveries()).toEqual([]);
+  });
+
+  it('tries again later and later, with one id, and gives up after a day', async () => {
+    const { start, sent, clock, failures, mirror, logged } = rig();
+    failures.set('a', refused);
+    const notifier = start([webhook('a', 'http://a')]);
+    await notifier.afterJob(failedSync);
+    const begun = clock.now();
+    const gaps: number[] = [];
+    for (let due = notifier.nextDueAt(); due !== null; due = notifier.nextDueAt()) {
+      gaps.push(due - clock.now());
+      clock.advance(due - clock.now());
+      await notifier.deliverDue(never);
+    }
+    expect(gaps.slice(0, 5)).toEqual([0, 7_500, 15_000, 30_000, 60_000]);
+    expect(Math.max(...gaps)).toBe(900_000);
+    expect(clock.now() - begun).toBeGreaterThanOrEqual(24 * HOUR);
+    expect(new Set(sent.map(({ id }) => id)).size).toBe(1);
+    const [delivery] = mirror.daemonState().deliveries(1);
+    expect(delivery).toMatchObject({ deliveredAt: null, attempts: sent.length });
+    expect(delivery?.givenUpAt).not.toBeNull();
+    // One line when it begins and one when it ends.
+    expect(logged).toEqual([
+      'a notice was not delivered, and will be tried again: down:443: the connection was refused',
+      'gave up a notice: down:443: the connection was refused',
+    ]);
+  });
+
+  it('waits anywhere between a second and a doubling bound of half an hour', () => {
+    expect(waitAfter(1, 0)).toBe(1000);
+    expect(waitAfter(1, 0.999)).toBeLessThan(15_000);
+    expect(waitAfter(60, 0.999)).toBeLessThan(30 * 60_000);
+  });
+
+  it('waits as long as a throttling receiver asks', async () => {
+    const { start, clock, failures } = rig();
+    failures.set('a', () =>
+      Promise.reject(new TidemarkError('throttled', '429', { isRetryable: true, retryAfterMs: 120_000 })),
+    );
+    const notifier = start([webhook('a', 'http://a')]);
+    await notifier.afterJob(failedSync);
+    await notifier.deliverDue(never);
+    expect(notifier.nextDueAt()! - clock.now()).toBe(120_000);
+  });
+
+  it('holds back what follows where the receiver is down, and not where it refused one message', async () => {
+    const { start, sent, clock, failures } = rig();
+    failures.set('down', refused);
+    failures.set('picky', rejected);
+    const notifier = start([webhook('down', 'http://a'), webhook('picky', 'http://b')]);
+    await notifier.afterJob(failedSync);
+    await notifier.afterJob(job('sync', 'done'));
+    await notifier.deliverDue(never);
+    expect(sent.map(({ channel, event }) => `${channel} ${event}`)).toEqual([
+      'down run_failed',
+      'picky run_failed',
+      'picky run_recovered',
+    ]);
+    failures.clear();
+    clock.advance(HOUR);
+    sent.length = 0;
+    await notifier.deliverDue(never);
+    expect(sent.filter(({ channel }) => channel === 'down').map(({ event }) => event)).toEqual([
+      'run_failed',
+      'run_recovered',
+    ]);
+  });
+
+  it('lets a slow receiver delay nobody else', async () => {
+    const { start, sent, failures } = rig();
+    let answer = (): void => undefined;
+    failures.set('slow', () => new Promise((resolve) => (answer = resolve)));
+    const notifier = start([webhook('slow', 'http://a'), webhook('quick', 'http://b')]);
+    await notifier.afterJob(failedSync);
+    const first = notifier.deliverDue(never);
+    await notifier.afterJob(job('sync', 'done'));
+    const second = notifier.deliverDue(never);
+    await new Promise(setImmediate);
+    expect(sent.map(({ channel, event }) => `${channel} ${event}`)).toEqual([
+      'quick run_failed',
+      'slow run_failed',
+      'quick run_recovered',
+    ]);
+    expect(notifier.nextDueAt()).toBeNull();
+    failures.clear();
+    answer();
+    await Promise.all([first, second]);
+    await notifier.deliverDue(never);
+    expect(sent.at(-1)).toMatchObject({ channel: 'slow', event: 'run_recovered' });
+  });
+
+  it('delivers nothing twice while the marks cannot be written, and writes them later', async () => {
+    const { start, sent, mirror, clock, logged } = rig();
+    let isLocked = false;
+    const notifier = start([webhook('a', 'http://a')], {
+      openWriter: (work) =>
+        isLocked
+          ? Promise.reject(new TidemarkError('mirror_locked', 'held by another'))
+          : Promise.resolve(work(mirror)),
+    });
+    await notifier.afterJob(failedSync);
+    isLocked = true;
+    await notifier.deliverDue(never);
+    await notifier.deliverDue(never);
+    expect(sent).toHaveLength(1);
+    expect(mirror.daemonState().owedDeliveries()).toHaveLength(1);
+    expect(notifier.nextDueAt()).toBe(clock.now() + 60_000);
+    isLocked = false;
+    clock.advance(60_000);
+    await notifier.deliverDue(never);
+    expect(mirror.daemonState().owedDeliveries()).toEqual([]);
+    expect(sent).toHaveLength(1);
+    expect(logged.join()).toContain('not written down yet: held by another');
+  });
+
+  it('gives up what was owed to a channel that is no longer configured', async () => {
+    const { start, mirror, sent } = rig();
+    await start([webhook('gone', 'http://a')]).afterJob(failedSync);
+    await start([webhook('other', 'http://b')]).deliverDue(never);
+    expect(mirror.daemonState().deliveries(5)).toMatchObject([
+      { channel: 'gone', error: 'the channel is no longer configured', deliveredAt: null },
+    ]);
+    expect(mirror.daemonState().owedDeliveries()).toEqual([]);
+    expect(sent).toEqual([]);
+  });
+
+  it('does not count an attempt that the end of the daemon cut off', async () => {
+    const { start, mirror, failures } = rig();
+    const notifier = start([webhook('a', 'http://a')], {
+      send: (_channel, _message, signal) =>
+        new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => reject(new Error('aborted')));
+        }),
+    });
+    failures.clear();
+    await notifier.afterJob(failedSync);
+    const delivering = notifier.deliverDue(never);
+    await notifier.close();
+    await delivering;
+    expect(mirror.daemonState().owedDeliveries()).toMatchObject([{ attempts: 0, error: null }]);
+  });
+
+  it('is not put to sleep by a clock that stepped back', async () => {
+    const { start, clock, failures, sent } = rig();
+    failures.set('a', refused);
+    const notifier = start([webhook('a', 'http://a')]);
+    await notifier.afterJob(failedSync);
+    await notifier.deliverDue(never);
+    clock.stepWall(-100 * HOUR);
+    failures.clear();
+    expect(notifier.nextDueAt()).toBe(clock.now());
+    await notifier.deliverDue(never);
+    expect(sent).toHaveLength(2);
+    expect(notifier.nextDueAt()).toBeNull();
+  });
+});
+
+describe('who is told', () => {
+  it('goes by event, source and severity; what nobody wants is kept all the same', async () => {
+    const { start, mirror } = rig();
+    const notifier = start([
+      webhook('grave', 'http://a', { severity: 'high' }),
+      webhook('runs', 'http://a', { on: ['run_failed', 'run_recovered'] }),
+      webhook('staging', 'http://a', { sources: ['staging'] }),
+    ]);
+    const channelsOf = (event: string): string[] =>
+      mirror
+        .daemonState()
+        .deliveries(50)
+        .filter(({ about }) => about.event === event)
+        .map(({ channel }) => channel);
+    await notifier.afterJob(failedSync);
+    expect(channelsOf('run_failed')).toEqual(['grave', 'runs']);
+    await notifier.afterJob(driftJob([finding('a')]));
+    expect(channelsOf('drift_new')).toEqual([]);
+    await notifier.afterJob(driftJob([finding('a'), finding('b', { path: '/x', severity: 'critical' })]));
+    expect(channelsOf('drift_new')).toEqual(['grave']);
+    // The mirror as a whole is everybody's.
+    await notifier.afterJob(job('copy', 'failed'));
+    expect(channelsOf('job_failed')).toEqual(['grave', 'staging']);
+    expect(
+      mirror
+        .daemonState()
+        .noticeStates()
+        .map(({ subject }) => subject),
+    ).toEqual(['job:copy', 'drift:a', 'drift:b', 'run']);
+  });
+
+  it('hears of an overdue sync once, and when it is over', async () => {
+    const { start, clock, sent } = rig();
+    const notifier = start([webhook('a', 'http://a')]);
+    const source = { source: 'production', expectedSince: '2026-03-01T12:00:00.000Z', allowedMs: HOUR };
+    expect(await notifier.checkFreshness([{ ...source, completeAt: null }])).toBe(0);
+    clock.advance(2 * HOUR);
+    expect(await notifier.checkFreshness([{ ...source, completeAt: null }])).toBe(1);
+    expect(await notifier.checkFreshness([{ ...source, completeAt: null }])).toBe(0);
+    const completeAt = new Date(clock.now()).toISOString();
+    expect(await notifier.checkFreshness([{ ...source, completeAt }])).toBe(1);
+    await notifier.deliverDue(never);
+    expect(sent.map(({ event }) => event)).toEqual(['sync_overdue', 'sync_on_time']);
+  });
+});

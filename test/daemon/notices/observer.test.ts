@@ -1,0 +1,129 @@
+/** The observer in the daemon's own surroundings: a real mirror behind the daemon's keeper. */
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Config } from '../../../src/config/config.ts';
+import type { ChannelConfig } from '../../../src/config/notice-rules.ts';
+import { TidemarkError } from '../../../src/core/errors.ts';
+import { silentLogger } from '../../../src/core/logger.ts';
+import type { DaemonEffects } from '../../../src/daemon/effects.ts';
+import type { ObserverContext } from '../../../src/daemon/jobs/observer.ts';
+import { MirrorKeeper } from '../../../src/daemon/mirror-keeper.ts';
+import { createNoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
+import { Troubles } from '../../../src/daemon/troubles.ts';
+import type { DaemonView } from '../../../src/daemon/view.ts';
+import type { JobRow } from '../../../src/mirror/daemon-state.ts';
+import { openMirror } from '../../../src/mirror/mirror.ts';
+import { FakeClock } from '../../faults/fake-clock.ts';
+import { temporaryDirectory } from '../../mirror/fixture.ts';
+import { webhook } from './channel.ts';
+import { job } from './seen.ts';
+
+function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
+  const clock = new FakeClock();
+  const mirror = join(temporaryDirectory(), 'mirror.db');
+  const config = { mirror, sources: [{ name: 'production' }], notices: channels } as unknown as Config;
+  const effects = {
+    clock,
+    openMirror: (_config: Config, mode: 'read' | 'write', command: string) =>
+      openMirror(mirror, { mode, command, clock, host: 'here', pid: 1 }),
+  } as unknown as DaemonEffects;
+  const keeper = new MirrorKeeper(effects, new Troubles(clock, silentLogger), () => config);
+  openMirror(mirror, { mode: 'write', command: 'test', clock }).close();
+  onTestFinished(() => keeper.closeReader());
+  const stop = new AbortController();
+  const context: ObserverContext = { keeper, signal: stop.signal };
+  const schedule = { schedule: 'sync', sources: ['production'], intervalMs: 1_800_000 };
+  const view = {
+    startedAt: new Date(clock.now()).toISOString(),
+    config: () => ({ ...config, schedules: { sync: { jitterMs: 0 } } }),
+    configTrouble: () => null,
+    mirror: () => keeper.reader(),
+    schedules: () => [schedule],
+    running: () => [],
+    queued: () => [],
+    figures: () => [],
+    troubles: () => [],
+  } as unknown as DaemonView;
+  const sent: string[] = [];
+  let isDown = false;
+  const observer = createNoticeObserver({
+    config: () => config,
+    view: () => view,
+    clock,
+    random: () => 0.5,
+    log: silentLogger,
+    send: (_channel, message) => {
+      if (isDown) return Promise.reject(new TidemarkError('unreachable', 'down', { isRetryable: true }));
+      sent.push(message.event);
+      return Promise.resolve();
+    },
+  });
+  return {
+    clock,
+    keeper,
+    observer,
+    context,
+    sent,
+    down: (value: boolean) => (isDown = value),
+    /** As the runner does it: under the lock, then outside of it. */
+    end: async (row: JobRow): Promise<void> => {
+      const lease = await keeper.lease('job', false, stop.signal);
+      observer.recorded!({ row, report: null }, lease.mirror);
+      lease.release();
+      await observer.ended!({ row, report: null }, context);
+    },
+    /** A job that could not be written down. */
+    endUnwritten: (row: JobRow) => observer.ended!({ row: { ...row, job: 0 }, report: null }, context),
+  };
+}
+
+const full = job('sync', 'failed', { errorCode: 'disk_full', error: 'no space' });
+
+describe('the observer', () => {
+  it('tells of a job as soon as its lock is given back, once', async () => {
+    const { end, sent, keeper } = rig();
+    await end({ ...full });
+    await end({ ...full });
+    await end(job('sync', 'done'));
+    expect(sent).toEqual(['run_failed', 'run_recovered']);
+    expect(keeper.reader().daemonState().owedDeliveries()).toEqual([]);
+  });
+
+  it('wakes for what could not be delivered', async () => {
+    const { end, sent, observer, context, clock, down } = rig();
+    down(true);
+    await end({ ...full });
+    const at = observer.wakeAt!()!;
+    expect(at - clock.now()).toBe(7_500);
+    down(false);
+    clock.advance(at - clock.now());
+    await observer.wake!(context);
+    expect(sent).toEqual(['run_failed']);
+    expect(observer.wakeAt!()! - clock.now()).toBeGreaterThan(60_000);
+  });
+
+  it('tells of a failure that could not be written down, once, and of its end', async () => {
+    const { end, endUnwritten, sent } = rig();
+    await endUnwritten(full);
+    await endUnwritten(full);
+    expect(sent).toEqual(['run_failed']);
+    await end(job('sync', 'done'));
+    expect(sent).toEqual(['run_failed', 'run_recovered']);
+    await end(job('sync', 'done'));
+    expect(sent).toHaveLength(2);
+  });
+
+  it('says that a sync is overdue, after it had the time to make up for what was missed', async () => {
+    const { observer, context, clock, sent } = rig();
+    for (let minutes = 0; minutes <= 60; minutes += 1) {
+      if (observer.wakeAt!()! <= clock.now()) await observer.wake!(context);
+      clock.advance(60_000);
+    }
+    expect(sent).toEqual([]);
+    for (let minutes = 0; minutes < 5; minutes += 1) {
+      if (observer.wakeAt!()! <= clock.now()) await observer.wake!(context);
+      clock.advance(60_000);
+    }
+    expect(sent).toEqual(['sync_overdue']);
+  });
+});

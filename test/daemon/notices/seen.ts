@@ -1,0 +1,89 @@
+/** Jobs as the daemon would hand them over, with only what a test cares about. */
+import type { JobName, JobOutcome, JobRow, NoticeState } from '../../../src/mirror/daemon-state.ts';
+import type { HeldRemovals } from '../../../src/mirror/held-removals.ts';
+import type { FindingSummary, TroubledSweep } from '../../../src/daemon/jobs/summaries.ts';
+import type { JobDetails, JobSeen, Transition } from '../../../src/daemon/notices/seen.ts';
+
+const AT = '2026-03-01T12:00:00.000Z';
+
+export function job(name: JobName, outcome: JobOutcome, more: Partial<JobRow> = {}): JobRow {
+  return {
+    job: 1,
+    name,
+    source: name === 'verify' || name === 'copy' || name === 'forget' ? null : 'production',
+    trigger: 'schedule',
+    startedAt: AT,
+    finishedAt: AT,
+    outcome,
+    run: name === 'sync' ? 7 : null,
+    summary: {},
+    errorCode: null,
+    error: null,
+    ...more,
+  };
+}
+
+export function seen(
+  row: JobRow,
+  details: JobDetails = {},
+  held: readonly HeldRemovals[] = [],
+  at = AT,
+): JobSeen {
+  return { job: row, details, held, at };
+}
+
+export function sweep(
+  kind: TroubledSweep['kind'],
+  outcome: TroubledSweep['outcome'],
+  more: Partial<TroubledSweep> = {},
+): TroubledSweep {
+  return {
+    kind,
+    scope: { organization_id: 'o1' },
+    outcome,
+    held: 0,
+    code: null,
+    message: null,
+    hint: null,
+    permission: null,
+    ...more,
+  };
+}
+
+export function finding(fingerprint: string, more: Partial<FindingSummary> = {}): FindingSummary {
+  return {
+    fingerprint,
+    severity: 'medium',
+    kind: 'batch_exports',
+    scope: { organization_id: 'o1' },
+    id: 'b1',
+    name: 'Nightly',
+    change: 'changed',
+    path: '/paused',
+    ...more,
+  };
+}
+
+export function driftJob(
+  findings: readonly FindingSummary[],
+  more: { readonly skipped?: number; readonly open?: number; readonly hasBaseline?: boolean } = {},
+): JobRow {
+  const summary = {
+    job: 'drift',
+    hasBaseline: true,
+    skipped: 0,
+    open: findings.length,
+    severities: { critical: 0, high: 0, medium: more.open ?? findings.length, low: 0 },
+    findings,
+    ...more,
+  };
+  return job('drift', 'done', { summary: summary as unknown as JobRow['summary'] });
+}
+
+/** The states after a transition, as the mirror would have them. */
+export function after(states: readonly NoticeState[], { states: news, cleared }: Transition): NoticeState[] {
+  const table = new Map(states.map((state) => [`${state.source} ${state.subject}`, state]));
+  for (const state of news) table.set(`${state.source} ${state.subject}`, state);
+  for (const { source, subject } of cleared) table.delete(`${source} ${subject}`);
+  return [...table.values()];
+}

@@ -1,0 +1,327 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Kind } from '../../../src/catalog/definition.ts';
+import type { JobOutcome, JobRow, NoticeState } from '../../../src/mirror/daemon-state.ts';
+import type { HeldRemovals } from '../../../src/mirror/held-removals.ts';
+import { FOLLOWED } from '../../../src/daemon/notices/drift-transitions.ts';
+import { freshnessTransition } from '../../../src/daemon/notices/freshness.ts';
+import { contentOf } from '../../../src/daemon/notices/notice-content.ts';
+import type { JobSeen } from '../../../src/daemon/notices/seen.ts';
+import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
+import { after, driftJob, finding, job, seen, sweep } from './seen.ts';
+
+/** The events that a sequence of jobs tells, job by job. */
+function told(...jobs: readonly JobSeen[]): string[][] {
+  let states: NoticeState[] = [];
+  return jobs.map((each) => {
+    const change = transitionsOf(states, each);
+    states = after(states, change);
+    return change.notices.map(({ event }) => event);
+  });
+}
+
+const sync = (outcome: JobOutcome, ...troubled: Parameters<typeof sweep>[]): JobSeen =>
+  seen(job('sync', outcome, outcome === 'failed' ? { errorCode: 'unreachable', error: 'no route' } : {}), {
+    troubled: troubled.map((each) => sweep(...each)),
+  });
+
+describe('a sync', () => {
+  it.each<[string, JobSeen[], string[][]]>([
+    ['that is complete says nothing', [sync('done'), sync('done')], [[], []]],
+    [
+      'fails once and comes back',
+      [sync('failed'), sync('failed'), sync('done')],
+      [['run_failed'], [], ['run_recovered']],
+    ],
+    [
+      'is refused, then unreachable',
+      [sync('refused'), sync('failed'), sync('done')],
+      [['key_refused'], ['run_failed'], ['run_recovered']],
+    ],
+    [
+      'is partial for the same reason every night',
+      [sync('partial', ['plugins', 'denied']), sync('partial', ['plugins', 'denied'])],
+      [['run_partial'], []],
+    ],
+    [
+      'is partial for one more reason',
+      [sync('partial', ['plugins', 'denied']), sync('partial', ['plugins', 'denied'], ['members', 'failed'])],
+      [['run_partial'], ['run_partial']],
+    ],
+    [
+      'is partial for one reason less, which then comes back',
+      [
+        sync('partial', ['plugins', 'denied'], ['members', 'failed']),
+        sync('partial', ['plugins', 'denied']),
+        sync('partial', ['plugins', 'denied'], ['members', 'failed']),
+      ],
+      [['run_partial'], [], ['run_partial']],
+    ],
+    [
+      'that was interrupted changes nothing',
+      [sync('failed'), sync('interrupted'), sync('done')],
+      [['run_failed'], [], ['run_recovered']],
+    ],
+  ])('%s', (_name, jobs, events) => {
+    expect(told(...jobs)).toEqual(events);
+  });
+
+  it('that was narrowed to some kinds neither fails nor recovers the whole', () => {
+    const narrowed = seen(job('sync', 'done'), { kinds: ['members'] });
+    expect(told(sync('failed'), narrowed, sync('done'))).toEqual([['run_failed'], [], ['run_recovered']]);
+  });
+
+  it('tells again when this machine is in the way instead of the far side', () => {
+    const full = seen(job('sync', 'failed', { errorCode: 'disk_full', error: 'no space' }));
+    expect(told(sync('failed'), full, full)).toEqual([['run_failed'], ['run_failed'], []]);
+  });
+
+  it('names the collections of a partial run with their reasons, and what to do', () => {
+    const hint = 'grant plugin:read';
+    const details = { troubled: [sweep('plugins', 'denied', { message: 'permission missing', hint })] };
+    const [notice] = transitionsOf([], seen(job('sync', 'partial'), details)).notices;
+    expect(contentOf(notice!)).toMatchObject({
+      title: 'production: the sync read less than all',
+      lines: ['plugins (organization o1): denied: permission missing'],
+      hint,
+      run: 7,
+    });
+  });
+
+  it('that is partial only because removals wait tells of the removals, and of nothing else', () => {
+    const held: HeldRemovals[] = [
+      { kind: 'members', scope: { organization_id: 'o1' }, records: 12, below: 0, run: 7 },
+    ];
+    const summary = { job: 'sync', held: 12, troubled: [] } as unknown as JobRow['summary'];
+    const waits = seen(job('sync', 'partial', { summary }), { troubled: [sweep('members', 'held')] }, held);
+    const more = { ...waits, held: [{ ...held[0]!, records: 13 }] };
+    const fewer = { ...waits, held: [{ ...held[0]!, records: 2 }] };
+    expect(told(waits, waits, more, fewer, sync('done'))).toEqual([
+      ['removals_held'],
+      [],
+      ['removals_held'],
+      [],
+      ['removals_settled'],
+    ]);
+    const [notice] = transitionsOf([], waits).notices;
+    expect(contentOf(notice!).hint).toContain('--accept-removals 12');
+  });
+});
+
+const drift = (...findings: Parameters<typeof finding>[]): JobSeen =>
+  seen(driftJob(findings.map((each) => finding(...each))));
+
+describe('drift', () => {
+  it.each<[string, JobSeen[], string[][]]>([
+    ['that stays is told once', [drift(['a']), drift(['a'])], [['drift_new'], []]],
+    ['whose value moves on has changed', [drift(['a']), drift(['b'])], [['drift_new'], ['drift_changed']]],
+    ['that goes is resolved', [drift(['a']), drift()], [['drift_new'], ['drift_resolved']]],
+    [
+      'of another place is new',
+      [drift(['a']), drift(['a'], ['b', { path: '/name' }])],
+      [['drift_new'], ['drift_new']],
+    ],
+    [
+      'of a field whose record is removed has changed, not resolved',
+      [drift(['a'], ['c', { path: '/name' }]), drift(['b', { path: '', change: 'removed' }])],
+      [['drift_new'], ['drift_changed']],
+    ],
+    [
+      'that comes back is told again',
+      [drift(['a']), drift(), drift(['a'])],
+      [['drift_new'], ['drift_resolved'], ['drift_new']],
+    ],
+  ])('%s', (_name, jobs, events) => {
+    expect(told(...jobs)).toEqual(events);
+  });
+
+  it('is not resolved by a comparison that did not see it', () => {
+    const blind = seen(driftJob([], { skipped: 1 }));
+    const elsewhere = seen(driftJob([], { skipped: 1 }), {
+      drift: { findings: [], isCompared: (kind: Kind) => kind !== 'batch_exports' },
+    });
+    const here = seen(driftJob([], { skipped: 1 }), {
+      drift: { findings: [], isCompared: (kind: Kind) => kind === 'batch_exports' },
+    });
+    expect(told(drift(['a']), blind, elsewhere, here)).toEqual([['drift_new'], [], [], ['drift_resolved']]);
+  });
+
+  it('without a baseline says nothing, and forgets nothing', () => {
+    const none = seen(driftJob([], { hasBaseline: false }));
+    expect(told(drift(['a']), none, drift(['a']))).toEqual([['drift_new'], [], []]);
+  });
+
+  it('names the gravest first and counts the rest', () => {
+    const many = Array.from({ length: 30 }, (_unused, n) =>
+      finding(`f${n}`, { id: `b${n}`, severity: n === 29 ? 'critical' : 'low' }),
+    );
+    const [notice, ...others] = transitionsOf([], seen(driftJob(many))).notices;
+    expect(others).toEqual([]);
+    const content = contentOf(notice!);
+    expect(content.findings).toHaveLength(20);
+    expect(content.findings[0]?.fingerprint).toBe('f29');
+    expect(content).toMatchObject({ count: 30, severity: 'critical', severities: { critical: 1, low: 29 } });
+  });
+
+  it('beyond what is followed is told as one mass, and when it has shrunk', () => {
+    const known = drift(['a']);
+    const mass = seen(driftJob([finding('a')], { open: FOLLOWED + 1 }));
+    expect(told(known, mass, mass, drift(['a'], ['z', { id: 'z' }]), drift(['a']))).toEqual([
+      ['drift_new'],
+      ['drift_new'],
+      [],
+      ['drift_resolved'],
+      ['drift_resolved'],
+    ]);
+    const states = after([], transitionsOf([], known));
+    expect(after(states, transitionsOf(states, mass)).map(({ subject }) => subject)).toEqual(['drift']);
+  });
+});
+
+const verify = (problems: number): JobSeen => {
+  const summary = { job: 'verify', problems, found: problems === 0 ? [] : ['body of members x'] };
+  return seen(
+    job('verify', problems === 0 ? 'done' : 'failed', { summary: summary as unknown as JobRow['summary'] }),
+  );
+};
+const drill = (score: number): JobSeen =>
+  seen(
+    job('drill', 'done', {
+      summary: { job: 'drill', score, from: 3, kinds: [] } as unknown as JobRow['summary'],
+    }),
+  );
+
+describe('the other jobs', () => {
+  it.each<[string, JobSeen[], string[][]]>([
+    [
+      'verify: problems, more, fewer, none',
+      [verify(0), verify(2), verify(2), verify(3), verify(1), verify(0)],
+      [[], ['verify_failed'], [], ['verify_failed'], [], ['verify_recovered']],
+    ],
+    [
+      'a drill falls, falls further, rises a little, and is back',
+      [drill(0.9), drill(0.9), drill(0.8), drill(0.7), drill(0.85), drill(0.9)],
+      [[], [], ['drill_fell'], ['drill_fell'], [], ['drill_recovered']],
+    ],
+    ['a drill that rises says nothing', [drill(0.5), drill(0.9)], [[], []]],
+    [
+      'a job that cannot do its work',
+      [
+        seen(job('copy', 'failed', { error: 'no space' })),
+        seen(job('copy', 'failed')),
+        seen(job('copy', 'done')),
+      ],
+      [['job_failed'], [], ['job_recovered']],
+    ],
+    [
+      'a verify that could not run is not one that found something',
+      [seen(job('verify', 'failed'))],
+      [['job_failed']],
+    ],
+  ])('%s', (_name, jobs, events) => {
+    expect(told(...jobs)).toEqual(events);
+  });
+});
+
+describe('time alone', () => {
+  const at = Date.parse('2026-03-01T12:00:00.000Z');
+  const source = { source: 'production', expectedSince: '2026-03-01T10:00:00.000Z', allowedMs: 3_600_000 };
+  it.each([
+    ['none yet, within the time', null, at - 3_600_000, []],
+    ['none yet, too late', null, at, ['sync_overdue']],
+    ['a recent one', '2026-03-01T11:30:00.000Z', at, []],
+    ['an old one', '2026-03-01T10:30:00.000Z', at, ['sync_overdue']],
+  ])('%s', (_name, completeAt, now, events) => {
+    const freshness = { ...source, completeAt };
+    const first = freshnessTransition([], freshness, now);
+    expect(first.notices.map(({ event }) => event)).toEqual(events);
+    const states = after([], first);
+    expect(freshnessTransition(states, freshness, now)).toEqual({
+      states: [],
+      cleared: [],
+      notices: [],
+    });
+    const back = freshnessTransition(states, { ...source, completeAt: new Date(now).toISOString() }, now);
+    expect(back.notices.map(({ event }) => event)).toEqual(events.length === 0 ? [] : ['sync_on_time']);
+  });
+});
+
+const anyJob = fc.oneof(
+  fc
+    .record({
+      outcome: fc.constantFrom<JobOutcome>('done', 'partial', 'failed', 'refused', 'interrupted'),
+      kinds: fc.subarray(['members', 'plugins', 'roles'] as const),
+      held: fc.subarray([1, 2, 30]),
+      code: fc.constantFrom('unreachable', 'disk_full', null),
+    })
+    .map(({ outcome, kinds, held, code }) =>
+      seen(
+        job('sync', outcome, { errorCode: code }),
+        { troubled: kinds.map((kind) => sweep(kind, 'failed')) },
+        held.map((records) => ({
+          kind: 'members',
+          scope: { organization_id: `o${records % 2}` },
+          records,
+          below: 0,
+          run: 1,
+        })),
+      ),
+    ),
+  fc
+    .record({
+      places: fc.uniqueArray(
+        fc.record({ n: fc.integer({ min: 0, max: 4 }), value: fc.integer({ min: 0, max: 2 }) }),
+        {
+          selector: ({ n }) => n,
+        },
+      ),
+    })
+    .map(({ places }) =>
+      seen(driftJob(places.map(({ n, value }) => finding(`${n}-${value}`, { path: `/f${n}` })))),
+    ),
+  fc.integer({ min: 0, max: 3 }).map(verify),
+  fc.integer({ min: 0, max: 10 }).map((tenths) => drill(tenths / 10)),
+  fc.constantFrom<JobOutcome>('done', 'failed', 'interrupted').map((outcome) => seen(job('forget', outcome))),
+);
+
+describe('any sequence of jobs', () => {
+  it('tells nothing when a job is seen again', () => {
+    fc.assert(
+      fc.property(fc.array(anyJob, { maxLength: 12 }), (jobs) => {
+        let states: NoticeState[] = [];
+        for (const each of jobs) {
+          states = after(states, transitionsOf(states, each));
+          expect(transitionsOf(states, each)).toEqual({ states: [], cleared: [], notices: [] });
+        }
+      }),
+    );
+  });
+
+  it('is described by its notices: the last word on each subject is how it stands', () => {
+    fc.assert(
+      fc.property(fc.array(anyJob, { maxLength: 15 }), (jobs) => {
+        let states: NoticeState[] = [];
+        const last = new Map<string, string>();
+        let openCount = 0;
+        for (const each of jobs) {
+          const change = transitionsOf(states, each);
+          states = after(states, change);
+          for (const { subject, event, content } of change.notices) {
+            last.set(subject, event);
+            if (event === 'drift_new') openCount += Number(content['count']);
+            if (event === 'drift_resolved') openCount -= Number(content['count']);
+          }
+        }
+        const bySubject = new Map(states.map((state) => [state.subject, state.state]));
+        const saidOfRun = { failed: 'run_failed', partial: 'run_partial', refused: 'key_refused' } as const;
+        const run = bySubject.get('run') as keyof typeof saidOfRun | undefined;
+        expect(last.get('run') ?? 'run_recovered').toBe(run === undefined ? 'run_recovered' : saidOfRun[run]);
+        expect(last.get('removals') === 'removals_held').toBe(bySubject.has('removals'));
+        expect(last.get('verify') === 'verify_failed').toBe(bySubject.has('verify'));
+        expect(last.get('drill') === 'drill_fell').toBe(bySubject.get('drill') === 'fallen');
+        expect(last.get('job:forget') === 'job_failed').toBe(bySubject.has('job:forget'));
+        expect(openCount).toBe(states.filter(({ subject }) => subject.startsWith('drift:')).length);
+      }),
+    );
+  });
+});

@@ -1,0 +1,252 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { generateIdentity, identityToRecipient } from 'age-encryption';
+import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { open, sync } from '../mirror/fixture.ts';
+import { commandLine } from './command-line.ts';
+import { environment, scratch, start, tidemark } from './harness.ts';
+import { FakeService, ORG } from './service.ts';
+
+/** A mirror with one complete run, and the command line over it with copies on. */
+async function mirrored(more: Readonly<Record<string, string>> = {}) {
+  const home = scratch();
+  const directory = join(home, 'copies');
+  mkdirSync(directory);
+  const path = join(home, 'mirror.db');
+  const mirror = open({ path, clock: systemClock });
+  await sync(mirror, 'roles', { organization_id: ORG }, ['{"id":"a","name":"A"}', '{"id":"b","name":"B"}']);
+  mirror.close();
+  const env = {
+    PATH: process.env['PATH'] ?? '',
+    TIDEMARK_MIRROR: path,
+    TIDEMARK_COPIES_DIRECTORY: directory,
+    ...more,
+  };
+  const run = (...args: string[]) => commandLine(args, { env, cwd: home });
+  return { run, env, home, directory, path };
+}
+
+/** In a name space of its own, as root. */
+const canMount = spawnSync('unshare', ['-m', 'true']).status === 0;
+
+const isThere = (program: string): boolean => {
+  try {
+    execFileSync(program, ['version'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+describe('copies elsewhere', () => {
+  it('are made, listed, verified and put back, encrypted, by the real command line', async () => {
+    const service = await FakeService.start();
+    service.set('plugins', [{ id: 1, name: 'Admins' }]);
+    const home = scratch();
+    const directory = join(home, 'copies');
+    mkdirSync(directory);
+    const identity = await generateIdentity();
+    writeFileSync(join(home, 'key.txt'), `${identity}\n`);
+    const env = environment(service.url, home, {
+      TIDEMARK_COPIES_DIRECTORY: directory,
+      TIDEMARK_COPIES_RECIPIENTS: JSON.stringify([await identityToRecipient(identity)]),
+    });
+    expect(await tidemark(['sync', '--quiet'], { env })).toMatchObject({ code: 0 });
+    const made = await tidemark(['copies', 'make', '--json'], { env });
+    expect(made).toMatchObject({ code: 0, stderr: '' });
+    const { path } = JSON.parse(made.stdout) as { path: string };
+    expect(readdirSync(directory).every((name) => /\.zst\.age(\.json)?$/.test(name))).toBe(true);
+    for (const name of readdirSync(directory))
+      expect(readFileSync(join(directory, name), 'latin1')).not.toContain('Admins');
+
+    const run = (...args: string[]) => commandLine(args, { env, cwd: home });
+    expect(await run('copies', 'verify')).toMatchObject({ code: 3 });
+    const verified = await run('copies', 'verify', path, '--identity', 'key.txt');
+    expect(verified, verified.stderr).toMatchObject({ code: 0 });
+    expect(verified.stdout).toMatch(
+      /verified \d+ records, .*\nthe file is what was written: [0-9a-f]{64}\nsealed up to run 1/,
+    );
+
+    const restored = await tidemark(
+      ['copies', 'restore', 'latest', '--to', 'back/m.db', '--identity', 'key.txt'],
+      { env, cwd: home },
+    );
+    expect(restored.code).toBe(1);
+    mkdirSync(join(home, 'back'));
+    const again = await run('copies', 'restore', 'latest', '--to', 'back/m.db', '--identity', 'key.txt');
+    expect(again, again.stderr).toMatchObject({ code: 0 });
+    const shown = await commandLine(['show', 'plugins', '1'], {
+      env: { ...env, TIDEMARK_MIRROR: join(home, 'back/m.db') },
+      cwd: home,
+    });
+    expect(shown.stdout).toContain('Admins');
+    expect(
+      await run('copies', 'restore', 'latest', '--to', 'back/m.db', '--identity', 'key.txt'),
+    ).toMatchObject({
+      code: 4,
+      stderr: expect.stringMatching(
+        /stands there already[\s\S]*move it away with its -wal and -shm/,
+      ) as string,
+    });
+    expect(readdirSync(home).filter((name) => name.endsWith('-work'))).toEqual([]);
+  });
+
+  it('are listed with what is wrong with them', async () => {
+    const { run, directory } = await mirrored();
+    expect(await run('copies')).toMatchObject({ code: 0, stdout: `no copies in ${directory} yet\n` });
+    expect(await run('copies', 'verify')).toMatchObject({ code: 4 });
+    expect(await run('copies', 'make')).toMatchObject({ code: 0, stderr: '' });
+    writeFileSync(join(directory, 'tidemark-20260101T000000Z-run9.db.zst'), 'x');
+    const listed = await run('copies', 'list');
+    expect(listed.stdout).toMatch(/-run1\.db\.zst +(just now|\S+ s ago) +1 +0\.\d MB +no +whole\n/);
+    expect(listed.stdout).toMatch(/-run9\.db\.zst .* unlisted: it has no manifest\n/);
+    const { schema, copies } = JSON.parse((await run('copies', '--json')).stdout) as {
+      schema: string;
+      copies: object[];
+    };
+    expect(schema).toBe('tidemark.copies/1');
+    expect(copies).toMatchObject([
+      { state: 'whole', run: 1, sources: [{ source: 'production' }] },
+      { state: 'unlisted' },
+    ]);
+    expect(await run('copies', 'verify', 'tidemark-20260101T000000Z-run9.db.zst')).toMatchObject({ code: 4 });
+  });
+
+  it('that are not configured, or whose disk is not there, are said in one line', async () => {
+    const { run, directory } = await mirrored({ TIDEMARK_COPIES_DIRECTORY: '/no/such/disk' });
+    expect(directory).not.toBe('/no/such/disk');
+    const missing = await run('copies', 'make');
+    expect(missing).toMatchObject({ code: 1, stdout: '' });
+    expect(missing.stderr).toBe(
+      'tidemark: the directory for copies, /no/such/disk, does not exist\n  → mount what belongs there, or make the directory\n',
+    );
+    const { run: off } = await mirrored({ TIDEMARK_COPIES_DIRECTORY: '' });
+    for (const command of ['list', 'make', 'verify']) {
+      expect(await off('copies', command)).toMatchObject({
+        code: 4,
+        stderr: expect.stringContaining('copies.directory') as string,
+      });
+    }
+    const { run: half } = await mirrored({ TIDEMARK_COPIES_DIRECTORY: '', TIDEMARK_COPIES_EVERY: '1h' });
+    expect(await half('copies')).toMatchObject({
+      code: 4,
+      stderr: expect.stringMatching(/directory.*missing/) as string,
+    });
+  });
+
+  it('end as partial when the command after them fails, and stand', async () => {
+    const command = JSON.stringify(['sh', '-c', 'echo the remote is full >&2; exit 1']);
+    const { run, directory } = await mirrored();
+    writeFileSync(join(directory, '../tidemark.yaml'), `copies: { command: ${command} }\n`);
+    const made = await run('copies', 'make');
+    expect(made).toMatchObject({ code: 3, stdout: expect.stringMatching(/^copied run 1 to /) as string });
+    expect(made.stderr).toMatch(
+      /the command after the copy \(sh\) ended with exit code 1: the remote is full\n {2}→ the copy itself is whole/,
+    );
+    expect(await run('copies', 'verify')).toMatchObject({ code: 0 });
+  });
+
+  if (!canMount) console.warn('no file system can be mounted here: a full disk is not tried');
+
+  it.runIf(canMount)('leave nothing that looks whole where the disk fills up', async () => {
+    const { env, home, directory, run } = await mirrored();
+    const script = `mount -t tmpfs -o size=4k none "$1" && { "$2" --disable-warning=ExperimentalWarning "$3" copies make; code=$?; ls -A "$1"; exit $code; }`;
+    const main = join(import.meta.dirname, '../../src/main.ts');
+    const tried = spawnSync('unshare', ['-m', 'sh', '-c', script, 'sh', directory, process.execPath, main], {
+      env,
+      cwd: home,
+      encoding: 'utf8',
+    });
+    expect(tried).toMatchObject({ status: 1, stdout: '' });
+    expect(tried.stderr).toMatch(/^tidemark: .* could not be written: the disk is full\n {2}→ .*\n$/);
+    expect(await run('copies', 'make')).toMatchObject({ code: 0 });
+  });
+
+  it('are made by the daemon after a complete run, where one is due', async () => {
+    const service = await FakeService.start();
+    const home = scratch();
+    const directory = join(home, 'copies');
+    mkdirSync(directory);
+    const env = environment(service.url, home, {
+      TIDEMARK_COPIES_DIRECTORY: directory,
+      TIDEMARK_COPIES_COMMAND: JSON.stringify(['sh', '-c', 'env > "$TIDEMARK_COPY_DIRECTORY/env"']),
+    });
+    const once = await tidemark(['daemon', '--once'], { env });
+    expect(once, once.stderr).toMatchObject({ code: 0 });
+    expect(readdirSync(directory).filter((name) => name.endsWith('.zst'))).toHaveLength(1);
+    expect(readFileSync(join(directory, 'env'), 'utf8')).not.toContain(env['TIDEMARK_API_KEY']);
+    const again = await tidemark(['sync', '--quiet'], { env });
+    expect(again, again.stderr).toMatchObject({ code: 0 });
+    const checked = await commandLine(['copies', 'verify'], { env, cwd: home });
+    expect(checked, checked.stderr).toMatchObject({ code: 0 });
+    const alone = await commandLine(['daemon', '--check'], { env, cwd: home });
+    expect(alone).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('no daemon is at work') as string,
+    });
+  });
+
+  it('killed at any instant, leave nothing that looks whole, and the next one sweeps up', async () => {
+    const { env, home, directory, run, path } = await mirrored();
+    for (const wait of [250, 500]) {
+      const { child, ended } = start(['copies', 'make'], { env, cwd: home });
+      // As soon as it is at work, and some time after.
+      while (!existsSync(`${path}-copies-work`) && child.exitCode === null) await systemClock.sleep(5);
+      await systemClock.sleep(wait);
+      child.kill('SIGKILL');
+      await ended;
+      const { copies } = JSON.parse((await run('copies', '--json')).stdout) as {
+        copies: { state: string; file: string }[];
+      };
+      for (const { file } of copies.filter(({ state }) => state === 'whole'))
+        expect(await run('copies', 'verify', file)).toMatchObject({ code: 0 });
+    }
+    expect(await run('copies', 'make')).toMatchObject({ code: 0 });
+    expect(readdirSync(directory).filter((name) => name.endsWith('.partial'))).toEqual([]);
+    expect(existsSync(`${path}-copies-work`)).toBe(false);
+  });
+});
+
+describe('the recipe for restic', () => {
+  if (!isThere('restic')) console.warn('restic is not installed: its recipe is not tried');
+
+  it.runIf(isThere('restic'))(
+    'takes each copy into a repository, from which a mirror comes back',
+    async () => {
+      const recipe = readFileSync(join(import.meta.dirname, '../../docs/copies.md'), 'utf8');
+      const command = /^ {2}command: (\[restic, .*\])$/m.exec(recipe)?.[1];
+      expect(command).toBeDefined();
+      const restic = {
+        RESTIC_REPOSITORY: join(scratch(), 'repository'),
+        RESTIC_PASSWORD: 'correct horse',
+        RESTIC_CACHE_DIR: scratch(),
+      };
+      const { run, env, home, directory } = await mirrored(restic);
+      writeFileSync(join(home, 'tidemark.yaml'), `copies:\n  command: ${command ?? ''}\n`);
+      const failed = await run('copies', 'make');
+      expect(failed).toMatchObject({
+        code: 3,
+        stderr: expect.stringContaining('(restic) ended with') as string,
+      });
+
+      const call = (...args: string[]) =>
+        execFileSync('restic', args, { env, encoding: 'utf8', stdio: 'pipe' });
+      call('init');
+      const made = await run('copies', 'make', '--json');
+      expect(made, made.stderr).toMatchObject({ code: 0 });
+      const { path } = JSON.parse(made.stdout) as { path: string };
+      const fetched = scratch();
+      call('restore', 'latest', '--tag', 'tidemark', '--target', fetched);
+      expect(readdirSync(join(fetched, directory)).sort()).toEqual(readdirSync(directory).sort());
+      const restored = await run('copies', 'restore', join(fetched, path), '--to', 'fetched.db');
+      expect(restored, restored.stderr).toMatchObject({ code: 0 });
+      const verified = await commandLine(['verify'], {
+        env: { ...env, TIDEMARK_MIRROR: join(home, 'fetched.db') },
+        cwd: home,
+      });
+      expect(verified).toMatchObject({ code: 0 });
+    },
+  );
+});
