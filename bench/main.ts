@@ -17,6 +17,7 @@ const SECTIONS: Readonly<Record<string, () => Promise<{ run: Section }>>> = {
   history: () => import('./history.ts'),
   restore: () => import('./restore.ts'),
   replica: () => import('./replica.ts'),
+  dashboard: () => import('./dashboard.ts'),
 };
 
 function size(name: string, usual: number): number {

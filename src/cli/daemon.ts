@@ -1,15 +1,19 @@
 /** `tidemark daemon`: the schedules, until it is stopped. */
 import { hostname } from 'node:os';
+import type { Config } from '../config/config.ts';
+import { definitionsFor } from '../config/source-definitions.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { silentLogger } from '../core/logger.ts';
 import { copyWork } from '../daemon/copies/copy-work.ts';
+import type { Daemon } from '../daemon/daemon.ts';
 import { startDaemon } from '../daemon/daemon.ts';
 import type { DaemonEffects } from '../daemon/effects.ts';
-import { giveMemoryBack } from '../daemon/idle-memory.ts';
 import type { StartHttp } from '../daemon/http-endpoint.ts';
+import { giveMemoryBack } from '../daemon/idle-memory.ts';
+import { openNoticing } from '../daemon/notices/noticing.ts';
 import { commandLogger, openReadClient } from '../wire-client.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
@@ -25,52 +29,83 @@ interface DaemonCommandOptions {
 /** Exit 0 after a stop; with `--once` the worst of what ran, 0 where nothing was due. */
 export async function daemon(context: CommandContext, options: DaemonCommandOptions): Promise<ExitCode> {
   if (options.check === true) return (await import('./daemon-check.ts')).daemonCheck(context);
-  const load: DaemonEffects['loadConfig'] = () => readConfig(context, context.options);
-  // Once for what it says of the log; the daemon reads its own.
-  const log = daemonLog(context, load().log.level);
-  const running = await startDaemon(
-    {
-      clock: systemClock,
-      random: Math.random,
-      log,
-      loadConfig: load,
-      openMirror: (now, mode, command) => openConfiguredMirror(now, mode, command, context.pid),
-      openReadClient,
-      onRest: giveMemoryBack,
-      host: hostname(),
-      pid: context.pid,
-    },
-    {
+  const { env, pid } = context;
+  const loadConfig = (): Config => readConfig(context, context.options);
+  // For what it says of the log, and of channels until the daemon has read its own.
+  const first = loadConfig();
+  const log = daemonLog(context, first.log.level);
+  const effects: DaemonEffects = {
+    clock: systemClock,
+    random: Math.random,
+    log,
+    loadConfig,
+    openMirror: (config, mode, command) => openConfiguredMirror(config, mode, command, pid),
+    openReadClient,
+    onRest: giveMemoryBack,
+    host: hostname(),
+    pid,
+  };
+  const living: { daemon: Daemon | null } = { daemon: null };
+  const view = (): Daemon['view'] | null => living.daemon?.view ?? null;
+  const config = (): Config => view()?.config() ?? first;
+  const noticing = openNoticing({ config, view, clock: systemClock, random: Math.random, log, env });
+  try {
+    const running = await startDaemon(effects, {
       isOnce: options.once === true,
-      startHttp: options.http === false || options.once === true ? null : httpStarter(log),
-      observers: [],
-      copy: copyWork(context.env),
-    },
-  );
-  context.onHangup?.(() => running.reload());
-  const stop = (): void => void running.stop();
-  if (context.signal.aborted) stop();
-  else context.signal.addEventListener('abort', stop, { once: true });
-  const code = await running.done;
-  return code;
+      startHttp: options.http === false ? null : httpStarter(context, log),
+      observers: noticing.observers,
+      copy: copyWork(env),
+    });
+    living.daemon = running;
+    context.onHangup?.(() => running.reload());
+    const stop = (): void => void running.stop();
+    if (context.signal.aborted) stop();
+    else context.signal.addEventListener('abort', stop, { once: true });
+    const code = await running.done;
+    // What did not end in time holds the process; the mirror is as safe as after a crash.
+    if (running.hasLeftWork()) context.leave?.(code);
+    return code;
+  } finally {
+    await noticing.close();
+  }
 }
 
-function httpStarter(log: Logger): StartHttp {
+function httpStarter(context: CommandContext, log: Logger): StartHttp {
   return async (view, localToken) => {
-    const { startHttp } = await import('../daemon/http/http.ts');
+    const [{ startHttp }, { createReplica }] = await Promise.all([
+      import('../daemon/http/http.ts'),
+      import('../server/replica/replica.ts'),
+    ]);
     const { host, port, token, tokenFile } = view.config().http;
     if (token === null && tokenFile !== null) {
       throw new TidemarkError('config_invalid', `${tokenFile} gave no token: nothing listens without it`, {
         hint: 'correct http.tokenFile, or the permissions of that file',
       });
     }
-    return startHttp(view, { host, port, token, localToken: localToken.reveal(), clock: systemClock, log });
+    return startHttp(view, {
+      host,
+      port,
+      token,
+      localToken: localToken.reveal(),
+      clock: systemClock,
+      log,
+      replica: (source, pathPrefix) =>
+        createReplica({
+          mirrorPath: view.config().mirror,
+          openMirror: () => openConfiguredMirror(view.config(), 'read', 'daemon', context.pid),
+          source,
+          definitionOf: definitionsFor(view.config(), source),
+          tokens: token === null ? [] : [token],
+          pathPrefix,
+          clock: systemClock,
+          log,
+        }),
+    });
   };
 }
 
-function daemonLog(context: CommandContext, configured: Parameters<typeof commandLogger>[1]): Logger {
-  const level =
-    context.options.logLevel ?? (context.options.quiet === true ? 'warn' : (configured ?? 'info'));
+function daemonLog(context: CommandContext, configured: Config['log']['level']): Logger {
+  const level = context.options.logLevel ?? (context.options.quiet === true ? 'warn' : configured);
   if (level === 'silent') return silentLogger;
   return context.stderr.isTTY === true
     ? terminalLog(context, level, systemClock)

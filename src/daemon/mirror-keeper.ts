@@ -10,7 +10,7 @@ import type { DaemonEffects } from './effects.ts';
 import type { Troubles } from './troubles.ts';
 
 /** Between two looks at a lock that another process holds. */
-const LOCK_RETRY_MS = 2_000;
+const LOCK_RETRY_MS = 5_000;
 
 export interface WriterLease {
   readonly mirror: Mirror;

@@ -29,6 +29,7 @@ import {
   waitsFor,
 } from './step-parts.ts';
 import type { Planning } from './step-parts.ts';
+import { shareText } from './text-record.ts';
 import { allowingLine, memberPointer, topMember, writableFields } from './writable.ts';
 
 /** What of a changed record goes which way. */
@@ -52,8 +53,8 @@ export function planChange(
   desired: ParsedRecord,
   live: ParsedRecord,
 ): boolean {
+  if (definition.references.length === 0 && shareText(desired, live)) return false;
   const remap = remapped(definition, desired, planning.references);
-  // The same text on both sides was parsed once (`gather`).
   if (remap.body === live.body) return false;
   const isOpen = writableFields(definition).length > 0;
   const { isFieldAbout = () => true } = planning.input;

@@ -8,8 +8,6 @@ import { KINDS } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { grouped } from '../core/grouped.ts';
-import type { JsonValue } from '../core/json.ts';
-import { parseLossless } from '../core/json.ts';
 import type { ParsedRecord, Skipped } from '../diff/change.ts';
 import { fieldFilter } from '../diff/field-filter.ts';
 import { resolvePointer } from '../diff/pointer.ts';
@@ -25,6 +23,8 @@ import { idLookup } from './id-map.ts';
 import { kindsToRead } from './kinds-to-read.ts';
 import type { PlanCollection, PlanInput, PlanOptions, PlanState } from './plan-input.ts';
 import { placeOf, PlacesOfKind, scopeKeys } from './record-place.ts';
+import type { BodyText } from './text-record.ts';
+import { textRecord } from './text-record.ts';
 
 /** What the user asked for. */
 export interface RestoreRequest {
@@ -116,25 +116,24 @@ export async function gather(options: GatherOptions): Promise<Gathered> {
   };
 }
 
-/** Both sides with their bodies parsed; what stands on both in the same text is parsed once. */
+/** Both sides; what stands on both in the same text shares it. */
 function parsedRecords(
   desired: Iterable<RecordState>,
   live: Iterable<RecordState>,
 ): [ParsedRecord[], ParsedRecord[]] {
-  const texts = new Map<Kind, PlacesOfKind<{ readonly text: string; readonly body: JsonValue }>>();
+  const texts = new Map<Kind, PlacesOfKind<BodyText>>();
   const there: ParsedRecord[] = [];
   for (const { kind, scope, id, body: text } of live) {
-    const body = parseLossless(text);
-    there.push({ kind, scope, id, body });
+    const held: BodyText = { text };
+    there.push(textRecord({ kind, scope, id }, held));
     let ofKind = texts.get(kind);
     if (ofKind === undefined) texts.set(kind, (ofKind = new PlacesOfKind()));
-    ofKind.set(scope, id, { text, body });
+    ofKind.set(scope, id, held);
   }
   const wanted: ParsedRecord[] = [];
   for (const { kind, scope, id, body: text } of desired) {
     const same = texts.get(kind)?.get(scope, id);
-    const body = same?.text === text ? same.body : parseLossless(text);
-    wanted.push({ kind, scope, id, body });
+    wanted.push(textRecord({ kind, scope, id }, same?.text === text ? same : { text }));
   }
   return [wanted, there];
 }

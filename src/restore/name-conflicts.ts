@@ -23,7 +23,7 @@ export function orderNames(planning: Planning): void {
     if (drafts.length < 2) continue;
     const ids = new Set(drafts.map(({ id }) => id));
     const bodies = new PlacesOfKind<JsonValue>();
-    for (const { scope, id, body } of live) if (ids.has(id)) bodies.set(scope, id, body);
+    for (const each of live) if (ids.has(each.id)) bodies.set(each.scope, each.id, each.body);
     const before = (draft: Draft): JsonValue =>
       draft.action === 'create' ? {} : (bodies.get(draft.scope, draft.id) ?? {});
     const freed = new Map<string, string>();

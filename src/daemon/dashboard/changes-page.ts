@@ -8,7 +8,8 @@ import type { FoundChanges, RunChanges } from '../http/run-changes.ts';
 import { definitionsFor } from '../http/source-definitions.ts';
 import { count, plural } from '../http/wording.ts';
 import { changeArticle } from './change-article.ts';
-import { changeChart, readDays } from './change-chart.ts';
+import { changeChart } from './change-chart.ts';
+import type { DayOfChanges } from './day-counts.ts';
 import type { PageContent } from './frame.ts';
 import type { Html } from './html.ts';
 import { markup, NOTHING, trusted } from './html.ts';
@@ -25,14 +26,14 @@ export interface ChangesFacts {
   readonly config: Config;
   readonly found: FoundChanges;
   readonly days: number;
+  readonly shown: readonly DayOfChanges[];
   readonly kind: Kind | null;
   readonly hasOthers: boolean;
   readonly now: number;
 }
 
 export function changesPage(facts: ChangesFacts): PageContent {
-  const { mirror, found, days, now } = facts;
-  const shown = readDays(mirror, Math.max(days, 7), now);
+  const { found, days, shown } = facts;
   const chart = shown.some(({ added, changed, removed }) => added + changed + removed > 0)
     ? changeChart(shown)
     : NOTHING;
@@ -43,7 +44,7 @@ export function changesPage(facts: ChangesFacts): PageContent {
           `in the last ${days === 1 ? 'day' : `${days} days`}${facts.kind === null ? '' : ' of this kind'}.`,
         )
       : NOTHING;
-  const body = markup`<h1>Changes</h1><p class="faint">What syncs found otherwise than before, newest first.</p>
+  const body = markup`<h1>Changes</h1><p class="faint">What syncs found otherwise than before, newest first${facts.kind === null ? '; recordings only where they are chosen' : ''}.</p>
 ${chooser(facts)}${chart}${nothing}${found.runs.map((run) => runHtml(facts, run))}
 ${found.isCut ? markup`<p class="faint">and more: choose a kind or a shorter period, or <code>tidemark changes</code></p>` : NOTHING}`;
   return { title: 'Changes', body };
@@ -59,7 +60,7 @@ function chooser({ days, kind }: ChangesFacts): Html {
     (each) =>
       markup`<option value="${each}"${selected(each === kind)}>${definitionOf(each).title.many}</option>`,
   );
-  return markup`<form class="search" method="get" action="/changes"><label>Period<select name="days">${periods}</select></label><label>Kind<select name="kind"><option value="">all kinds</option>${kinds}</select></label><button>Show</button></form>`;
+  return markup`<form class="search" method="get" action="/changes"><label>Period<select name="days">${periods}</select></label><label>Kind<select name="kind"><option value="">all but recordings</option>${kinds}</select></label><button>Show</button></form>`;
 }
 
 function runHtml(
@@ -68,7 +69,7 @@ function runHtml(
 ): Html {
   const definitions = definitionsFor(config, run.source);
   const parentName = parentNames(mirror, run.source, definitions);
-  const heading = markup`<h2>Run <a href="/runs/${run.run}">${run.run}</a>${hasOthers ? markup` <span class="count">${nameHtml(run.source)}</span>` : NOTHING}<span class="aside faint">${ageHtml(run.finishedAt ?? run.startedAt, now)}</span></h2>`;
+  const heading = markup`<h2><span>Run <a href="/runs/${run.run}">${run.run}</a></span>${hasOthers ? markup` <span class="count">${nameHtml(run.source)}</span>` : NOTHING}<span class="aside faint">${ageHtml(run.finishedAt ?? run.startedAt, now)}</span></h2>`;
   if (changes === null) {
     const counts = `${count(run.added)} added, ${count(run.changed)} changed, ${count(run.removed)} removed`;
     return markup`<section>${heading}${previous === null ? emptyHtml('The first look', `that is kept of ${run.source}: ${plural(run.added, 'record')}, all new.`) : emptyHtml('Too many to list here:', `${counts}. \`tidemark runs show ${run.run}\` lists them.`)}</section>`;

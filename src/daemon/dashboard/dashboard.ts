@@ -8,7 +8,9 @@ import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { knownSources, queryOf, runNamed } from '../http/api.ts';
+import type { ChangesMemory } from '../http/changes-memory.ts';
 import type { DriftNow, SourceDrift } from '../http/drift-now.ts';
+import { CONFIGURED_KINDS } from '../http/feeds.ts';
 import { readSituation } from '../http/health-facts.ts';
 import { kindFrom } from '../http/query.ts';
 import { asRefusal } from '../http/refusal.ts';
@@ -17,6 +19,7 @@ import { definitionsFor } from '../http/source-definitions.ts';
 import type { DaemonView } from '../view.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes-page.ts';
 import { driftPage } from './drift-page.ts';
+import type { DayCounts } from './day-counts.ts';
 import type { PageContent } from './frame.ts';
 import { ICON, mainHtml, PAGE_POLICY, pageHtml } from './frame.ts';
 import { markup } from './html.ts';
@@ -32,6 +35,8 @@ import { runsPage } from './runs-page.ts';
 export interface DashboardParts {
   readonly view: DaemonView;
   readonly drift: DriftNow;
+  readonly changes: ChangesMemory;
+  readonly dayCounts: DayCounts;
   readonly clock: Clock;
   /** True where a session can be ended. */
   readonly needsLogin: boolean;
@@ -44,6 +49,7 @@ const FOUND_PER_KIND = 10;
 const SEARCH_MS = 400;
 const SEARCH_EACH_MS = 60;
 const MOST_TEXT = 200;
+const CHART_DAYS = 30;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 type Answer = { readonly content: PageContent; readonly current: string };
@@ -75,7 +81,8 @@ export function createDashboard(parts: DashboardParts): Hono {
     const situation = readSituation(view, clock.now());
     const { mirror } = situation;
     const found = mirror === null ? { drifts: [], trouble: [] } : await findDrifts(parts, mirror);
-    return overviewPage({ view, situation, drifts: found.drifts, driftTrouble: found.trouble });
+    const days = mirror === null ? [] : await parts.dayCounts.read(mirror, CHART_DAYS, clock.now());
+    return overviewPage({ view, situation, drifts: found.drifts, driftTrouble: found.trouble, days });
   });
   page('/drift', async () => {
     const mirror = view.mirror();
@@ -101,7 +108,12 @@ export function createDashboard(parts: DashboardParts): Hono {
       const found =
         previous === null
           ? null
-          : await changesOf(mirror, config, { run, previous }, { kinds: null, limit: RUN_CHANGES_SHOWN });
+          : await changesOf(
+              mirror,
+              config,
+              { run, previous },
+              { kinds: CONFIGURED_KINDS, limit: RUN_CHANGES_SHOWN },
+            );
       return runPage({ mirror, config, run, changes: found, now: clock.now() });
     },
     '/runs',
@@ -145,20 +157,29 @@ async function findDrifts(
   return { drifts, trouble };
 }
 
-async function changes({ view, clock }: DashboardParts, query: URLSearchParams): Promise<PageContent> {
+async function changes(
+  { view, clock, dayCounts, changes: memory }: DashboardParts,
+  query: URLSearchParams,
+): Promise<PageContent> {
   const [mirror, config, now] = [view.mirror(), view.config(), clock.now()];
   const asked = Number(query.get('days') ?? '7');
   const days = PERIODS.find((each) => each === asked) ?? 7;
   const kind = kindOf(query);
   const sources = knownSources(view, mirror);
+  const shown = await dayCounts.read(mirror, Math.max(days, 7), now);
   const period = { from: isoTime(now - days * DAY_MS), to: isoTime(now) };
-  const found = await findChanges(mirror, config, {
-    ...period,
-    sources,
-    kinds: kind === null ? null : [kind],
-    limit: CHANGES_SHOWN,
-  });
-  return changesPage({ mirror, config, found, days, kind, hasOthers: sources.length > 1, now });
+  const found = await findChanges(
+    mirror,
+    config,
+    {
+      ...period,
+      sources,
+      kinds: kind === null ? CONFIGURED_KINDS : [kind],
+      limit: CHANGES_SHOWN,
+    },
+    memory,
+  );
+  return changesPage({ shown, mirror, config, found, days, kind, hasOthers: sources.length > 1, now });
 }
 
 async function records({ view, clock }: DashboardParts, query: URLSearchParams): Promise<PageContent> {

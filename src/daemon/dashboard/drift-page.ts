@@ -11,20 +11,23 @@ import type { PageContent } from './frame.ts';
 import type { Html } from './html.ts';
 import { markup, NOTHING } from './html.ts';
 import { emptyHtml, nameHtml, tableHtml, timeHtml } from './pieces.ts';
-import { parentNames } from './parent-names.ts';
+import { parentNames, placeOf } from './parent-names.ts';
 
 const RECORDS_SHOWN = 200;
 const ACCEPTED_SHOWN = 200;
 
 /** One article a record, gravest first. */
 export function driftArticles(mirror: Mirror, drift: SourceDrift): Html[] {
-  return prepareReport(drift.document, optionsOf(mirror, drift))
+  const options = optionsOf(mirror, drift);
+  const parentName = parentNames(mirror, drift.source, drift.definitions);
+  return prepareReport(drift.document, options)
     .sections.flatMap(({ definition, changes }) => changes.map((report) => ({ definition, ...report })))
     .sort((a, b) => compareSeverities(a.severity, b.severity))
     .slice(0, RECORDS_SHOWN)
-    .map(({ change, definition, place, severity, id, name }) =>
-      changeArticle({ ...change, id, name }, { definition, place, severity }),
-    );
+    .map(({ change, definition, severity, id, name }) => {
+      const place = placeOf(change.scope, drift.definitions, parentName);
+      return changeArticle({ ...change, id, name }, { definition, place, severity });
+    });
 }
 
 export function driftPage(

@@ -44,7 +44,8 @@ export function createLogin({ access, clock, mayRead, checkSameSite }: LoginPart
   });
   login.post('/logout', (context) => {
     checkSameSite(context);
-    context.header('Set-Cookie', cookie(context, '', 0));
+    // Another site's form brings no strict cookie along: it ends nobody's session.
+    if (mayRead(context)) context.header('Set-Cookie', cookie(context, '', 0));
     return context.redirect('/login', 303);
   });
   return login;
@@ -56,7 +57,7 @@ function loginHtml(to: string, trouble: string | null): string {
   const described = trouble === null ? NOTHING : markup` aria-invalid="true" aria-describedby="trouble"`;
   return bareHtml(
     'Log in',
-    markup`<div class="login"><h1>Tidemark</h1><p class="faint">Log in with the token of <code>http.token</code>.</p><form method="post" action="/login"><input type="hidden" name="to" value="${to}"><label>Token<input type="password" name="token" required autocomplete="current-password" spellcheck="false" autofocus${described}></label>${said}<button>Log in</button></form></div>`,
+    markup`<div class="login"><h1>Tidemark</h1><p class="faint">Log in with the token of <code>http.token</code>.</p><form method="post" action="/login"><input type="hidden" name="to" value="${to}"><input type="text" name="username" value="tidemark" autocomplete="username" hidden><label>Token<input type="password" name="token" required autocomplete="current-password" spellcheck="false" autofocus${described}></label>${said}<button>Log in</button></form></div>`,
   );
 }
 

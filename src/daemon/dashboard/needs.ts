@@ -26,7 +26,7 @@ export function needsHtml(needs: readonly Need[], now: number): Html {
   if (needs.length === 0) return NOTHING;
   const items = needs.map(
     ({ source, state, message, since, hint }) =>
-      markup`<li class="${state === 'failing' ? 'bad' : 'warn'}"><p><strong>${source === null ? NOTHING : markup`<bdi>${source}</bdi>: `}${message}</strong>${since === null ? NOTHING : markup` <span class="faint">since ${ageHtml(since, now)}</span>`}</p>${hintHtml(hint)}</li>`,
+      markup`<li class="${state === 'failing' ? 'bad' : 'warn'}"><p><strong>${source === null ? NOTHING : markup`<bdi>${source}</bdi>: `}${message}</strong>${since === null ? NOTHING : markup` <span class="faint">${ageHtml(since, now)}</span>`}</p>${hintHtml(hint)}</li>`,
   );
   return markup`<section aria-labelledby="needs"><h2 id="needs">Needs you</h2><ul class="needs">${items}</ul></section>`;
 }

@@ -8,7 +8,8 @@ import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
 import type { DriftCounts } from './answers.ts';
 import { answersHtml, verdictHtml } from './answers.ts';
-import { changeChart, readDays } from './change-chart.ts';
+import { changeChart } from './change-chart.ts';
+import type { DayOfChanges } from './day-counts.ts';
 import { driftArticles } from './drift-page.ts';
 import type { PageContent } from './frame.ts';
 import { freshnessHtml } from './freshness.ts';
@@ -21,7 +22,6 @@ import { runsTable } from './runs-page.ts';
 
 const CHART_RUNS = 60;
 const TABLE_RUNS = 6;
-const CHART_DAYS = 30;
 const FINDINGS_SHOWN = 5;
 
 export interface OverviewFacts {
@@ -31,6 +31,7 @@ export interface OverviewFacts {
   readonly drifts: readonly SourceDrift[];
   /** Why it could not be, a line each. */
   readonly driftTrouble: readonly string[];
+  readonly days: readonly DayOfChanges[];
 }
 
 export function overviewPage(facts: OverviewFacts): PageContent {
@@ -42,7 +43,7 @@ export function overviewPage(facts: OverviewFacts): PageContent {
   const body = markup`<div>${verdict}<p class="faint">${summaryLine(view, situation)}</p></div>
 ${answersHtml(situation, counts)}
 ${needsHtml(needs, situation.now)}
-${mirror === null ? NOTHING : markup`${driftSection(facts, mirror)}${runsSection(mirror, situation)}${changesSection(mirror, situation)}`}
+${mirror === null ? NOTHING : markup`${driftSection(facts, mirror)}${runsSection(mirror, situation)}${changesSection(facts)}`}
 <div class="two">${freshnessHtml(view, situation)}<div>${planSection(view, situation)}</div></div>
 ${noticesSection(situation)}`;
   return {
@@ -86,7 +87,9 @@ function summaryLine(view: DaemonView, { standings, now }: Situation): string {
     first === undefined
       ? next === undefined
         ? 'no sync is scheduled'
-        : `next sync ${age(next, now)}`
+        : Date.parse(next) < now
+          ? 'the next sync is due'
+          : `next sync ${age(next, now)}`
       : `${first.name}${first.source === null ? '' : ` of ${first.source}`} is running${first.progress === null ? '' : `: ${count(first.progress.records)} records so far`}`;
   const records = standings.reduce((sum, each) => sum + each.records, 0);
   const sources = view.config().sources.map(({ name }) => name);
@@ -124,14 +127,13 @@ function runsSection(mirror: Mirror, { now, standings }: Situation): Html {
   return markup`<section aria-labelledby="runs">${heading}${runChart(runs, hasOthers)}<div class="gap"></div>${runsTable(runs.slice(0, TABLE_RUNS), now, hasOthers)}</section>`;
 }
 
-function changesSection(mirror: Mirror, { now, standings }: Situation): Html {
-  if (standings.every(({ lastPublished }) => lastPublished === null)) return NOTHING;
-  const days = readDays(mirror, CHART_DAYS, now);
+function changesSection({ days, situation }: OverviewFacts): Html {
+  if (situation.standings.every(({ lastPublished }) => lastPublished === null)) return NOTHING;
   const total = days.reduce((sum, { added, changed, removed }) => sum + added + changed + removed, 0);
   const heading = markup`<h2 id="changes">Changes<a href="/changes">what changed</a></h2>`;
   const content =
     total === 0
-      ? emptyHtml('Nothing changed', `in the last ${CHART_DAYS} days since the first look.`)
+      ? emptyHtml('Nothing changed', `in the last ${days.length} days, recordings aside.`)
       : changeChart(days);
   return markup`<section aria-labelledby="changes">${heading}${content}</section>`;
 }

@@ -55,6 +55,8 @@ interface RecordRow {
 /** Longer bodies go by their ids in lists: reading fifty of them would take longer than the page may. */
 const MOST_BODY = 200_000;
 const SLICE = 500;
+/** No record has this number: to go on after it is to begin. */
+const FROM_THE_FIRST = 0;
 
 /** Records in the order of their collections and ids, from after a record on. */
 export function readListPage(place: RecordPlace, after: number | null, limit: number): ListPage {
@@ -89,11 +91,16 @@ export interface Search {
   readonly mostMs: number;
 }
 
-/** Ids that begin so first, by their index; then names that hold it. `next` is null once all were looked at. */
+/** Ids that begin so, by their index; where none does, names that hold it. `next` is null once all were looked at. */
 export async function searchRecords(place: RecordPlace, search: Search): Promise<SearchResult> {
   const { text, after, limit, clock, mostMs } = search;
   const found = new Map<number, ListedRecord>();
-  if (after === null) for (const record of byId(place, text, limit)) found.set(record.record, record);
+  if (after === null) {
+    for (const record of byId(place, text, limit)) found.set(record.record, record);
+    // Who has an id at hand means it. Names are looked at when asked for.
+    if (found.size > 0)
+      return { records: [...found.values()].slice(0, limit), next: FROM_THE_FIRST, read: 0 };
+  }
   const wanted = text.toLowerCase();
   const from = after === null ? null : keyOf(place, after);
   const startedMs = clock.monotonicMs();

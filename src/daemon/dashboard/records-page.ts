@@ -101,7 +101,11 @@ function tableOf(
   );
   const hasPlaces = records.some(({ scope }) => Object.keys(scope).length > 0);
   const rows = records.map(({ record, id, name, scope, source, run }) => {
-    const place = placeOf(scope, definitionsFor(config, source), names.get(source) ?? ((): undefined => undefined));
+    const place = placeOf(
+      scope,
+      definitionsFor(config, source),
+      names.get(source) ?? ((): undefined => undefined),
+    );
     return [
       markup`<a href="${recordPath(kind, id, record)}">${nameHtml(nameText(name))}</a>`,
       markup`<span class="id">${nameText(id)}</span>`,
@@ -126,13 +130,13 @@ function pagesHtml(
   page: ListPage | SearchResult,
 ): Html {
   const remark =
-    'read' in page && page.next !== null
+    'read' in page && page.next !== null && page.read > 0
       ? markup`<p class="faint">${plural(page.read, 'name')} looked at; there are more.</p>`
       : NOTHING;
   const next =
     page.next === null
       ? NOTHING
-      : markup`<a rel="next" href="/records${queryText({ kind: each, source, q: text, after: String(page.next) })}">${'read' in page ? 'Search further' : 'Next page'}</a>`;
+      : markup`<a rel="next" href="/records${queryText({ kind: each, source, q: text, after: String(page.next) })}">${'read' in page ? (page.read === 0 ? 'Search names too' : 'Search further') : 'Next page'}</a>`;
   const first =
     isLater && kind !== null
       ? markup`<a href="/records${queryText({ kind: each, source, q: text })}">First page</a>`

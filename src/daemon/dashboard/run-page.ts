@@ -3,6 +3,7 @@ import type { Config } from '../../config/config.ts';
 import type { RecordChange } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../../mirror/run-rows.ts';
+import { FEEDS } from '../http/feeds.ts';
 import { definitionsFor } from '../http/source-definitions.ts';
 import { count, plural, tookMs } from '../http/wording.ts';
 import { changeArticle } from './change-article.ts';
@@ -51,11 +52,15 @@ export function runPage({ mirror, config, run, changes, now }: RunFacts): PageCo
       severity: null,
     }),
   );
+  const sweeps = mirror.sweepsOf(run.run);
+  const feeds = sweeps
+    .filter(({ kind }) => FEEDS.includes(kind))
+    .reduce((sum, { added, changed, removed }) => sum + added + changed + removed, 0);
   const body = markup`<p class="crumbs faint"><a href="/runs">Runs</a></p><h1>Run ${run.run}</h1>
 <dl class="facts">${facts.map(([key, value]) => markup`<dt>${key}</dt><dd>${value}</dd>`)}</dl>
 <section><h2>What changed</h2>${changes === null ? emptyHtml('Nothing to compare with.', run.root === null ? 'This run published nothing.' : 'It was the first of its source that is kept: all of it was new.') : articles.length === 0 ? emptyHtml('Nothing changed.', '') : articles}
-${changes?.isMore === true ? markup`<p class="faint">and more: <code>tidemark runs show ${run.run}</code></p>` : NOTHING}</section>
-<section><h2>Collections</h2>${sweepsHtml(mirror.sweepsOf(run.run), (sweep) => [definitions(sweep.kind).title.many, place(sweep.scope)])}</section>`;
+${feeds === 0 ? NOTHING : markup`<p class="faint">${plural(feeds, 'change')} of recordings beside that: <a href="/changes?kind=session_recordings">of kinds that fill by themselves</a></p>`}${changes?.isMore === true ? markup`<p class="faint">and more: <code>tidemark runs show ${run.run}</code></p>` : NOTHING}</section>
+<section><h2>Collections</h2>${sweepsHtml(sweeps, (sweep) => [definitions(sweep.kind).title.many, place(sweep.scope)])}</section>`;
   return { title: `Run ${run.run}`, body };
 }
 

@@ -34,6 +34,7 @@ section > h2::first-letter { text-transform: none; }
 .answers .good { border-top-color: var(--bar-complete); } .answers .warn { border-top-color: var(--bar-partial); } .answers .bad { border-top-color: var(--bar-failed); }
 .answers .warn b { color: var(--warn); } .answers .bad b { color: var(--bad); }
 .needs { display: grid; gap: .5rem; counter-reset: need; }
+.field + .rest, .revision > .rest { margin-top: .45rem; }
 .needs li { background: var(--warn-ground); border-radius: 8px; padding: .65rem .9rem; overflow-wrap: anywhere; }
 .needs li.bad { background: var(--bad-ground); }
 .needs strong { color: var(--warn); font-weight: 620; } .needs .bad strong { color: var(--bad); }

@@ -115,10 +115,15 @@ export class Access {
   }
 }
 
-/** @throws Refusal 403 for a request that a page of another site makes */
-export function checkSameSite({ origin, fetchSite, host }: Caller): void {
+/**
+ * Refuses what a page of another site sends. A form of ours names no origin (`null`), since its page gives no referrer
+ * away: it says from where it comes by `Sec-Fetch-Site`, or, over plain HTTP to another machine, not at all.
+ * @throws Refusal 403
+ */
+export function checkSameSite({ origin, fetchSite, host }: Caller, isForm = false): void {
   const isForeign = fetchSite !== undefined && fetchSite !== 'same-origin' && fetchSite !== 'none';
-  const isElsewhere = origin !== undefined && URL.parse(origin)?.host !== host;
+  const isHidden = isForm && origin === 'null';
+  const isElsewhere = origin !== undefined && !isHidden && URL.parse(origin)?.host !== host;
   if (isForeign || isElsewhere) {
     throw new Refusal(
       403,

@@ -11,6 +11,7 @@ import { nameText } from '../../report/sections.ts';
 import type { DaemonView } from '../view.ts';
 import { jobDocument, runDocument, sweepDocument } from './documents.ts';
 import { driftDocument } from './drift-document.ts';
+import type { ChangesMemory } from './changes-memory.ts';
 import type { DriftNow } from './drift-now.ts';
 import { readSituation } from './health-facts.ts';
 import { kindsIn, numberIn, sourcesIn, timeIn } from './query.ts';
@@ -22,6 +23,7 @@ import { statusDocument } from './status-document.ts';
 export interface ApiParts {
   readonly view: DaemonView;
   readonly drift: DriftNow;
+  readonly changes: ChangesMemory;
   readonly clock: Clock;
   /** Refuses who may not set something going. */
   readonly checkMayAct: (context: Context) => void;
@@ -120,7 +122,10 @@ function jobsAsked(mirror: Mirror, query: URLSearchParams): JobRow[] {
   });
 }
 
-async function changesShown({ view, clock }: ApiParts, query: URLSearchParams): Promise<object> {
+async function changesShown(
+  { view, clock, changes: memory }: ApiParts,
+  query: URLSearchParams,
+): Promise<object> {
   const mirror = view.mirror();
   const now = clock.now();
   const from = timeIn(query, 'from', isoTime(now - USUAL_PERIOD_MS), now);
@@ -129,13 +134,18 @@ async function changesShown({ view, clock }: ApiParts, query: URLSearchParams): 
     throw new TidemarkError('usage', 'the period ends before it begins', {
       hint: 'give `from` the earlier and `to` the later time',
     });
-  const { runs, isCut } = await findChanges(mirror, view.config(), {
-    from,
-    to,
-    sources: sourcesIn(query, knownSources(view, mirror)),
-    kinds: kindsIn(query, 'kind'),
-    limit: numberIn(query, 'limit', 500, MOST_CHANGES),
-  });
+  const { runs, isCut } = await findChanges(
+    mirror,
+    view.config(),
+    {
+      from,
+      to,
+      sources: sourcesIn(query, knownSources(view, mirror)),
+      kinds: kindsIn(query, 'kind'),
+      limit: numberIn(query, 'limit', 500, MOST_CHANGES),
+    },
+    memory,
+  );
   const summary = { added: 0, removed: 0, changed: 0 };
   for (const { change } of runs.flatMap(({ changes }) => changes ?? [])) summary[change] += 1;
   return {

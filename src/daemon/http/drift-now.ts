@@ -2,7 +2,6 @@
  * Drift of a source as of now, by the one comparison and the one judgement, kept as long as nothing moved: the baseline,
  * the latest run, the acceptances and the configuration name it.
  */
-import { CATALOG } from '../../catalog/catalog.ts';
 import type { Kind, ResourceDefinition } from '../../catalog/definition.ts';
 import type { Config } from '../../config/config.ts';
 import { TidemarkError } from '../../core/errors.ts';
@@ -16,6 +15,7 @@ import { compareStates } from '../../state/compare.ts';
 import { openMirrorState } from '../../state/mirror-state.ts';
 import { pointOf } from '../../state/point.ts';
 import { parseReference } from '../../state/reference.ts';
+import { FEEDS } from './feeds.ts';
 import { ask, sqlNumber, sqlText } from './question.ts';
 import { definitionsFor } from './source-definitions.ts';
 
@@ -29,7 +29,6 @@ export interface SourceDrift extends Drift {
 const MOST_CHANGES = 5_000;
 /** Sources whose drift is kept. */
 const KEPT = 16;
-const FEEDS = CATALOG.filter(({ reading }) => reading !== 'list').map(({ kind }) => kind);
 const FEEDS_LEFT_OUT = 'they fill by themselves, which is no drift; `tidemark drift --kind` compares them';
 
 interface KeptDrift {

@@ -4,12 +4,14 @@ import { Hono } from 'hono';
 import type { Context, Next } from 'hono';
 import { bodyLimit } from 'hono/body-limit';
 import { isoTime } from '../../core/clock.ts';
+import { DayCounts } from '../dashboard/day-counts.ts';
 import { createDashboard } from '../dashboard/dashboard.ts';
 import { createLogin } from '../dashboard/login.ts';
 import type { DaemonView } from '../view.ts';
 import type { Caller } from './access.ts';
 import { Access, checkSameSite, unauthorized } from './access.ts';
 import { createApi } from './api.ts';
+import { ChangesMemory } from './changes-memory.ts';
 import { healthDocument, healthText } from './documents.ts';
 import { DriftNow } from './drift-now.ts';
 import { withStrictHeaders } from './headers.ts';
@@ -34,6 +36,8 @@ export function createRoutes(
   const { clock, log } = options;
   const access = new Access(options);
   const drift = new DriftNow();
+  const dayCounts = new DayCounts();
+  const changes = new ChangesMemory();
   const replicas = options.replica === undefined ? null : new Replicas(options.replica, () => view.config());
   const inHand = new Set<Promise<void>>();
   const application: Application = new Hono();
@@ -43,7 +47,7 @@ export function createRoutes(
     inHand.add(answered);
     await answered.finally(() => inHand.delete(answered));
     // The replica has sent its answer by itself, as an existing client knows it.
-    if (!isReplica(context)) withStrictHeaders(context.res.headers);
+    if (!isReplica(context.req.path)) withStrictHeaders(context.res.headers);
   });
   application.onError((error, context) => {
     const refusal = asRefusal(error);
@@ -91,11 +95,17 @@ export function createRoutes(
   );
   application.route(
     '/api/v1',
-    createApi({ view, drift, clock, checkMayAct: (context) => access.checkMayAct(callerOf(context)) }),
+    createApi({
+      view,
+      drift,
+      changes,
+      clock,
+      checkMayAct: (context) => access.checkMayAct(callerOf(context)),
+    }),
   );
   if (replicas !== null) {
     application.all('/replica/*', (context) =>
-      replicas.at(new URL(context.req.url).pathname).fetch(context.req.raw, context.env as HttpBindings),
+      replicas.at(new URL(context.req.url).pathname).fetch(context.req.raw, context.env),
     );
   }
   application.route(
@@ -104,10 +114,13 @@ export function createRoutes(
       access,
       clock,
       mayRead: (context) => access.mayRead(callerOf(context), clock.now()),
-      checkSameSite: (context) => checkSameSite(callerOf(context)),
+      checkSameSite: (context) => checkSameSite(callerOf(context), true),
     }),
   );
-  application.route('/', createDashboard({ view, drift, clock, needsLogin: access.needsLogin }));
+  application.route(
+    '/',
+    createDashboard({ view, drift, changes, dayCounts, clock, needsLogin: access.needsLogin }),
+  );
   return {
     application,
     close: async () => {
@@ -119,13 +132,13 @@ export function createRoutes(
 
 /** Lets through who may read; sends people to the login form, and programs away. */
 function guard(access: Access, now: () => number) {
-  return async (context: Context, next: Next): Promise<Response | void> => {
+  return async (context: Context, next: Next): Promise<Response | undefined> => {
     // Its own tokens open the replica, and only they.
-    if (isReplica(context)) return next();
+    if (isReplica(context.req.path)) return passed(next);
     const caller = callerOf(context);
     const { path, method } = context.req;
     if (path !== '/healthz') access.checkHost(caller);
-    if (OPEN_PATHS.has(path) || access.mayRead(caller, now())) return next();
+    if (OPEN_PATHS.has(path) || access.mayRead(caller, now())) return passed(next);
     const isPage =
       (method === 'GET' || method === 'HEAD') && (context.req.header('accept') ?? '').includes('text/html');
     if (!isPage) throw unauthorized('send the token of http.token as `Authorization: Bearer TOKEN`');
@@ -134,8 +147,13 @@ function guard(access: Access, now: () => number) {
   };
 }
 
-function isReplica(context: Context): boolean {
-  return context.req.path.startsWith('/replica/');
+async function passed(next: Next): Promise<undefined> {
+  await next();
+  return undefined;
+}
+
+function isReplica(path: string): boolean {
+  return path.startsWith('/replica/');
 }
 
 function callerOf(context: Context): Caller {

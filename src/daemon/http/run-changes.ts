@@ -8,6 +8,9 @@ import { compareRecords } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { maskedChange, withMaskedId } from '../../report/mask.ts';
+import type { ChangesMemory } from './changes-memory.ts';
+import { memoryKey } from './changes-memory.ts';
+import { ask, sqlNumber } from './question.ts';
 import { definitionsFor } from './source-definitions.ts';
 
 export interface ChangesQuestion {
@@ -40,7 +43,7 @@ export interface FoundChanges {
 /** Runs of a source that are looked through: a fortnight of half-hourly ones, twice. */
 const RUNS_READ = 2_000;
 /** A run that changed more is told by its counts: gathering its records alone would hold everything else up. */
-const MOST_CHANGES = 20_000;
+const MOST_CHANGES = 50_000;
 /** Records compared before others get their turn. */
 const SLICE = 100;
 
@@ -48,6 +51,7 @@ export async function findChanges(
   mirror: Mirror,
   config: Config,
   question: ChangesQuestion,
+  memory: ChangesMemory,
 ): Promise<FoundChanges> {
   const found: RunChanges[] = [];
   let left = question.limit;
@@ -61,12 +65,14 @@ export async function findChanges(
       found.push({ run, previous: previous?.run ?? null, changes: null });
       continue;
     }
-    const { changes, isMore } = await changesOf(
-      mirror,
-      config,
-      { run, previous },
-      { kinds: question.kinds, limit: left },
-    );
+    const key = memoryKey(run, previous, question.kinds);
+    const known = memory.recall(config, key);
+    const asked = { kinds: question.kinds, limit: left };
+    const { changes, isMore } =
+      known === undefined
+        ? await changesOf(mirror, config, { run, previous }, asked)
+        : { changes: known.slice(0, left), isMore: known.length > left };
+    if (known === undefined && !isMore) memory.keep(config, key, changes);
     left -= changes.length;
     isCut ||= isMore;
     if (changes.length > 0) found.push({ run, previous: previous.run, changes });
@@ -107,20 +113,46 @@ export function previousRun(mirror: Mirror, run: RunRow): RunRow | null {
   return mirror.runs({ source: run.source, isPublished: true, upTo: run.run - 1, limit: 1 })[0] ?? null;
 }
 
-/** Runs of the period that changed something, newest first, each with the published one before it. */
-function pairsOf(
-  mirror: Mirror,
-  { from, to, sources }: ChangesQuestion,
-): { run: RunRow; previous: RunRow | null }[] {
-  return sources
+interface RunPair {
+  readonly run: RunRow;
+  readonly previous: RunRow | null;
+}
+
+/** Runs of the period that changed something of the kinds, newest first, each with the published one before it. */
+function pairsOf(mirror: Mirror, { from, to, sources, kinds }: ChangesQuestion): RunPair[] {
+  const pairs = sources
     .flatMap((source) => {
       const runs = mirror.runs({ source, isPublished: true, endedBy: to, limit: RUNS_READ });
-      return runs.flatMap((run, index) => {
-        if ((run.finishedAt ?? run.startedAt) < from) return [];
-        const previous = runs[index + 1] ?? previousRun(mirror, run);
-        const isNothing = run.added + run.changed + run.removed === 0;
-        return isNothing && previous !== null ? [] : [{ run, previous }];
-      });
+      return runs.flatMap((run, index): RunPair[] =>
+        (run.finishedAt ?? run.startedAt) < from
+          ? []
+          : [{ run, previous: runs[index + 1] ?? previousRun(mirror, run) }],
+      );
     })
     .sort((a, b) => b.run.run - a.run.run);
+  const numbers = pairs.map(({ run }) => run.run);
+  const touched = new Set([...touchingRuns(mirror, numbers, kinds), ...runsWithOthers(mirror, numbers)]);
+  return pairs.filter(({ run, previous }) => previous === null || touched.has(run.run));
+}
+
+/** Those of the runs whose sweeps changed something of the kinds. */
+function touchingRuns(mirror: Mirror, runs: readonly number[], kinds: readonly Kind[] | null): number[] {
+  if (runs.length === 0) return [];
+  const isOfKinds = kinds === null ? '' : `AND c.kind IN (${kinds.map((kind) => `'${kind}'`).join(', ')})`;
+  return ask<{ run: number }>(
+    mirror,
+    `SELECT DISTINCT w.run AS run FROM runs r CROSS JOIN sweeps w ON w.run = r.run CROSS JOIN collections c ON c.id = w.collection
+     WHERE r.run IN (${runs.map(sqlNumber).join(', ')}) AND r.added + r.changed + r.removed > 0
+       AND w.added + w.changed + w.removed > 0 ${isOfKinds}`,
+  ).map(({ run }) => run);
+}
+
+/** Those of the runs that have changes of others, which retention dropped, among theirs: their own counts do not tell. */
+function runsWithOthers(mirror: Mirror, runs: readonly number[]): number[] {
+  if (runs.length === 0) return [];
+  return ask<{ run: number }>(
+    mirror,
+    `SELECT DISTINCT into_run AS run FROM replaced_roots
+     WHERE into_run IS NOT NULL AND into_run IN (${runs.map(sqlNumber).join(', ')})`,
+  ).map(({ run }) => run);
 }

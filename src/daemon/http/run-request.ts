@@ -57,7 +57,7 @@ function names(value: unknown, member: string): readonly string[] | null {
     value.length <= MOST_NAMES &&
     value.every((each) => typeof each === 'string');
   if (!isList) throw wrong(`"${member}" must be null or a list of names`);
-  return [...new Set(value as string[])];
+  return [...new Set(value)];
 }
 
 function wrong(why: string): Refusal {

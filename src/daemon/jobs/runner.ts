@@ -5,7 +5,7 @@
 import type { ReadClient } from '../../api/read-client.ts';
 import type { Config, ScheduleName } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
-import { asTidemarkError, exitCodeFor, TidemarkError } from '../../core/errors.ts';
+import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { ExitCode } from '../../core/errors.ts';
 import type { JobEnd, JobName, JobRow } from '../../mirror/daemon-state.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -14,6 +14,7 @@ import type { MirrorKeeper, WriterLease } from '../mirror-keeper.ts';
 import type { Troubles } from '../troubles.ts';
 import type { RunningJob } from '../view.ts';
 import { JobLog, jobKey } from './job-log.ts';
+import { failedResult, mirrorDeleted, unwritten } from './job-trouble.ts';
 import type { EndedJob } from './observer.ts';
 import type { Observers } from './observers.ts';
 import { JobQueue } from './queue.ts';
@@ -32,6 +33,8 @@ export interface RunnerOptions {
   readonly keepBooks: (mirror: Mirror) => void;
   /** The scheduled work was cut short: it is to start again. */
   readonly cutShort: (schedule: ScheduleName) => void;
+  /** The scheduled work could not begin, for trouble of this machine: it is to be tried again before its next tick. */
+  readonly notBegun: (schedule: ScheduleName) => void;
   /** After each job, with its exit code: what follows from it may be queued. */
   readonly onEnd: (job: QueuedJob, ended: EndedJob, exitCode: ExitCode) => void;
 }
@@ -148,7 +151,7 @@ export class JobRunner {
       .then(() => {
         this.#current = null;
         this.#next();
-        if (this.#current === null && !this.#isStopping) this.#options.effects.onRest();
+        if (this.running().length === 0 && !this.#isStopping) this.#options.effects.onRest();
       });
   }
 
@@ -188,7 +191,7 @@ export class JobRunner {
         },
       });
     } catch (thrown) {
-      result = this.#failed(thrown);
+      result = failedResult(thrown, this.#abort.signal.aborted);
     } finally {
       reader?.close();
     }
@@ -217,24 +220,14 @@ export class JobRunner {
     }
   }
 
-  #failed(thrown: unknown): JobResult {
-    const isStopped = this.#abort.signal.aborted;
-    const error = asTidemarkError(thrown);
-    return {
-      outcome: isStopped || error.code === 'interrupted' ? 'interrupted' : 'failed',
-      exitCode: exitCodeFor(error.code),
-      run: null,
-      summary: {},
-      error,
-      report: null,
-    };
-  }
-
   /** Writes the job's end down, in whatever state the mirror is, and tells whoever wants to know. */
   async #end(current: Current, result: JobResult, held: WriterLease | null): Promise<void> {
     const { job } = current;
     const { effects, observers, troubles, keepBooks, keeper } = this.#options;
-    if (result.outcome === 'interrupted' && job.schedule !== null) this.#options.cutShort(job.schedule);
+    if (job.schedule !== null) {
+      if (result.outcome === 'interrupted') this.#options.cutShort(job.schedule);
+      else if (current.number === 0) this.#options.notBegun(job.schedule);
+    }
     const end: JobEnd = {
       finishedAt: isoTime(effects.clock.now()),
       outcome: result.outcome,
@@ -259,7 +252,7 @@ export class JobRunner {
       }
       troubles.end('bookkeeping', 'what jobs do is written down again');
     } catch (error) {
-      troubles.begin('bookkeeping', unwritten(row, asTidemarkError(error)));
+      troubles.begin('bookkeeping', unwritten(name, asTidemarkError(error)));
     } finally {
       this.#giveBack(lease);
     }
@@ -276,7 +269,8 @@ export class JobRunner {
     } catch (error) {
       this.#options.troubles.begin('mirror', asTidemarkError(error));
     }
-    if (lease !== null && !this.#options.keeper.isThere()) this.#options.troubles.begin('mirror', deleted());
+    if (lease !== null && !this.#options.keeper.isThere())
+      this.#options.troubles.begin('mirror', mirrorDeleted());
   }
 
   #noteTrouble(row: JobRow, error: TidemarkError | null): void {
@@ -302,17 +296,4 @@ const UNENDED = {
 
 function missing(): never {
   throw new Error('a job without a mirror');
-}
-
-function deleted(): TidemarkError {
-  return new TidemarkError('mirror_missing', 'the mirror was deleted while it was written', {
-    hint: 'the next sync makes a new one, without history; put a copy in its place to keep that',
-  });
-}
-
-function unwritten({ name }: JobRow, error: TidemarkError): TidemarkError {
-  return new TidemarkError(error.code, `what ${name} did could not be written down: ${error.message}`, {
-    ...(error.hint === undefined ? {} : { hint: error.hint }),
-    cause: error,
-  });
 }

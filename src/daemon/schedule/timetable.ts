@@ -131,10 +131,10 @@ export class Timetable {
     if (entry !== undefined) entry.skipped += 1;
   }
 
-  /** Has a schedule start as soon as it is asked again: its work was cut short. */
-  bringForward(schedule: ScheduleName, now: number): void {
+  /** Has a schedule start at that time, unless it does earlier: its work was cut short, or could not begin. */
+  bringForward(schedule: ScheduleName, at: number): void {
     const entry = this.#entries.find((each) => each.schedule === schedule);
-    if (entry !== undefined && entry.dueAt > now) [entry.dueAt, entry.isExtra] = [now, true];
+    if (entry !== undefined && entry.dueAt > at) [entry.dueAt, entry.isExtra] = [at, true];
   }
 
   /** Epoch milliseconds of the next due time of all; null where nothing is scheduled. */

@@ -1,0 +1,100 @@
+/** What the daemon remembers in the mirror beside its jobs: due times, and which jobs never came to their end. */
+import type { ScheduleName } from '../config/config.ts';
+import { SCHEDULE_NAMES } from '../config/config.ts';
+import { isoTime } from '../core/clock.ts';
+import { asTidemarkError } from '../core/errors.ts';
+import type { ScheduleRow } from '../mirror/daemon-state.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { DaemonEffects } from './effects.ts';
+import type { MirrorKeeper } from './mirror-keeper.ts';
+import type { Timetable } from './schedule/timetable.ts';
+import type { Troubles } from './troubles.ts';
+
+/** Among how many of the newest jobs one is looked for that did not end: one at a time runs. */
+const RECENT_JOBS = 20;
+
+export interface Remembered {
+  readonly rows: readonly ScheduleRow[];
+  /** Schedules whose work died with its process. */
+  readonly cutShort: readonly ScheduleName[];
+}
+
+export class Books {
+  readonly #effects: DaemonEffects;
+  readonly #keeper: MirrorKeeper;
+  readonly #timetable: Timetable;
+  readonly #troubles: Troubles;
+  /** Jobs whose process died wait to be marked in the mirror. */
+  #hasBuriedDead = false;
+
+  constructor(effects: DaemonEffects, keeper: MirrorKeeper, timetable: Timetable, troubles: Troubles) {
+    this.#effects = effects;
+    this.#keeper = keeper;
+    this.#timetable = timetable;
+    this.#troubles = troubles;
+  }
+
+  /** What an earlier daemon left: nothing where the mirror cannot be read. Call it when no other daemon can be at work. */
+  lookBack(): Remembered {
+    try {
+      const state = this.#keeper.reader().daemonState();
+      const dead = state.jobs({ limit: RECENT_JOBS }).filter(({ outcome }) => outcome === 'running');
+      // One that was made up for already is not tried again: it may be what the process dies of.
+      const cutShort = SCHEDULE_NAMES.filter((schedule) =>
+        dead.some(({ name, trigger }) => name === schedule && trigger === 'schedule'),
+      );
+      for (const { job, name, startedAt } of dead) {
+        this.#effects.log.warn({ job, startedAt }, `${name} was cut short: its process died`);
+      }
+      return { rows: state.schedules(), cutShort };
+    } catch (error) {
+      const trouble = asTidemarkError(error);
+      if (trouble.code !== 'mirror_missing') this.#troubles.begin('mirror', trouble);
+      return { rows: [], cutShort: [] };
+    }
+  }
+
+  /** True where a source was mirrored not longer ago than its schedule would have it. */
+  isFresh(source: string, intervalMs: number): boolean {
+    try {
+      const at = this.#keeper.reader().latestRun(source)?.finishedAt;
+      return at !== null && at !== undefined && this.#effects.clock.now() - Date.parse(at) < intervalMs;
+    } catch {
+      // No mirror that could be read: then it is not fresh either.
+      return false;
+    }
+  }
+
+  /** Writes down what is due when. The mirror is open for writing. */
+  keep(mirror: Mirror): void {
+    const state = mirror.daemonState();
+    if (!this.#hasBuriedDead) {
+      state.endDeadJobs(isoTime(this.#effects.clock.now()));
+      this.#hasBuriedDead = true;
+    }
+    const rows = this.#timetable.rows();
+    const kept = state.schedules();
+    for (const row of rows) {
+      const old = kept.find(({ schedule }) => schedule === row.schedule);
+      if (JSON.stringify(old) !== JSON.stringify(row)) state.saveSchedule(row);
+    }
+    for (const { schedule } of kept) {
+      if (!rows.some((row) => row.schedule === schedule)) state.dropSchedule(schedule);
+    }
+  }
+
+  /** The same where the mirror can be had at once. */
+  keepNow(): void {
+    try {
+      const lease = this.#keeper.leaseNow('daemon');
+      if (lease === null) return;
+      try {
+        this.keep(lease.mirror);
+      } finally {
+        lease.release();
+      }
+    } catch (error) {
+      this.#troubles.begin('bookkeeping', asTidemarkError(error));
+    }
+  }
+}

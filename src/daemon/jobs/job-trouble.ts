@@ -1,0 +1,30 @@
+/** What can befall a job beside its own work, in words. */
+import { asTidemarkError, exitCodeFor, TidemarkError } from '../../core/errors.ts';
+import type { JobName } from '../../mirror/daemon-state.ts';
+import type { JobResult } from './work.ts';
+
+/** A job that threw, or could not begin. */
+export function failedResult(thrown: unknown, isStopped: boolean): JobResult {
+  const error = asTidemarkError(thrown);
+  return {
+    outcome: isStopped || error.code === 'interrupted' ? 'interrupted' : 'failed',
+    exitCode: exitCodeFor(error.code),
+    run: null,
+    summary: {},
+    error,
+    report: null,
+  };
+}
+
+export function mirrorDeleted(): TidemarkError {
+  return new TidemarkError('mirror_missing', 'the mirror was deleted while it was written', {
+    hint: 'the next sync makes a new one, without history; put a copy in its place to keep that',
+  });
+}
+
+export function unwritten(name: JobName, error: TidemarkError): TidemarkError {
+  return new TidemarkError(error.code, `what ${name} did could not be written down: ${error.message}`, {
+    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    cause: error,
+  });
+}

@@ -1,0 +1,69 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { markup, trusted } from '../../../src/daemon/dashboard/html.ts';
+import { columnChart } from '../../../src/daemon/dashboard/column-chart.ts';
+import { PAGE_POLICY, pageHtml } from '../../../src/daemon/dashboard/frame.ts';
+
+describe('HTML as values', () => {
+  it('nothing that is put in gets out of its place', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (text) => {
+        const { text: shown } = markup`<a title="${text}">${text}</a>`;
+        expect(shown.match(/[<>]/g)).toHaveLength(4);
+        expect(shown.match(/"/g)).toHaveLength(2);
+
+        expect(shown).not.toMatch(/[\u0000-\u001f\u202e\u2066]/);
+      }),
+    );
+  });
+
+  it('HTML stays as it is, lists are joined, nothing is nothing', () => {
+    const parts = [markup`<b>${'<'}</b>`, markup`<i>${2}</i>`];
+    expect(markup`<p>${parts}${null}${trusted('<hr>')}</p>`.text).toBe('<p><b>&lt;</b><i>2</i><hr></p>');
+  });
+
+  it('a page lets act only what the policy names, and holds exactly that', async () => {
+    const html = pageHtml(
+      { title: 'T', body: markup`<h1>x</h1>` },
+      { now: 0, current: '/', hasSession: false },
+    );
+    for (const [tag, directive] of [
+      ['style', 'style-src'],
+      ['script', 'script-src'],
+    ] as const) {
+      const [, text = ''] = new RegExp(`<${tag}>([\\s\\S]*?)</${tag}>`).exec(html) ?? [];
+      const digest = Buffer.from(await crypto.subtle.digest('SHA-256', Buffer.from(text))).toString('base64');
+      expect(PAGE_POLICY).toContain(`${directive} 'sha256-${digest}'`);
+    }
+    expect(html).not.toMatch(/ style=| on[a-z]+=/);
+  });
+});
+
+describe('a chart', () => {
+  it('draws each column to scale, the smallest still to be seen, and reads it out', () => {
+    const values = [0, 1, 50, 100];
+    const { text } = columnChart(
+      values.map((value, index) => ({
+        label: `0${index}`,
+        title: `day ${index}: ${value} <b>`,
+        parts: [{ name: 'added', value }],
+        sign: index === 3 ? '!' : '',
+      })),
+      { label: 'All', show: String, steps: [10, 100], legend: [{ name: 'added', text: 'added' }], narrow: 2 },
+    );
+    const [wide = '', narrow = ''] = text.split('narrow');
+    const heights = [
+      ...wide.matchAll(/class="part-added" x="[\d.]+" y="[\d.]+" width="[\d.]+" height="([\d.]+)"/g),
+    ].map(([, height]) => Number(height));
+    expect(heights).toEqual([2, 63, 126]);
+    expect(wide).toContain('<title>day 3: 100 &lt;b&gt;</title>');
+    expect([...narrow.matchAll(/<title>/g)]).toHaveLength(2);
+    expect(wide.match(/class="sign"/g)).toHaveLength(1);
+  });
+
+  it('without columns is an empty scale', () => {
+    expect(
+      columnChart([], { label: 'All', show: String, steps: [1], legend: [], narrow: 2 }).text,
+    ).not.toContain('NaN');
+  });
+});

@@ -1,0 +1,104 @@
+import { describe, expect, it } from 'vitest';
+import { definitionOf } from '../../../src/catalog/catalog.ts';
+import { systemClock } from '../../../src/core/clock.ts';
+import type { RecordPlace } from '../../../src/daemon/dashboard/record-list.ts';
+import { readListPage, searchRecords, whereIs } from '../../../src/daemon/dashboard/record-list.ts';
+import { recordPath } from '../../../src/daemon/dashboard/record-path.ts';
+import { World } from '../http/world.ts';
+
+async function synced(): Promise<World> {
+  const world = await World.create({ TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing' });
+  await world.sync();
+  return world;
+}
+
+describe('the record browser', () => {
+  it('every record once, whatever the size of a page', async () => {
+    const world = await synced();
+    for (const kind of ['members', 'role_memberships', 'invites'] as const) {
+      const place: RecordPlace = {
+        mirror: world.mirror(),
+        kind,
+        source: null,
+        definitionOf: () => definitionOf(kind),
+      };
+      const all = readListPage(place, null, 1_000);
+      expect(all.next).toBeNull();
+      expect(all.records).toHaveLength([...world.mirror().readRecords({ kinds: [kind] })].length);
+      for (const size of [1, 3, 7]) {
+        const seen: number[] = [];
+        let after: number | null = null;
+        do {
+          const page = readListPage(place, after, size);
+          seen.push(...page.records.map(({ record }) => record));
+          after = page.next;
+        } while (after !== null);
+        expect(seen).toEqual(all.records.map(({ record }) => record));
+      }
+    }
+  });
+
+  it('finds by the beginning of an id, by any part of a name, and goes on where it stopped', async () => {
+    const world = await synced();
+    const place: RecordPlace = {
+      mirror: world.mirror(),
+      kind: 'members',
+      source: 'default',
+      definitionOf: () => definitionOf('members'),
+    };
+    const search = { after: null, limit: 50, clock: systemClock, mostMs: 10_000 };
+    const byName = await searchRecords(place, { ...search, text: 'OWEN' });
+    expect(byName.records.map(({ name }) => name)).toEqual([expect.stringContaining('owen')]);
+    expect(byName.next).toBeNull();
+    const [owen] = byName.records;
+    const byId = await searchRecords(place, { ...search, text: owen?.id.slice(0, 8) ?? '' });
+    expect(byId.records).toEqual([owen]);
+    expect(byId.read).toBe(0);
+    // A search that had no time goes on until it has seen all.
+    const found: string[] = [];
+    let after: number | null = null;
+    do {
+      const part = await searchRecords(place, { ...search, text: 'kittiwake', after, limit: 5 });
+      found.push(...part.records.map(({ id }) => id));
+      after = part.next;
+    } while (after !== null);
+    const expected = readListPage(place, null, 1_000).records.filter(({ name }) =>
+      name.includes('kittiwake'),
+    );
+    expect(found).toEqual(expected.map(({ id }) => id));
+  });
+
+  it('an invitation, whose id is its secret, is neither shown nor found by it', async () => {
+    const world = await synced();
+    const place: RecordPlace = {
+      mirror: world.mirror(),
+      kind: 'invites',
+      source: null,
+      definitionOf: () => definitionOf('invites'),
+    };
+    const [secret] = [...world.mirror().readRecords({ kinds: ['invites'] })].map(({ id }) => id);
+    const { records } = readListPage(place, null, 100);
+    expect(records.every(({ id }) => /^\[secret:[0-9a-f]{12}\]$/.test(id))).toBe(true);
+    for (const text of [secret ?? '', secret?.slice(0, 6) ?? '']) {
+      const found = await searchRecords(place, {
+        text,
+        after: null,
+        limit: 10,
+        clock: systemClock,
+        mostMs: 10_000,
+      });
+      expect(found.records).toEqual([]);
+    }
+    const [first] = records;
+    const where = whereIs(world.mirror(), 'invites', first?.record ?? 0);
+    expect(where?.source).toBe('default');
+    expect(whereIs(world.mirror(), 'invites', 999_999)).toBeNull();
+  });
+
+  it('a path leads to one record, whatever its id is', () => {
+    expect(recordPath('members', 'a/b?c#d', 7)).toBe('/records/members/a%2Fb%3Fc%23d?record=7');
+    for (const id of ['.', '..', ''])
+      expect(recordPath('members', id, 7)).toBe('/records/members/-?record=7');
+    expect(new URL(recordPath('members', '\ud800'), 'http://x').pathname).toBe('/records/members/%EF%BF%BD');
+  });
+});

@@ -1,0 +1,223 @@
+import { request as rawRequest } from 'node:http';
+import { connect } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { Secret } from '../../../src/core/secret.ts';
+import { LOCAL_TOKEN, MINUTE_MS, World } from './world.ts';
+
+const TOKEN = 'a-token-of-some-length';
+
+interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly text: string;
+}
+
+/** With headers that `fetch` would not send. */
+function call(
+  url: string,
+  how: { method?: string; headers?: Record<string, string>; body?: string } = {},
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const request = rawRequest(
+      url,
+      { method: how.method ?? 'GET', headers: how.headers ?? {} },
+      (response) => {
+        let text = '';
+        response.setEncoding('utf8').on('data', (part: string) => (text += part));
+        response.on('end', () =>
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, text }),
+        );
+      },
+    );
+    request.on('error', reject);
+    request.end(how.body);
+  });
+}
+
+const JSON_BODY = { 'content-type': 'application/json' };
+const sync = JSON.stringify({ job: 'sync', sources: null, full: false, kinds: null });
+
+describe('without a token', () => {
+  it('everybody on this machine reads, and no page elsewhere whose name leads here', async () => {
+    const world = await World.create();
+    const { url } = await world.listen();
+    for (const path of ['/', '/healthz', '/metrics', '/api/v1/status'])
+      expect((await call(url + path)).status).toBe(200);
+    for (const host of ['evil.example', 'evil.example:80', '127.0.0.1.evil.example']) {
+      expect((await call(`${url}/`, { headers: { host } })).status).toBe(421);
+    }
+    expect((await call(`${url}/`, { headers: { host: 'localhost:1' } })).status).toBe(200);
+    expect((await call(`${url}/healthz`, { headers: { host: '10.0.0.1' } })).status).toBe(200);
+  });
+
+  it('only the local token starts a job, and no page of another site does', async () => {
+    const world = await World.create();
+    const { url } = await world.listen();
+    const post = (headers: Record<string, string>, body = sync): Promise<Answer> =>
+      call(`${url}/api/v1/runs`, { method: 'POST', headers: { ...JSON_BODY, ...headers }, body });
+    expect((await post({})).status).toBe(401);
+    expect((await post({ authorization: 'Bearer ' })).status).toBe(401);
+    expect((await post({ authorization: `Bearer ${LOCAL_TOKEN}x` })).status).toBe(401);
+    const own = { authorization: `Bearer ${LOCAL_TOKEN}` };
+    expect((await post({ ...own, origin: 'https://evil.example' })).status).toBe(403);
+    expect((await post({ ...own, 'sec-fetch-site': 'cross-site' })).status).toBe(403);
+    expect((await post({ ...own, 'content-type': 'text/plain' })).status).toBe(415);
+    expect(world.requested).toEqual([]);
+    const accepted = await post(own);
+    expect(accepted.status).toBe(202);
+    expect(JSON.parse(accepted.text)).toEqual({
+      schema: 'tidemark.queued/1',
+      queued: [{ job: 'sync', source: 'default' }],
+    });
+    expect(world.requested).toEqual([['sync', null, { full: false, kinds: null }]]);
+  });
+
+  it.each([
+    ['no JSON', '{'],
+    ['a list', '[]'],
+    ['an unknown job', '{"job":"reboot"}'],
+    ['an unknown member', '{"job":"sync","force":true}'],
+    ['no list of sources', '{"job":"sync","sources":"default"}'],
+    ['an unknown source', '{"job":"sync","sources":["nobody"]}'],
+    ['an unknown kind', '{"job":"sync","kinds":["members","x"]}'],
+    ['kinds of a drill', '{"job":"drill","kinds":["members"]}'],
+  ])('refuses %s with what to send', async (_name, body) => {
+    const world = await World.create();
+    const { url } = await world.listen();
+    const headers = { ...JSON_BODY, authorization: `Bearer ${LOCAL_TOKEN}` };
+    const answer = await call(`${url}/api/v1/runs`, { method: 'POST', headers, body });
+    expect(answer.status).toBe(400);
+    const { error } = JSON.parse(answer.text) as { error: Record<string, string> };
+    expect(error['code']).toBe('usage');
+    expect(error['hint']).not.toBeNull();
+    expect(world.requested).toEqual([]);
+  });
+
+  it('listens nowhere else', async () => {
+    const world = await World.create();
+    await expect(world.listen({ host: '0.0.0.0' })).rejects.toMatchObject({ code: 'config_invalid' });
+  });
+});
+
+describe('with a token', () => {
+  it('everything but the proof of life needs it', async () => {
+    const world = await World.create();
+    const { url } = await world.listen({ token: new Secret(TOKEN) });
+    expect((await call(`${url}/healthz`)).status).toBe(200);
+    for (const path of ['/readyz', '/metrics', '/api/v1/status', '/api/v1/runs', '/records']) {
+      const answer = await call(url + path);
+      expect([path, answer.status]).toEqual([path, 401]);
+      expect(answer.headers['www-authenticate']).toContain('Bearer');
+      for (const wrong of ['Bearer x', `Bearer ${TOKEN}x`, `Basic ${TOKEN}`, `Bearer ${TOKEN.slice(1)}`])
+        expect((await call(url + path, { headers: { authorization: wrong } })).status).toBe(401);
+      const known = await call(url + path, { headers: { authorization: `Bearer ${TOKEN}` } });
+      expect(known.status).not.toBe(401);
+    }
+    // A name that leads here is no matter: who calls under it has no token.
+    expect((await call(`${url}/healthz`, { headers: { host: 'backup.example' } })).status).toBe(200);
+  });
+
+  it('people log in, stay for a week, and log out', async () => {
+    const world = await World.create();
+    const { url } = await world.listen({ token: new Secret(TOKEN) });
+    const asPerson = { accept: 'text/html' };
+    const away = await call(`${url}/drift?x=1`, { headers: asPerson });
+    expect([away.status, away.headers.location]).toEqual([303, '/login?to=%2Fdrift%3Fx%3D1']);
+    const form = { 'content-type': 'application/x-www-form-urlencoded' };
+    const log = (token: string, to: string, more: Record<string, string> = {}): Promise<Answer> =>
+      call(`${url}/login`, {
+        method: 'POST',
+        headers: { ...form, ...more },
+        body: new URLSearchParams({ token, to }).toString(),
+      });
+    const wrong = await log('nonsense', '/');
+    expect([wrong.status, wrong.headers['set-cookie']]).toEqual([401, undefined]);
+    expect((await log(TOKEN, '/', { origin: 'https://evil.example' })).status).toBe(403);
+    for (const to of ['//evil.example', '/\\evil.example', 'https://evil.example'])
+      expect((await log(TOKEN, to)).headers.location).toBe('/');
+    const right = await log(TOKEN, '/drift', { 'x-forwarded-proto': 'https' });
+    expect([right.status, right.headers.location]).toEqual([303, '/drift']);
+    const [cookie = ''] = right.headers['set-cookie'] ?? [];
+    expect(cookie).toMatch(/; HttpOnly; SameSite=Strict; Secure$/);
+    expect(cookie).not.toContain(TOKEN);
+    const session = { ...asPerson, cookie: `other=1; ${cookie.split(';')[0] ?? ''}` };
+    expect((await call(`${url}/api/v1/status`, { headers: session })).status).toBe(200);
+    // It reads, and starts nothing.
+    const start = await call(`${url}/api/v1/runs`, {
+      method: 'POST',
+      headers: { ...session, ...JSON_BODY },
+      body: sync,
+    });
+    expect(start.status).toBe(401);
+    const forged = session.cookie.replace(/\d{10}\./, '9999999999.');
+    expect((await call(`${url}/`, { headers: { ...asPerson, cookie: forged } })).status).toBe(303);
+    const out = await call(`${url}/logout`, { method: 'POST', headers: session });
+    expect(out.headers['set-cookie']?.[0]).toContain('Max-Age=0');
+    world.clock.at += 7 * 24 * 60 * MINUTE_MS + 1000;
+    expect((await call(`${url}/`, { headers: session })).status).toBe(303);
+  });
+
+  it('another token ends every session', async () => {
+    const world = await World.create();
+    const first = await world.listen({ token: new Secret(TOKEN) });
+    const form = { 'content-type': 'application/x-www-form-urlencoded' };
+    const answer = await call(`${first.url}/login`, {
+      method: 'POST',
+      headers: form,
+      body: `token=${TOKEN}&to=/`,
+    });
+    const cookie = answer.headers['set-cookie']?.[0]?.split(';')[0] ?? '';
+    const second = await world.listen({ token: new Secret(`${TOKEN}2`) });
+    expect((await call(`${second.url}/readyz`, { headers: { cookie } })).status).toBe(401);
+  });
+});
+
+describe('every answer', () => {
+  it('carries strict headers, and refusals are JSON', async () => {
+    const world = await World.create();
+    const { url } = await world.listen();
+    for (const path of [
+      '/',
+      '/metrics',
+      '/api/v1/status',
+      '/nowhere',
+      '/runs/99',
+      '/api/v1/runs/99',
+      '/records/members/x',
+    ]) {
+      const { headers, text, status } = await call(url + path);
+      expect(headers['cache-control']).toBe('no-store');
+      expect(headers['x-content-type-options']).toBe('nosniff');
+      expect(headers['x-frame-options']).toBe('DENY');
+      expect(headers['referrer-policy']).toBe('no-referrer');
+      expect(headers['content-security-policy']).toMatch(/default-src 'none'/);
+      expect(headers['content-security-policy']).toMatch(/frame-ancestors 'none'/);
+      expect(headers['content-security-policy']).not.toContain('unsafe');
+      if (status >= 400 && headers['content-type'] === 'application/json')
+        expect(JSON.parse(text)).toHaveProperty('error.code');
+    }
+    expect((await call(`${url}/nowhere`)).status).toBe(404);
+  });
+
+  it('large and endless requests are turned away', async () => {
+    const world = await World.create();
+    const { url } = await world.listen();
+    const headers = { ...JSON_BODY, authorization: `Bearer ${LOCAL_TOKEN}` };
+    const body = JSON.stringify({ job: 'sync', sources: ['x'.repeat(20_000)] });
+    expect((await call(`${url}/api/v1/runs`, { method: 'POST', headers, body })).status).toBe(413);
+    const socket = connect(Number(new URL(url).port), '127.0.0.1');
+    const said = new Promise<string>((resolve) => socket.once('data', (data) => resolve(data.toString())));
+    socket.on('error', () => undefined);
+    socket.write(`GET / HTTP/1.1\r\nHost: localhost\r\nX-Large: ${'x'.repeat(20_000)}\r\n\r\n`);
+    expect(await said).toMatch(/^HTTP\/1.1 431/);
+    socket.destroy();
+  });
+
+  it('a port that is taken is said so', async () => {
+    const world = await World.create();
+    const { url } = await world.listen();
+    await expect(world.listen({ port: Number(new URL(url).port) })).rejects.toMatchObject({
+      code: 'port_in_use',
+    });
+  });
+});

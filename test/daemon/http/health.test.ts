@@ -1,0 +1,181 @@
+import { describe, expect, it } from 'vitest';
+import { allowedAgeMs, assessHealth } from '../../../src/daemon/http/health.ts';
+import type { EndedRun, HealthFacts, SourceFacts } from '../../../src/daemon/http/health.ts';
+
+const NOW = Date.UTC(2026, 2, 1, 12, 0);
+const MINUTE_MS = 60_000;
+
+function run(minutesAgo: number, more: Partial<EndedRun> = {}): EndedRun {
+  const end = NOW - minutesAgo * MINUTE_MS;
+  return {
+    run: 7,
+    startedAt: new Date(end - 2 * MINUTE_MS).toISOString(),
+    finishedAt: new Date(end).toISOString(),
+    outcome: 'complete',
+    errorCode: null,
+    error: null,
+    ...more,
+  };
+}
+
+const SOURCE: SourceFacts = {
+  source: 'a',
+  schedule: { intervalMs: 30 * MINUTE_MS, jitterMs: MINUTE_MS },
+  isSyncing: false,
+  lastComplete: run(10),
+  lastEnded: run(10),
+  lastSync: null,
+  held: { records: 0, ceiling: 0 },
+  troubled: 0,
+};
+
+const FACTS: HealthFacts = {
+  now: NOW,
+  startedAt: new Date(NOW - 24 * 60 * MINUTE_MS).toISOString(),
+  configTrouble: null,
+  mirrorTrouble: null,
+  troubles: [],
+  sources: [SOURCE],
+  verify: null,
+  drills: [],
+  failedJobs: [],
+  silentChannels: [],
+};
+
+const job = {
+  startedAt: run(5).startedAt,
+  finishedAt: run(5).finishedAt,
+  outcome: 'done',
+  errorCode: null,
+  error: null,
+};
+
+function source(more: Partial<SourceFacts>): HealthFacts {
+  return { ...FACTS, sources: [{ ...SOURCE, ...more }] };
+}
+
+describe('health', () => {
+  it.each<[string, HealthFacts, string, string[]]>([
+    ['all is well', FACTS, 'ok', []],
+    ['just within what is allowed', source({ lastComplete: run(63) }), 'ok', []],
+    ['a minute beyond it', source({ lastComplete: run(64) }), 'failing', ['stale']],
+    ['however old without a schedule', source({ schedule: null, lastComplete: run(9000) }), 'ok', []],
+    [
+      'the first sync still to come',
+      { ...source({ lastComplete: null, lastEnded: null }), startedAt: run(5).finishedAt ?? '' },
+      'degraded',
+      ['first_sync'],
+    ],
+    [
+      'no complete run since long',
+      source({ lastComplete: null, lastEnded: null }),
+      'failing',
+      ['never_complete'],
+    ],
+    [
+      'a partial run after a complete one',
+      source({ lastEnded: run(2, { outcome: 'partial' }), troubled: 3 }),
+      'degraded',
+      ['run_partial'],
+    ],
+    [
+      'a failed run',
+      source({ lastEnded: run(2, { outcome: 'failed', errorCode: 'unreachable', error: 'no route' }) }),
+      'degraded',
+      ['run_failed'],
+    ],
+    [
+      'a refused key',
+      source({ lastEnded: run(2, { outcome: 'failed', errorCode: 'unauthorized' }) }),
+      'degraded',
+      ['key_refused'],
+    ],
+    [
+      'a job that came to no run',
+      source({ lastSync: { ...job, outcome: 'refused' } }),
+      'degraded',
+      ['key_refused'],
+    ],
+    [
+      'a job that failed before the last run',
+      source({ lastSync: { ...job, startedAt: run(60).startedAt, outcome: 'failed' } }),
+      'ok',
+      [],
+    ],
+    [
+      'failed for so long that the copy is old',
+      source({ lastComplete: run(600), lastEnded: run(2, { outcome: 'failed' }) }),
+      'failing',
+      ['stale', 'run_failed'],
+    ],
+    ['removals held', source({ held: { records: 12, ceiling: 14 } }), 'degraded', ['removals_held']],
+    ['a bad configuration', { ...FACTS, configTrouble: 'line 3' }, 'degraded', ['config_trouble']],
+    [
+      'a mirror that found damage',
+      { ...FACTS, verify: { ...job, problems: 2 } },
+      'degraded',
+      ['verify_failed'],
+    ],
+    ['a mirror that was verified', { ...FACTS, verify: { ...job, problems: 0 } }, 'ok', []],
+    [
+      'a drill that fell',
+      { ...FACTS, drills: [{ ...job, source: 'a', score: 0.9, scoreBefore: 0.95 }] },
+      'degraded',
+      ['drill_fell'],
+    ],
+    [
+      'a drill that rose',
+      { ...FACTS, drills: [{ ...job, source: 'a', score: 0.96, scoreBefore: 0.95 }] },
+      'ok',
+      [],
+    ],
+    [
+      'the first drill',
+      { ...FACTS, drills: [{ ...job, source: 'a', score: 0.1, scoreBefore: null }] },
+      'ok',
+      [],
+    ],
+    [
+      'a job that failed',
+      { ...FACTS, failedJobs: [{ ...job, name: 'copy', source: null, outcome: 'failed' }] },
+      'degraded',
+      ['job_failed'],
+    ],
+    [
+      'notices that do not arrive',
+      { ...FACTS, silentChannels: [{ channel: 'chat', owed: 2, since: job.startedAt, error: '500' }] },
+      'degraded',
+      ['notices_undelivered'],
+    ],
+    [
+      'other trouble of the daemon',
+      { ...FACTS, troubles: [{ message: 'the lock is held', hint: null, since: job.startedAt }] },
+      'degraded',
+      ['daemon_trouble'],
+    ],
+    [
+      'no mirror',
+      { ...FACTS, mirrorTrouble: { message: 'gone', hint: null, isComing: false } },
+      'failing',
+      ['mirror_unreadable'],
+    ],
+    [
+      'no mirror yet',
+      { ...FACTS, mirrorTrouble: { message: 'gone', hint: null, isComing: true } },
+      'degraded',
+      ['first_sync'],
+    ],
+  ])('%s', (_name, facts, state, codes) => {
+    const health = assessHealth(facts);
+    expect(health.state).toBe(state);
+    expect(
+      [...health.reasons, ...health.sources.flatMap(({ reasons }) => reasons)].map(({ code }) => code),
+    ).toEqual(codes);
+  });
+
+  it('allows two intervals, the jitter, and as long as the run took', () => {
+    expect(allowedAgeMs(SOURCE)).toBe(63 * MINUTE_MS);
+    expect(allowedAgeMs({ ...SOURCE, lastComplete: null })).toBe(61 * MINUTE_MS);
+    expect(allowedAgeMs({ ...SOURCE, schedule: null })).toBeNull();
+  });
+});

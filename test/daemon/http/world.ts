@@ -1,0 +1,266 @@
+/** A service, a mirror that was synced from it, and a daemon that only seems to live: what the HTTP side is shown. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import type { Config } from '../../../src/config/config.ts';
+import { loadConfig } from '../../../src/config/load.ts';
+import type { Clock } from '../../../src/core/clock.ts';
+import { isoTime, systemClock } from '../../../src/core/clock.ts';
+import { TidemarkError } from '../../../src/core/errors.ts';
+import { silentLogger } from '../../../src/core/logger.ts';
+import { Secret } from '../../../src/core/secret.ts';
+import type { HttpOptions, HttpSide } from '../../../src/daemon/http/http.ts';
+import { startHttp } from '../../../src/daemon/http/http.ts';
+import type { SummaryByJob } from '../../../src/daemon/jobs/summaries.ts';
+import { storedSummary } from '../../../src/daemon/jobs/summaries.ts';
+import type { DaemonView, JobRequest, ScheduleView } from '../../../src/daemon/view.ts';
+import type { JobEnd, JobName } from '../../../src/mirror/daemon-state.ts';
+import type { Mirror } from '../../../src/mirror/mirror.ts';
+import { openMirror } from '../../../src/mirror/mirror.ts';
+import type { Sandbox } from '../../../src/server/sandbox.ts';
+import { createSandbox } from '../../../src/server/sandbox.ts';
+import { silentEvents } from '../../../src/sync/events.ts';
+import { syncSource } from '../../../src/sync/run.ts';
+import { openReadClient } from '../../../src/wire-client.ts';
+import { environment } from '../../journeys/harness.ts';
+
+export const FULL_KEY = 'full-key-of-some-length';
+export const NARROW_KEY = 'narrow-key-of-some-length';
+export const LOCAL_TOKEN = 'local-token-of-this-machine';
+export const MINUTE_MS = 60_000;
+export const DAY_MS = 24 * 60 * MINUTE_MS;
+const START = Date.UTC(2026, 2, 1, 7, 0);
+
+/** Stands still until it is moved; waiting takes its real time. */
+export class HeldClock implements Clock {
+  at = START;
+  /** By how much each look at it moves it. */
+  stepMs = 0;
+  now(): number {
+    this.at += this.stepMs;
+    return this.at;
+  }
+  monotonicMs(): number {
+    return systemClock.monotonicMs();
+  }
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return systemClock.sleep(ms, signal);
+  }
+}
+
+export class World implements DaemonView {
+  readonly clock = new HeldClock();
+  readonly mirrorPath: string;
+  readonly url: string;
+  readonly sandbox: Sandbox;
+  startedAt = isoTime(START);
+  schedulesShown: ScheduleView[] = [];
+  runningShown: ReturnType<DaemonView['running']> = [];
+  troublesShown: ReturnType<DaemonView['troubles']> = [];
+  figuresShown: ReturnType<DaemonView['figures']> = [];
+  trouble: TidemarkError | null = null;
+  readonly requested: [JobName, readonly string[] | null, JobRequest | undefined][] = [];
+  #config: Config;
+  #mirror: Mirror | null = null;
+
+  private constructor(
+    sandbox: Sandbox,
+    url: string,
+    directory: string,
+    more: Readonly<Record<string, string>>,
+  ) {
+    this.sandbox = sandbox;
+    this.url = url;
+    this.mirrorPath = join(directory, 'mirror.db');
+    const env = environment(url, directory, {
+      TIDEMARK_API_KEY: FULL_KEY,
+      TIDEMARK_RECORDINGS_SHARING_PER_RUN: '20',
+      ...more,
+    });
+    this.#config = loadConfig({ env, cwd: directory, keys: 'required' });
+    this.schedulesShown = [
+      this.#schedule('sync', '*/30 * * * *', 30 * MINUTE_MS),
+      this.#schedule('drift', '0 7 * * *', DAY_MS),
+      this.#schedule('verify', '0 3 * * 0', 7 * DAY_MS),
+      this.#schedule('drill', '0 5 * * 1', 7 * DAY_MS),
+    ];
+  }
+
+  static async create(
+    more: Readonly<Record<string, string>> = {},
+    finished: (end: () => Promise<void>) => void = onTestFinished,
+  ): Promise<World> {
+    const sandbox = await createSandbox({
+      clock: systemClock,
+      seed: 'demo',
+      keys: [
+        { key: FULL_KEY, permissions: 'all' },
+        {
+          key: NARROW_KEY,
+          permissions: ['organization:read', 'organization_member:read', 'project:read', 'plugin:read'],
+        },
+      ],
+    });
+    const { url } = await sandbox.listen({ host: '127.0.0.1', port: 0 });
+    const directory = mkdtempSync(join(tmpdir(), 'tidemark-test-'));
+    const world = new World(sandbox, url, directory, more);
+    finished(async () => {
+      world.#mirror?.close();
+      await sandbox.close();
+      rmSync(directory, { recursive: true, force: true });
+    });
+    return world;
+  }
+
+  /** A complete run; with `NARROW_KEY` a partial one. */
+  async sync(key = FULL_KEY): Promise<number> {
+    const [source] = this.#config.sources;
+    if (source === undefined) throw new Error('no source');
+    const mirror = openMirror(this.mirrorPath, { mode: 'write', command: 'test', clock: this.clock });
+    const client = openReadClient({ ...source, apiKey: new Secret(key) }, silentLogger, mirror);
+    try {
+      const { run } = await syncSource({
+        mirror,
+        source,
+        client,
+        clock: this.clock,
+        log: silentLogger,
+        events: silentEvents,
+        signal: new AbortController().signal,
+        trigger: 'sync',
+        kinds: null,
+        isFull: false,
+        acceptRemovals: 1000,
+      });
+      return run;
+    } finally {
+      await client.close();
+      mirror.close();
+    }
+  }
+
+  /** Asks the service for something, as somebody with its key would. */
+  async send(method: string, path: string, body: unknown): Promise<void> {
+    const answer = await fetch(new URL(path, this.url), {
+      method,
+      headers: { authorization: `Bearer ${FULL_KEY}`, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    if (!answer.ok) throw new Error(`${answer.status} to ${method} ${path}: ${await answer.text()}`);
+  }
+
+  /** Does something with the mirror that only its writer may. */
+  write<T>(work: (mirror: Mirror) => T): T {
+    const mirror = openMirror(this.mirrorPath, { mode: 'write', command: 'test', clock: this.clock });
+    try {
+      return work(mirror);
+    } finally {
+      mirror.close();
+    }
+  }
+
+  /** A job that began and ended now. */
+  job<Name extends keyof SummaryByJob>(
+    name: Name,
+    summary: Omit<SummaryByJob[Name], 'job'> | null,
+    end: Partial<JobEnd> & { readonly source?: string | null } = {},
+  ): void {
+    const { source = 'default', ...rest } = end;
+    this.write((mirror) => {
+      const state = mirror.daemonState();
+      const at = isoTime(this.clock.now());
+      const job = state.beginJob({ name, source, trigger: 'schedule', startedAt: at });
+      const stored = summary === null ? null : ({ ...summary, job: name } as unknown as SummaryByJob[Name]);
+      state.finishJob(job, {
+        finishedAt: at,
+        outcome: 'done',
+        run: null,
+        summary: storedSummary(stored),
+        errorCode: null,
+        error: null,
+        ...rest,
+      });
+    });
+  }
+
+  /** The HTTP side on a free port, closed with the test. */
+  async listen(
+    more: Partial<HttpOptions> = {},
+    finished: (end: () => Promise<void>) => void = onTestFinished,
+  ): Promise<HttpSide> {
+    const http = await startHttp(this, {
+      host: '127.0.0.1',
+      port: 0,
+      token: null,
+      localToken: LOCAL_TOKEN,
+      clock: this.clock,
+      log: silentLogger,
+      ...more,
+    });
+    finished(() => http.close());
+    return http;
+  }
+
+  config(): Config {
+    return this.#config;
+  }
+
+  configTrouble(): TidemarkError | null {
+    return this.trouble;
+  }
+
+  mirror(): Mirror {
+    this.#mirror ??= openMirror(this.mirrorPath, { mode: 'read', command: 'daemon', clock: this.clock });
+    return this.#mirror;
+  }
+
+  schedules(): readonly ScheduleView[] {
+    return this.schedulesShown;
+  }
+
+  running(): ReturnType<DaemonView['running']> {
+    return this.runningShown;
+  }
+
+  queued(): ReturnType<DaemonView['queued']> {
+    return [];
+  }
+
+  figures(): ReturnType<DaemonView['figures']> {
+    return this.figuresShown;
+  }
+
+  troubles(): ReturnType<DaemonView['troubles']> {
+    return this.troublesShown;
+  }
+
+  request(
+    name: JobName,
+    sources: readonly string[] | null,
+    how?: JobRequest,
+  ): ReturnType<DaemonView['request']> {
+    const known = this.#config.sources.map((source) => source.name);
+    if (sources?.some((source) => !known.includes(source)) === true) {
+      throw new TidemarkError('usage', 'there is no such source', {
+        hint: `sources are ${known.join(', ')}`,
+      });
+    }
+    this.requested.push([name, sources, how]);
+    return (sources ?? known).map((source) => ({ name, source }));
+  }
+
+  #schedule(schedule: ScheduleView['schedule'], cron: string, intervalMs: number): ScheduleView {
+    const dueAt = isoTime(START + intervalMs);
+    return {
+      schedule,
+      cron,
+      zone: 'UTC',
+      sources: this.#config.sources.map(({ name }) => name),
+      dueAt,
+      intervalMs,
+      skippedTicks: 0,
+      missedTicks: 0,
+    };
+  }
+}

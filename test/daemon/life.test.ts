@@ -1,0 +1,199 @@
+/** A daemon's beginning and end: what is made up for, what is cut short, what is left behind. */
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import type { EndedJob, JobObserver } from '../../src/daemon/jobs/observer.ts';
+import { openMirror } from '../../src/mirror/mirror.ts';
+import { respond } from '../journeys/service.ts';
+import { Rig } from './rig.ts';
+
+const HOURLY = { sync: '0 * * * *' };
+
+function outcomes(rig: Rig): string[] {
+  return rig.jobs().map(({ name, trigger, outcome }) => `${name} ${trigger} ${outcome}`);
+}
+
+describe('the beginning', () => {
+  it('syncs at once where nothing was ever mirrored, and is found by its file', async () => {
+    const rig = await Rig.create(HOURLY);
+    await rig.start();
+    expect(outcomes(rig)).toEqual(['sync overdue done']);
+    const path = `${rig.mirrorPath}.daemon`;
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    expect(JSON.parse(readFileSync(path, 'utf8'))).toMatchObject({
+      pid: process.pid,
+      host: 'here',
+      url: null,
+    });
+    const stopped = rig.daemon.stop();
+    await stopped;
+    expect(await rig.daemon.done).toBe(0);
+    expect(existsSync(path)).toBe(false);
+  });
+
+  it('makes up for what was missed while down, once', async () => {
+    const rig = await Rig.create(HOURLY);
+    const first = await rig.start();
+    await first.stop();
+    await rig.advanceMinutes(200);
+    await rig.start();
+    expect(outcomes(rig)).toEqual(['sync overdue done', 'sync overdue done']);
+    expect(rig.read((mirror) => mirror.daemonState().schedules())).toMatchObject([
+      { schedule: 'sync', missedTicks: 3, dueAt: '2026-03-02T14:00:00.000Z' },
+    ]);
+  });
+
+  it('starts what died with its process once more, and what died twice no more', async () => {
+    const rig = await Rig.create(HOURLY);
+    await (await rig.start()).stop();
+    const die = (trigger: 'schedule' | 'overdue'): void => {
+      const mirror = openMirror(rig.mirrorPath, { mode: 'write', command: 'test', clock: rig.clock });
+      mirror
+        .daemonState()
+        .beginJob({ name: 'sync', source: 'a', trigger, startedAt: '2026-03-02T10:00:00.000Z' });
+      mirror.close();
+    };
+    die('schedule');
+    await (await rig.start()).stop();
+    expect(outcomes(rig).slice(1)).toEqual(['sync schedule interrupted', 'sync overdue done']);
+    die('overdue');
+    await rig.start();
+    await rig.advanceMinutes(5);
+    expect(rig.jobs()).toHaveLength(4);
+  });
+
+  it('leaves the mirror to another daemon that lives', async () => {
+    const rig = await Rig.create(HOURLY);
+    await rig.start();
+    const second = rig.start();
+    const refused = expect(second).rejects.toThrow(
+      /another daemon is at work on this mirror \(pid \d+ on here\)/,
+    );
+    await rig.advance(1000);
+    await refused;
+  });
+});
+
+describe('the end', () => {
+  it('comes within the grace during a long Retry-After, and the work starts again next time', async () => {
+    const rig = await Rig.create(HOURLY);
+    const isBusy = { is: true };
+    rig.service.quirks.push(
+      (_request, response) =>
+        isBusy.is && respond(response, 429, '{"detail":"slow down"}', { 'retry-after': '240' }),
+    );
+    await rig.start();
+    expect(rig.daemon.view.running()).toMatchObject([{ name: 'sync', source: 'a', trigger: 'overdue' }]);
+    const stopped = rig.daemon.stop();
+    await rig.advance(10_000);
+    await stopped;
+    expect(outcomes(rig)).toEqual(['sync overdue interrupted']);
+    isBusy.is = false;
+    await rig.start();
+    expect(outcomes(rig)).toEqual(['sync overdue interrupted', 'sync overdue done']);
+    expect(rig.loud()).toEqual([expect.stringContaining('the far side asks for fewer requests')]);
+  });
+
+  it('lets work end that ends soon', async () => {
+    const rig = await Rig.create(HOURLY);
+    rig.service.quirks.push((_request, response) => {
+      if (rig.service.seen.length !== 1) return false;
+      rig.heldAnswers = 1;
+      void rig.clock.sleep(3_000).then(() => {
+        rig.heldAnswers = 0;
+        respond(response, 200, '{"count":0,"next":null,"previous":null,"results":[]}');
+      });
+      return true;
+    });
+    await rig.start();
+    const stopped = rig.daemon.stop();
+    await rig.advance(4_000);
+    await stopped;
+    expect(rig.jobs()[0]?.outcome).not.toBe('interrupted');
+  });
+});
+
+describe('what is due, once', () => {
+  it('is done, and then nothing is left to do', async () => {
+    const rig = await Rig.create({ sync: '0 * * * *', verify: '0 3 * * *' });
+    await rig.start({ isOnce: true });
+    expect(await rig.daemon.done).toBe(0);
+    await rig.start({ isOnce: true });
+    expect(await rig.daemon.done).toBe(0);
+    expect(outcomes(rig)).toEqual(['sync schedule done']);
+    await rig.advanceMinutes(60);
+    await rig.start({ isOnce: true });
+    await rig.daemon.done;
+    expect(outcomes(rig)).toEqual(['sync schedule done', 'sync schedule done']);
+  });
+
+  it('ends with the worst of it', async () => {
+    const rig = await Rig.create(HOURLY);
+    rig.service.quirks.push(({ path }, response) => path.endsWith('/roles/') && respond(response, 500, '{}'));
+    const ended = rig.start({ isOnce: true });
+    await rig.advanceMinutes(20);
+    expect(await (await ended).done).toBe(3);
+  });
+});
+
+describe('whoever is told of jobs', () => {
+  it('hears of each once, and disturbs nothing by failing', async () => {
+    const rig = await Rig.create(HOURLY);
+    const heard: string[] = [];
+    const note = (what: string, { row, report }: EndedJob): void =>
+      void heard.push(`${what} ${row.job} ${row.outcome} ${report?.outcome ?? ''}`);
+    const wakes: number[] = [];
+    let wakeAt: number | null = rig.clock.now() + 90_000;
+    const attentive: JobObserver = {
+      name: 'attentive',
+      began: ({ job }) => Promise.resolve(void heard.push(`began ${job}`)),
+      recorded: (ended, mirror) => {
+        note(mirror.mode, ended);
+      },
+      ended: (ended) => {
+        note('ended', ended);
+        return Promise.resolve();
+      },
+      wakeAt: () => wakeAt,
+      wake: () => {
+        wakes.push(rig.clock.now());
+        wakeAt = null;
+        return Promise.resolve();
+      },
+    };
+    const failing: JobObserver = {
+      name: 'failing',
+      began: () => Promise.reject(new Error('no')),
+      recorded: () => {
+        throw new Error('not at all');
+      },
+      ended: () => Promise.reject(new Error('never')),
+    };
+    const from = rig.clock.now();
+    await rig.start({ observers: [failing, attentive] });
+    await rig.advanceMinutes(5);
+    expect(heard).toEqual(['began 1', 'write 1 done complete', 'ended 1 done complete']);
+    expect(wakes).toEqual([from + 90_000]);
+    expect(outcomes(rig)).toEqual(['sync overdue done']);
+    expect(rig.loud().sort()).toEqual(['never', 'no', 'not at all']);
+  });
+});
+
+describe('what is asked for', () => {
+  it('waits once, widened, and is refused for a source that there is not', async () => {
+    const rig = await Rig.create(HOURLY);
+    await rig.start();
+    expect(() => rig.daemon.view.request('sync', ['b'])).toThrow(/there is no source b/);
+    rig.daemon.view.request('verify', null);
+    expect(rig.daemon.view.request('sync', null, { kinds: ['roles'] })).toEqual([
+      { name: 'sync', source: 'a' },
+    ]);
+    rig.daemon.view.request('sync', ['a'], { kinds: ['domains'], full: true });
+    expect(rig.daemon.view.queued()).toEqual([{ name: 'sync', source: 'a', trigger: 'request' }]);
+    await rig.settle();
+    expect(outcomes(rig)).toEqual(['sync overdue done', 'verify request done', 'sync request done']);
+    const kinds = rig.read((mirror) => mirror.sweepsOf(2).map(({ kind }) => kind));
+    expect(kinds).toContain('roles');
+    expect(kinds).toContain('domains');
+    expect(kinds).not.toContain('members');
+  });
+});

@@ -1,0 +1,161 @@
+import { describe, expect, it } from 'vitest';
+import type { Config, Schedule, ScheduleName } from '../../../src/config/config.ts';
+import { SCHEDULE_NAMES } from '../../../src/config/config.ts';
+import type { ScheduleRow } from '../../../src/mirror/daemon-state.ts';
+import { Timetable } from '../../../src/daemon/schedule/timetable.ts';
+
+const MINUTE = 60_000;
+const at = (text: string): number => Date.parse(`2026-03-02T${text}Z`);
+const never = (): boolean => false;
+
+function schedules(
+  given: Partial<Record<ScheduleName, Partial<Schedule>>>,
+): Pick<Config, 'schedules' | 'retention'> {
+  const all: Record<ScheduleName, Schedule | null> = {
+    sync: null,
+    drift: null,
+    verify: null,
+    forget: null,
+    drill: null,
+  };
+  for (const name of SCHEDULE_NAMES) {
+    if (given[name] === undefined) continue;
+    all[name] = { cron: '*/30 * * * *', zone: 'UTC', jitterMs: 0, sources: ['a'], ...given[name] };
+  }
+  return { schedules: all, retention: null };
+}
+
+function row(dueAt: string, more: Partial<ScheduleRow> = {}): ScheduleRow {
+  return {
+    schedule: 'sync',
+    cron: '*/30 * * * *',
+    zone: 'UTC',
+    dueAt: `2026-03-02T${dueAt}:00.000Z`,
+    skippedTicks: 0,
+    missedTicks: 0,
+    ...more,
+  };
+}
+
+function timetable(random = (): number => 0): Timetable {
+  return new Timetable({ random, hasJitter: true });
+}
+
+/** Names and triggers of what is due. */
+function due(table: Timetable, now: number, isFirst = false): string[] {
+  return table
+    .takeDue(now, isFirst)
+    .map(({ schedule, trigger, missed }) => `${schedule} ${trigger} ${missed}`);
+}
+
+describe('what is due', () => {
+  it('comes once at its tick and not before', () => {
+    const table = timetable();
+    table.adopt(schedules({ sync: {} }), at('10:01'), [], never);
+    expect(table.nextDueAt()).toBe(at('10:30'));
+    expect(due(table, at('10:29'))).toEqual([]);
+    expect(due(table, at('10:30'))).toEqual(['sync schedule 0']);
+    expect(due(table, at('10:30'))).toEqual([]);
+    expect(table.nextDueAt()).toBe(at('11:00'));
+  });
+
+  it('comes at once where nothing was ever done', () => {
+    const table = timetable();
+    table.adopt(schedules({ sync: {}, verify: {} }), at('10:01'), [], (name) => name === 'sync');
+    expect(due(table, at('10:01'), true)).toEqual(['sync overdue 0']);
+    expect(table.views().map(({ missedTicks }) => missedTicks)).toEqual([0, 0]);
+  });
+
+  it('missed while down starts once and is counted', () => {
+    const table = timetable();
+    table.adopt(schedules({ sync: {} }), at('12:10'), [row('10:30', { missedTicks: 3 })], never);
+    expect(due(table, at('12:10'), true)).toEqual(['sync overdue 3']);
+    expect(due(table, at('12:10'))).toEqual([]);
+    expect(table.rows()).toEqual([row('12:30', { missedTicks: 7 })]);
+  });
+
+  it('keeps the due time of before a restart', () => {
+    const table = timetable();
+    table.adopt(schedules({ sync: {} }), at('10:10'), [row('10:31')], never);
+    expect(table.nextDueAt()).toBe(at('10:31'));
+  });
+
+  it('is reckoned anew for another expression or zone, and keeps its counts', () => {
+    const table = timetable();
+    const before = row('10:30', { cron: '30 10 * * *', skippedTicks: 2 });
+    table.adopt(schedules({ sync: {} }), at('12:10'), [before], () => true);
+    expect(table.rows()).toEqual([row('12:30', { skippedTicks: 2 })]);
+    table.adopt(schedules({ sync: { cron: '5 * * * *' } }), at('12:20'), [], never);
+    expect(table.nextDueAt()).toBe(at('13:05'));
+  });
+
+  it('stays where it is when the same configuration comes again', () => {
+    const table = timetable(() => 0.5);
+    table.adopt(schedules({ sync: { jitterMs: MINUTE } }), at('10:10'), [], never);
+    expect(table.nextDueAt()).toBe(at('10:30') + MINUTE / 2);
+    table.adopt(schedules({ sync: { jitterMs: MINUTE } }), at('10:20'), [], never);
+    expect(table.nextDueAt()).toBe(at('10:30') + MINUTE / 2);
+  });
+
+  it('is spread within half of the time to the next tick at most', () => {
+    const table = timetable(() => 0.999);
+    table.adopt(schedules({ sync: { cron: '* * * * *', jitterMs: 600_000 } }), at('10:00'), [], never);
+    expect(table.nextDueAt()).toBeLessThan(at('10:01') + MINUTE / 2);
+    expect(due(table, at('10:02'))).toEqual(['sync schedule 0']);
+  });
+
+  it('never comes for forget without retention', () => {
+    const table = timetable();
+    table.adopt(schedules({ forget: {} }), at('10:10'), [], never);
+    expect(table.nextDueAt()).toBeNull();
+    expect(due(table, at('23:00'))).toEqual([]);
+    expect(table.views()[0]?.dueAt).toBeNull();
+  });
+
+  it('called from outside comes at the tick, before a spread that was left', () => {
+    const table = new Timetable({ random: () => 0.9, hasJitter: false });
+    table.adopt(schedules({ sync: { jitterMs: 2 * MINUTE } }), at('10:29'), [row('10:31')], never);
+    expect(due(table, at('10:28'))).toEqual([]);
+    expect(due(table, at('10:30'))).toEqual(['sync schedule 0']);
+    expect(due(table, at('10:30'))).toEqual([]);
+    expect(table.nextDueAt()).toBe(at('11:00'));
+  });
+});
+
+describe('a clock that is put', () => {
+  it('forward: one start', () => {
+    const table = timetable();
+    table.adopt(schedules({ sync: {} }), at('10:01'), [], never);
+    expect(due(table, at('15:10'))).toEqual(['sync overdue 9']);
+    expect(due(table, at('15:10'))).toEqual([]);
+    expect(table.nextDueAt()).toBe(at('15:30'));
+  });
+
+  it('back by hours: goes on by the new time, without a storm', () => {
+    const table = timetable();
+    table.adopt(schedules({ sync: {} }), at('10:01'), [], never);
+    expect(due(table, at('10:30'))).toHaveLength(1);
+    expect(due(table, at('07:40'))).toEqual([]);
+    expect(table.nextDueAt()).toBe(at('08:00'));
+    expect(due(table, at('08:00'))).toEqual(['sync schedule 0']);
+  });
+
+  it('back by a little, just after a tick: that tick does not come again', () => {
+    const table = timetable();
+    table.adopt(schedules({ sync: {} }), at('10:01'), [], never);
+    expect(due(table, at('10:30'))).toHaveLength(1);
+    expect(due(table, at('10:30') - 2000)).toEqual([]);
+    expect(due(table, at('10:30'))).toEqual([]);
+    expect(table.nextDueAt()).toBe(at('11:00'));
+  });
+});
+
+describe('work that was cut short', () => {
+  it('starts again, and is no missed tick', () => {
+    const table = timetable();
+    table.adopt(schedules({ sync: { cron: '0 3 * * *' } }), at('10:01'), [], never);
+    table.bringForward('sync', at('10:05'));
+    expect(due(table, at('10:06'), true)).toEqual(['sync overdue 0']);
+    expect(table.rows()[0]?.missedTicks).toBe(0);
+  });
+});

@@ -1,0 +1,130 @@
+/** What goes wrong around a daemon: told once when it begins and once when it ends, and gone on from without a restart. */
+import { rmSync, writeFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { TidemarkError } from '../../src/core/errors.ts';
+import { openMirror } from '../../src/mirror/mirror.ts';
+import { respond } from '../journeys/service.ts';
+import { Rig } from './rig.ts';
+
+const EVERY_TEN = { sync: '*/10 * * * *' };
+const EVERY_TWO_HOURS = { sync: '0 */2 * * *' };
+
+function outcomes(rig: Rig): string[] {
+  return rig.jobs({ name: 'sync' }).map(({ trigger, outcome }) => `${trigger} ${outcome}`);
+}
+
+describe('the service', () => {
+  it('down for a day: one line when it goes, one when it is back', async () => {
+    const rig = await Rig.create(EVERY_TWO_HOURS);
+    await rig.start();
+    const down = { is: true };
+    rig.service.quirks.push((_request, response) => down.is && respond(response, 503, '{"detail":"down"}'));
+    await rig.advanceMinutes(24 * 60);
+    expect(rig.loud()).toHaveLength(1);
+    expect(rig.daemon.view.troubles().map(({ about }) => about)).toEqual(['job:sync:a']);
+    down.is = false;
+    await rig.advanceMinutes(120);
+    expect(rig.loud()).toHaveLength(1);
+    expect(rig.lines.filter(({ message }) => message === 'sync is done again')).toHaveLength(1);
+    expect(rig.daemon.view.troubles()).toEqual([]);
+    const jobs = rig.jobs({ name: 'sync' });
+    expect(jobs.filter(({ outcome }) => outcome === 'failed')).toHaveLength(12);
+    expect(jobs.at(-1)?.outcome).toBe('done');
+  });
+
+  it('refuses the key until another one is put in its file', async () => {
+    const rig = await Rig.create(EVERY_TEN);
+    rig.service.quirks.push(
+      ({ headers }, response) =>
+        headers.authorization !== 'Bearer new-key' &&
+        respond(
+          response,
+          401,
+          '{"type":"authentication_error","code":"authentication_failed","detail":"no"}',
+        ),
+    );
+    await rig.start();
+    await rig.advanceMinutes(10);
+    expect(outcomes(rig)).toEqual(['overdue refused', 'schedule refused']);
+    expect(rig.daemon.view.troubles()[0]?.error.code).toBe('unauthorized');
+    writeFileSync(rig.keyFile, 'new-key');
+    await rig.advanceMinutes(10);
+    expect(outcomes(rig).at(-1)).toBe('schedule done');
+    expect(rig.loud()).toHaveLength(1);
+  });
+});
+
+describe('this machine', () => {
+  it('a mirror held by another process: waits, says so once, goes on', async () => {
+    const rig = await Rig.create(EVERY_TEN);
+    await rig.start();
+    const other = openMirror(rig.mirrorPath, { mode: 'write', command: 'restore', clock: rig.clock });
+    await rig.advanceMinutes(25);
+    expect(rig.loud().filter((line) => line.includes('waiting for it'))).toHaveLength(1);
+    expect(rig.loud().filter((line) => line.includes('this tick is skipped'))).toHaveLength(1);
+    other.close();
+    await rig.advanceMinutes(1);
+    expect(outcomes(rig)).toEqual(['overdue done', 'schedule done']);
+    expect(rig.read((mirror) => mirror.daemonState().schedules()[0]?.skippedTicks)).toBe(1);
+    expect(rig.lines.at(-1)?.message).toBe('sync is done');
+  });
+
+  it('a full disk: the job fails without a row, and the next one is done', async () => {
+    const rig = await Rig.create(EVERY_TEN);
+    await rig.start();
+    rig.onOpen = (mode) => {
+      if (mode === 'write') throw new TidemarkError('disk_full', 'the disk is full', { hint: 'make room' });
+    };
+    await rig.advanceMinutes(20);
+    expect(rig.loud()).toEqual(['sync failed: the disk is full']);
+    expect(rig.daemon.view.troubles().map(({ error }) => error.code)).toEqual(['disk_full']);
+    rig.onOpen = () => undefined;
+    await rig.advanceMinutes(10);
+    expect(rig.daemon.view.troubles()).toEqual([]);
+    expect(outcomes(rig)).toEqual(['overdue done', 'schedule done']);
+  });
+
+  it('a mirror that was deleted: the next sync makes a new one, other jobs do not', async () => {
+    const rig = await Rig.create({ sync: '0 * * * *', verify: '30 * * * *' });
+    await rig.start();
+    expect(rig.daemon.view.mirror().runs()).toHaveLength(1);
+    for (const end of ['', '-wal', '-shm', '-lock', '.daemon', '.daemon-lock']) {
+      rmSync(`${rig.mirrorPath}${end}`, { force: true });
+    }
+    expect(() => rig.daemon.view.mirror()).toThrow(/no mirror/);
+    await rig.advanceMinutes(40);
+    expect(rig.loud().at(-1)).toMatch(/^verify failed: there is no mirror/);
+    await rig.advanceMinutes(30);
+    expect(outcomes(rig)).toEqual(['schedule done']);
+    expect(rig.daemon.view.mirror().runs()).toHaveLength(1);
+  });
+
+  it('a configuration that is wrong: the old one stays, until it is right again', async () => {
+    const rig = await Rig.create(EVERY_TEN);
+    await rig.start();
+    writeFileSync(rig.configFile, 'sources: 7\n');
+    await rig.advanceMinutes(30);
+    expect(rig.daemon.view.configTrouble()?.code).toBe('config_invalid');
+    expect(rig.loud()).toHaveLength(1);
+    expect(rig.loud()[0]).toMatch(/the old configuration stays in force/);
+    expect(outcomes(rig)).toHaveLength(4);
+    rig.configure({ sync: '5 * * * *' });
+    rig.daemon.reload();
+    await rig.settle();
+    expect(rig.daemon.view.configTrouble()).toBeNull();
+    expect(rig.daemon.view.schedules()[0]?.dueAt).toBe('2026-03-02T11:05:00.000Z');
+  });
+
+  it('a clock that steps back by hours: no storm, no silence', async () => {
+    const rig = await Rig.create(EVERY_TEN);
+    await rig.start();
+    await rig.advanceMinutes(30);
+    rig.clock.stepWall(-3 * 60 * 60_000);
+    await rig.advanceMinutes(30);
+    expect(outcomes(rig)).toHaveLength(1 + 3 + 3);
+    rig.clock.stepWall(5 * 60 * 60_000);
+    await rig.advanceMinutes(30);
+    expect(outcomes(rig).filter((each) => each.startsWith('overdue'))).toHaveLength(2);
+    expect(outcomes(rig).length).toBeLessThanOrEqual(1 + 3 + 3 + 4);
+  });
+});

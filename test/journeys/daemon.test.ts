@@ -1,0 +1,189 @@
+/** The daemon as its users meet it: a process of its own, its signals, its file, and the command line beside it. */
+import type { ChildProcess } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Ended } from './harness.ts';
+import { environment, scratch, start, tidemark } from './harness.ts';
+import { FakeService, respond } from './service.ts';
+
+interface Story {
+  readonly service: FakeService;
+  readonly directory: string;
+  readonly env: Record<string, string>;
+}
+
+async function story(more: Readonly<Record<string, string>> = {}): Promise<Story> {
+  const service = await FakeService.start();
+  service.set('roles', []);
+  const directory = scratch();
+  const env = environment(service.url, directory, {
+    TIDEMARK_HTTP_LISTEN: '127.0.0.1:0',
+    TIDEMARK_SCHEDULES_SYNC_CRON: '0 0 1 1 *',
+    ...more,
+  });
+  return { service, directory, env };
+}
+
+interface Running {
+  readonly child: ChildProcess;
+  readonly ended: Promise<Ended>;
+  /** Log lines so far. */
+  lines(): Record<string, unknown>[];
+  /** Waits until a line's message fits. */
+  said(message: RegExp): Promise<void>;
+}
+
+function daemon(env: Record<string, string>, args: readonly string[] = []): Running {
+  const { child, ended } = start(['daemon', ...args], { env });
+  let text = '';
+  child.stderr?.on('data', (chunk: string) => (text += chunk));
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const lines = (): Record<string, unknown>[] =>
+    text
+      .split('\n')
+      .filter((line) => line.startsWith('{'))
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+  const said = async (message: RegExp): Promise<void> => {
+    for (let tries = 0; tries < 1000; tries += 1) {
+      if (lines().some(({ msg }) => message.test(String(msg)))) return;
+      if (child.exitCode !== null) break;
+      await delay(10);
+    }
+    throw new Error(`the daemon never said ${String(message)}: ${text}`);
+  };
+  return { child, ended, lines, said };
+}
+
+describe('tidemark daemon', () => {
+  it('syncs, does what the command line asks for, and leaves with 0', async () => {
+    const { service, directory, env } = await story();
+    const running = daemon(env);
+    await running.said(/^sync is done/);
+    const card = JSON.parse(readFileSync(join(directory, 'mirror.db.daemon'), 'utf8')) as { token: string };
+
+    service.set('domains', [{ id: 'd1', domain: 'harbor.example' }]);
+    const followed = await tidemark(['sync'], { env });
+    expect(followed).toMatchObject({ code: 0 });
+    expect(followed.stderr).toContain(`the daemon (pid ${running.child.pid}) syncs; following it`);
+    expect(followed.stdout).toMatch(/^run 2 of default: complete/);
+    expect(followed.stdout).toMatch(/domains +1 +1 +1/);
+
+    service.quirks.push(({ path }, response) => path.endsWith('/members/') && respond(response, 403, '{}'));
+    const json = await tidemark(['sync', '--kind', 'members', '--json'], { env });
+    expect(json.code).toBe(5);
+    const [run] = (JSON.parse(json.stdout) as { runs: { sweeps: { kind: string; outcome: string }[] }[] })
+      .runs;
+    expect(run?.sweeps.filter(({ kind }) => kind === 'members')).toMatchObject([{ outcome: 'denied' }]);
+
+    const second = await tidemark(['daemon'], { env });
+    expect(second).toMatchObject({ code: 1 });
+    expect(second.stderr).toContain('another daemon is at work on this mirror');
+
+    running.child.kill('SIGTERM');
+    const { code, stdout, stderr } = await running.ended;
+    expect({ code, stdout }).toEqual({ code: 0, stdout: '' });
+    expect(stderr).not.toContain(card.token);
+    expect(stderr).not.toContain('test-key-of-some-length');
+    expect(existsSync(join(directory, 'mirror.db.daemon'))).toBe(false);
+    const triggers = running.lines().filter(({ msg }) => msg === 'sync began');
+    expect(triggers).toMatchObject([
+      { trigger: 'overdue', source: 'default', job: 1 },
+      { trigger: 'request', job: 2 },
+      { trigger: 'request', job: 3 },
+    ]);
+  });
+
+  it('killed outright, it leaves a mirror that the command line and the next daemon go on with', async () => {
+    const { service, env, directory } = await story();
+    const isHeld = { is: true };
+    service.quirks.push(({ path }) => isHeld.is && path.endsWith('/members/'));
+    const running = daemon(env);
+    await running.said(/^sync began/);
+    while (!service.seen.some(({ url }) => url.includes('/members/'))) await delay(10);
+    running.child.kill('SIGKILL');
+    await running.ended;
+    expect(existsSync(join(directory, 'mirror.db.daemon'))).toBe(true);
+    isHeld.is = false;
+    const own = await tidemark(['sync'], { env });
+    expect(own.code).toBe(0);
+    expect(own.stderr).toContain('its process died');
+    expect(own.stderr).not.toContain('following');
+    const next = daemon(env);
+    await next.said(/^daemon started/);
+    expect(next.lines().some(({ msg }) => msg === 'sync was cut short: its process died')).toBe(true);
+    next.child.kill('SIGTERM');
+    expect((await next.ended).code).toBe(0);
+  });
+
+  it('SIGTERM ends it within the grace while the service does not answer, a second one at once', async () => {
+    const { service, env } = await story({ TIDEMARK_DAEMON_SHUTDOWN_GRACE_MS: '900' });
+    service.quirks.push(({ path }) => path.endsWith('/members/'));
+    const running = daemon(env);
+    while (!service.seen.some(({ url }) => url.includes('/members/'))) await delay(10);
+    const began = performance.now();
+    running.child.kill('SIGTERM');
+    expect((await running.ended).code).toBe(0);
+    expect(performance.now() - began).toBeLessThan(3_000);
+
+    const impatient = daemon({ ...env, TIDEMARK_DAEMON_SHUTDOWN_GRACE_MS: '60000' });
+    await impatient.said(/^sync began/);
+    impatient.child.kill('SIGTERM');
+    await impatient.said(/^stopping/);
+    impatient.child.kill('SIGTERM');
+    expect((await impatient.ended).code).toBe(130);
+  });
+
+  it('SIGHUP reads the configuration anew; a wrong one changes nothing', async () => {
+    const { service, directory } = await story();
+    const file = join(directory, 'tidemark.yaml');
+    const text = (cron: string): string =>
+      [
+        `mirror: ${join(directory, 'mirror.db')}`,
+        'sources:',
+        `  - { name: a, baseUrl: "${service.url}", apiKey: "\${KEY}", rate: { perMinute: 0, perHour: 0 } }`,
+        `schedules: { sync: { cron: "${cron}" } }`,
+      ].join('\n');
+    writeFileSync(file, text('0 0 1 1 *'));
+    const running = daemon({ KEY: 'some-test-key' }, ['--config', file, '--no-http']);
+    await running.said(/^sync is done/);
+    writeFileSync(file, text('61 * * * *'));
+    running.child.kill('SIGHUP');
+    await running.said(/^the old configuration stays in force/);
+    writeFileSync(file, text('*/2 * * * * *'));
+    running.child.kill('SIGHUP');
+    await running.said(/^the configuration is right again/);
+    while (running.lines().filter(({ msg }) => msg === 'sync began').length < 3) await delay(20);
+    running.child.kill('SIGINT');
+    expect((await running.ended).code).toBe(0);
+  });
+
+  it('--once does what is due and says how it went', async () => {
+    const { service, env } = await story();
+    const first = daemon(env, ['--once']);
+    expect((await first.ended).code).toBe(0);
+    expect(first.lines().map(({ msg }) => msg)).toContain('sync is done');
+    const second = daemon(env, ['--once']);
+    expect((await second.ended).code).toBe(0);
+    expect(second.lines().map(({ msg }) => msg)).toContain('nothing is due');
+    expect(service.seen.filter(({ url }) => url.startsWith('/api/organizations/?')).length).toBe(1);
+  });
+});
+
+describe('tidemark sync --from-schedule', () => {
+  it('syncs what the schedule names, and refuses what it cannot', async () => {
+    const { env } = await story();
+    const done = await tidemark(['sync', '--from-schedule', 'sync', '--quiet'], { env });
+    expect(done.code).toBe(0);
+    const runs = await tidemark(['runs', '--json'], { env });
+    expect(JSON.parse(runs.stdout)).toMatchObject({ runs: [{ trigger: 'sync' }] });
+    const wrong = await tidemark(['sync', '--from-schedule', 'snyc'], { env });
+    expect(wrong).toMatchObject({ code: 4 });
+    expect(wrong.stderr).toContain('did you mean sync?');
+    const off = await tidemark(['sync', '--from-schedule', 'drift'], {
+      env: { ...env, TIDEMARK_SCHEDULES_DRIFT_CRON: 'off' },
+    });
+    expect(off).toMatchObject({ code: 4 });
+  });
+});
