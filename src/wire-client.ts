@@ -30,6 +30,11 @@ export function openReadClient(source: SourceConfig, log: Logger, mirror: Mirror
   return createReadClient(connectionOptions(source, log, mirror));
 }
 
+/** When the last hour's requests of this key started, as the mirror remembers: epoch milliseconds, oldest first. */
+export function recentRequests(source: SourceConfig, mirror: Mirror): number[] {
+  return mirror.rateLog(keyFingerprint(source)).load();
+}
+
 /** Of `doctor` and its like: a failure is soon told, and nobody waits minutes for what a service asks to wait. */
 const PROBE_RETRY = { attempts: 2, maxWaitSeconds: 20 };
 const PROBE_TIMEOUTS = { connectMs: 10_000, headersMs: 30_000, bodyMs: 15_000, totalMs: 45_000 };

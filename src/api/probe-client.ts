@@ -6,6 +6,7 @@ import { fillPath } from '../catalog/catalog.ts';
 import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { operationOf } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
+import type { ErrorCode } from '../core/errors.ts';
 import { HEAD, pathOf, readLink } from './address.ts';
 import type { PageAddress } from './address.ts';
 import type { ConnectionOptions } from './connection.ts';
@@ -56,11 +57,18 @@ export interface ProbeClient {
     id: string,
     signal?: AbortSignal,
   ): Promise<string | null>;
+  /**
+   * What stands at a path below the base URL, as text; null where it is refused or there is nothing.
+   * @throws TidemarkError for everything else
+   */
+  text(path: string, signal?: AbortSignal): Promise<string | null>;
   /** Of every answer that had a `Date`, refusals included. */
   clockSamples(): readonly ClockSample[];
   figures(): RequestFigures;
   close(): Promise<void>;
 }
+
+const ABSENT: ReadonlySet<ErrorCode> = new Set(['not_found', 'forbidden', 'unauthorized']);
 
 /**
  * A client for one source, with a connection of its own. Nothing is sent yet.
@@ -103,6 +111,14 @@ export function createProbeClient(options: ConnectionOptions): ProbeClient {
         });
       } catch (error) {
         if (error instanceof TidemarkError && error.code === 'not_found') return null;
+        throw error;
+      }
+    },
+    text: async (path, signal) => {
+      try {
+        return await requester.request({ path: () => path, read: ({ text }) => text, signal });
+      } catch (error) {
+        if (error instanceof TidemarkError && ABSENT.has(error.code)) return null;
         throw error;
       }
     },

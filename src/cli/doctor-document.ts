@@ -1,10 +1,10 @@
 /** An examination as `tidemark.doctor/1`. */
 import type { PresenceCard } from '../daemon/presence.ts';
-import { MOST_SCOPES } from '../doctor/reach.ts';
+import { MOST_SCOPES } from '../doctor/source-reach.ts';
 import type { MirrorHealth } from '../doctor/mirror-health.ts';
 import type { Problem } from '../doctor/problems.ts';
 import { permissionOf } from '../doctor/problems.ts';
-import type { KindReach, SourceReach } from '../doctor/reach.ts';
+import type { KindReach, SourceReach } from '../doctor/source-reach.ts';
 
 export function doctorDocument(
   reaches: readonly SourceReach[],
@@ -34,6 +34,7 @@ export function sourceDocument(reach: SourceReach): object {
       pageCap === null
         ? null
         : { kind: pageCap.kind, asked: pageCap.asked, received: pageCap.received, is_cap: pageCap.isCap },
+    permissions: reach.permissions,
     requests,
     bytes,
   };

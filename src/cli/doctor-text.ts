@@ -4,8 +4,8 @@ import type { ProbeState } from '../doctor/collection-probe.ts';
 import type { MirrorHealth } from '../doctor/mirror-health.ts';
 import type { Gravity, Problem } from '../doctor/problems.ts';
 import { permissionOf } from '../doctor/problems.ts';
-import type { KindReach, SourceReach } from '../doctor/reach.ts';
-import { MOST_SCOPES } from '../doctor/reach.ts';
+import type { KindReach, SourceReach } from '../doctor/source-reach.ts';
+import { MOST_SCOPES } from '../doctor/source-reach.ts';
 import type { PresenceCard } from '../daemon/presence.ts';
 import { neutralise } from '../report/neutralise.ts';
 import { renderTable } from './table.ts';
@@ -56,7 +56,8 @@ function table(rows: readonly KindReach[], width: number | undefined): string {
   );
 }
 
-function records({ probes, state, collections }: KindReach): string {
+function records({ probes, state, collections, definition }: KindReach): string {
+  if (definition.reading === 'each') return '·';
   if (state !== 'readable' && state !== 'empty') return '·';
   const known = probes.reduce((sum, probe) => sum + (probe.records ?? probe.seen.length), 0);
   const isAtLeast = probes.some(({ records }) => records === null) || collections > probes.length;

@@ -6,7 +6,7 @@ import { findDaemon } from '../daemon/presence.ts';
 import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
 import type { Problem } from '../doctor/problems.ts';
 import { byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
-import type { SourceReach } from '../doctor/reach.ts';
+import type { SourceReach } from '../doctor/source-reach.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print } from './context.ts';
 import type { CommandContext } from './context.ts';

@@ -1,27 +1,103 @@
 /** Questions on a terminal. The one door to @clack/prompts. */
-import type { Readable } from 'node:stream';
-import { confirm, isCancel } from '@clack/prompts';
+import { Readable } from 'node:stream';
+import { confirm, isCancel, password, select, text } from '@clack/prompts';
 import type { CommandContext } from './context.ts';
+
+type Asking = Pick<CommandContext, 'stderr' | 'signal'> & Partial<Pick<CommandContext, 'stdin'>>;
+
+/** What all questions have in common: they stand on stderr, and end with the command. */
+function common(context: Asking, message: string, given: Readable | undefined) {
+  const input = given ?? (context.stdin instanceof Readable ? context.stdin : undefined);
+  return {
+    message,
+    output: context.stderr,
+    signal: context.signal,
+    ...(input === undefined ? {} : { input }),
+  };
+}
 
 /**
  * Asks yes or no on stderr, where no is the default.
  * @returns false for no; null where the question was left (Ctrl-C, Escape, or the command was told to end)
  */
 export async function askYesNo(
-  context: Pick<CommandContext, 'stderr' | 'signal'>,
+  context: Asking,
   question: string,
   answers: { readonly yes: string; readonly no: string },
-  /** Where the keys come from; the process's own stdin when left out. */
+  /** Where the keys come from; the command's own stdin when left out. */
   input?: Readable,
 ): Promise<boolean | null> {
   const answer = await confirm({
-    message: question,
+    ...common(context, question, input),
     active: answers.yes,
     inactive: answers.no,
     initialValue: false,
-    output: context.stderr,
-    signal: context.signal,
-    ...(input === undefined ? {} : { input }),
   });
   return isCancel(answer) ? null : answer;
+}
+
+/** What is wrong with an answer, in one line; undefined for a good one. */
+export type Check = (answer: string) => string | undefined;
+
+/**
+ * Asks for a line of text; Enter alone takes `proposal`.
+ * @returns trimmed; null where the question was left
+ */
+export async function askText(
+  context: Asking,
+  question: string,
+  { proposal = '', check }: { readonly proposal?: string; readonly check?: Check },
+  input?: Readable,
+): Promise<string | null> {
+  const answer = await text({
+    ...common(context, question, input),
+    ...(proposal === '' ? {} : { placeholder: proposal, defaultValue: proposal }),
+    validate: (value) => check?.((value ?? '').trim() || proposal),
+  });
+  return isCancel(answer) ? null : answer.trim() || proposal;
+}
+
+/**
+ * Asks for a secret: of what is typed only that something is shows.
+ * @returns trimmed; null where the question was left
+ */
+export async function askSecret(
+  context: Asking,
+  question: string,
+  check: Check,
+  input?: Readable,
+): Promise<string | null> {
+  const answer = await password({
+    ...common(context, question, input),
+    clearOnError: true,
+    validate: (value) => check((value ?? '').trim()),
+  });
+  return isCancel(answer) ? null : answer.trim();
+}
+
+export interface Choice<T extends string> {
+  readonly value: T;
+  readonly label: string;
+  readonly hint?: string;
+}
+
+/**
+ * Asks to choose one; the first stands out at the start.
+ * @returns null where the question was left
+ */
+export async function askChoice<T extends string>(
+  context: Asking,
+  question: string,
+  choices: readonly Choice<T>[],
+  input?: Readable,
+): Promise<T | null> {
+  const answer: unknown = await select<string>({
+    ...common(context, question, input),
+    options: choices.map(({ value, label, hint }) => ({
+      value: value,
+      label,
+      ...(hint === undefined ? {} : { hint }),
+    })),
+  });
+  return choices.find(({ value }) => value === answer)?.value ?? null;
 }

@@ -11,14 +11,19 @@ export const SETUP_COMMANDS: readonly CommandRow[] = [
       {
         flags: '--key-env <name>',
         description: 'environment variable that holds the key (TIDEMARK_API_KEY)',
+        values: 'free',
       },
       { flags: '--key-file <file>', description: 'file that holds the key' },
       {
         flags: '--key <key>',
         description: 'refused: a command line is kept in histories and shown in process lists',
       },
-      { flags: '--profile <name>', description: 'what is known about the deployment (default: by looking)' },
-      { flags: '--name <name>', description: 'name of the source (default: production)' },
+      {
+        flags: '--profile <name>',
+        description: 'what is known about the deployment (default: by looking)',
+        values: 'profile',
+      },
+      { flags: '--name <name>', description: 'name of the source (default: production)', values: 'free' },
       { flags: '--output <file>', description: 'the file to write (default: ./tidemark.yaml)' },
       { flags: '--force', description: 'replace the file where there is one' },
       { flags: '--no-check', description: 'write without asking the service anything' },
@@ -59,11 +64,18 @@ export const SETUP_COMMANDS: readonly CommandRow[] = [
   {
     name: 'estimate',
     description: 'Requests, minutes and bytes of a sync, a live diff or a restore before it starts',
-    arguments: [{ name: '[what]', key: 'what', description: 'sync, diff or restore (default: sync)' }],
+    arguments: [
+      {
+        name: '[what]',
+        key: 'what',
+        description: 'of what (default: sync)',
+        choices: ['sync', 'diff', 'restore'],
+      },
+    ],
     options: [
       kindOption,
       { flags: '--full', description: 'of a sync that walks every list whole' },
-      { flags: '--from <ref>', description: 'of a restore of this state (default: latest)' },
+      { flags: '--from <ref>', description: 'of a restore of this state (default: latest)', values: 'point' },
     ],
     notes: [
       'From what the last run cost, where there is a mirror: nothing is sent. Else from a look at the first pages, within',

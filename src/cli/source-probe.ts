@@ -3,7 +3,7 @@ import type { Kind } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { reachSource } from '../doctor/reach.ts';
-import type { SourceReach } from '../doctor/reach.ts';
+import type { SourceReach } from '../doctor/source-reach.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { commandLogger, openProbeClient } from '../wire-client.ts';
 import type { CommandContext } from './context.ts';

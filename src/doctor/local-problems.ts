@@ -3,7 +3,7 @@ import { grouped } from '../core/grouped.ts';
 import { isOff } from './clock-skew.ts';
 import type { MirrorHealth } from './mirror-health.ts';
 import type { Problem } from './problems.ts';
-import type { SourceReach } from './reach.ts';
+import type { SourceReach } from './source-reach.ts';
 
 /** Clocks this far apart make ages and schedules wrong enough to matter. */
 const SKEW_LIMIT_MS = 60_000;

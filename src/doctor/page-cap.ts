@@ -3,7 +3,7 @@ import { asTidemarkError, isLocalTrouble } from '../core/errors.ts';
 import type { Kind } from '../catalog/definition.ts';
 import type { ProbeContext } from './collection-probe.ts';
 import { targetOf } from './collection-probe.ts';
-import type { KindReach } from './reach.ts';
+import type { KindReach } from './source-reach.ts';
 
 export interface PageCap {
   readonly kind: Kind;

@@ -3,7 +3,7 @@ import type { Kind } from '../catalog/definition.ts';
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { CollectionProbe } from './collection-probe.ts';
-import type { KindReach, SourceReach } from './reach.ts';
+import type { KindReach, SourceReach } from './source-reach.ts';
 
 /** `error`: something that is asked for cannot be had. `warning`: it will matter. `note`: good to know. */
 export type Gravity = 'error' | 'warning' | 'note';
@@ -41,6 +41,7 @@ export function reachProblems(reach: SourceReach): Problem[] {
     ...notOffered(reach),
     ...nothingThere(reach),
     ...elsewhere(reach),
+    ...rights(reach),
   ].map((problem) => ({ ...problem, source }));
 }
 
@@ -148,6 +149,35 @@ function elsewhere({ kinds, source }: SourceReach): Found[] {
       code: 'next_elsewhere',
       message: `\`next\` leads to ${[...others].join(', ')}; it is asked for at ${source.baseUrl.origin} all the same`,
       next: 'nothing, where that is the same service behind a proxy: the key only ever goes to baseUrl',
+    },
+  ];
+}
+
+/** Whether the key could restore, or could do more than a sync needs. */
+function rights({ permissions, kinds }: SourceReach): Found[] {
+  if (permissions === null) return [];
+  const writing = new Set(
+    kinds
+      .filter(({ definition }) => definition.restore.never === null)
+      .map(({ definition }) => definition.permission.write),
+  );
+  const lacking = permissions.includes('*') ? [] : [...writing].filter((each) => !permissions.includes(each));
+  if (lacking.length < writing.size) {
+    return [
+      {
+        gravity: 'note',
+        code: 'key_can_write',
+        message: `the key may write${lacking.length === 0 ? '' : `, but not with ${lacking.join(', ')}`}`,
+        next: 'a sync only reads: give it a key of read permissions, and keep one that writes for restores',
+      },
+    ];
+  }
+  return [
+    {
+      gravity: 'note',
+      code: 'key_only_reads',
+      message: 'the key may only read, which is all that a sync needs',
+      next: `a restore needs another key, with ${lacking.join(', ')}`,
     },
   ];
 }

@@ -10,45 +10,16 @@ import { eachConcurrently } from '../core/concurrently.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
 import { parentLimits, wantedKinds } from '../sync/extent.ts';
-import type { ClockSkew } from './clock-skew.ts';
 import { clockSkew } from './clock-skew.ts';
 import type { CollectionProbe, ProbeContext, ProbeState } from './collection-probe.ts';
 import { notReached, probeCollection, probeObject } from './collection-probe.ts';
-import type { PageCap } from './page-cap.ts';
+import { keyPermissions } from './key-permissions.ts';
 import { findPageCap } from './page-cap.ts';
+import { MOST_SCOPES } from './source-reach.ts';
+import type { KindReach, SourceReach } from './source-reach.ts';
 
-/** Organizations, projects and roles that are looked below, each. */
-export const MOST_SCOPES = 5;
+/** Records asked for of a list that nothing hangs below. */
 const ROWS = 2;
-
-/** One kind in one organization; `organization` null for the root's own list and for projects of no known one. */
-export interface KindReach {
-  readonly organization: string | null;
-  readonly kind: Kind;
-  readonly definition: ResourceDefinition;
-  /** The gravest of its collections. */
-  readonly state: ProbeState;
-  readonly probes: readonly CollectionProbe[];
-  /** Collections that there are, as far as is known; more than `probes` where not all were looked at. */
-  readonly collections: number;
-}
-
-export interface SourceReach {
-  readonly source: SourceConfig;
-  readonly organizations: readonly { readonly id: string; readonly name: string | null }[];
-  /** Organizations that the list says there are; null where it does not. */
-  readonly organizationCount: number | null;
-  readonly kinds: readonly KindReach[];
-  /** What made going on idle: a refused key, a host that does not answer. */
-  readonly fatal: TidemarkError | null;
-  readonly skew: ClockSkew | null;
-  readonly pageCap: PageCap | null;
-  readonly requests: number;
-  /** Of answer bodies. */
-  readonly bytes: number;
-  /** Milliseconds from the first request to the last answer. */
-  readonly tookMs: number;
-}
 
 export interface ReachOptions {
   readonly source: SourceConfig;
@@ -96,6 +67,8 @@ class Reach {
     const { organizations, count } = await this.#organizations();
     if (this.#fatal === null) await this.#below(organizations);
     const pageCap = this.#fatal === null ? await findPageCap(this.#context, this.#kinds) : null;
+    const permissions =
+      this.#fatal === null ? await keyPermissions(client, source.keyPath, this.#options.signal) : null;
     const order = new Map(source.definitions.map(({ kind }, index) => [kind, index]));
     const { requests, bytes } = client.figures();
     return {
@@ -106,6 +79,7 @@ class Reach {
       fatal: this.#fatal,
       skew: clockSkew(client.clockSamples()),
       pageCap,
+      permissions,
       requests,
       bytes,
       tookMs: monotonicMs() - startedAt,
@@ -168,12 +142,14 @@ class Reach {
   ): Promise<void> {
     const definitions = this.#wanted.filter(({ discovery }) => discovery.from === 'roles');
     let left = MOST_SCOPES;
-    for (const { id } of organizations) {
+    for (const [index, { id }] of organizations.entries()) {
       const roles = found.get(`roles ${id}`);
-      const scopes = (roles?.seen ?? []).slice(0, left).map((role) => ({
-        organization_id: id,
-        role_id: role.id,
-      }));
+      const scopes = (roles?.seen ?? [])
+        .slice(0, fairShare(left, organizations.length - index))
+        .map((role) => ({
+          organization_id: id,
+          role_id: role.id,
+        }));
       left -= scopes.length;
       for (const definition of definitions) {
         await this.#kindIn(id, definition, scopes, roles, (scope) =>
@@ -193,14 +169,16 @@ class Reach {
     const feed = this.#options.source.definitions.find(({ discovery }) => discovery.from === 'projects');
     if (feed === undefined || feeds.length + objects.length === 0) return;
     let left = MOST_SCOPES;
-    for (const { id, text } of organizations) {
+    for (const [index, { id, text }] of organizations.entries()) {
       const listed = found.get(`projects ${id}`);
       const known = new Set([
         ...(listed?.seen ?? []).map((project) => project.id),
         ...(text === null ? [] : teamIds(text)),
       ]);
       const allowed = [...known].filter((project) => named === 'all' || named.includes(project));
-      const scopes = allowed.slice(0, left).map((project) => ({ project_id: project }));
+      const scopes = allowed
+        .slice(0, fairShare(left, organizations.length - index))
+        .map((project) => ({ project_id: project }));
       left -= scopes.length;
       const heads = new Map<string, CollectionProbe>();
       const total = Math.max(allowed.length, named === 'all' ? (listed?.records ?? 0) : 0);
@@ -227,7 +205,8 @@ class Reach {
             const recording = heads.get(scope.project_id ?? '')?.seen[0]?.id ?? '';
             return probeObject(this.#context, definition, scope, recording);
           },
-          total,
+          // A project without recordings has nothing to share.
+          total - (scopes.length - first.length),
         );
       }
     }
@@ -274,6 +253,11 @@ class Reach {
   #noteFatal({ error }: CollectionProbe): void {
     if (error !== null && HOPELESS.has(error.code)) this.#fatal ??= error;
   }
+}
+
+/** What is left of a number, over those that are still to come: none goes without while there is enough. */
+function fairShare(left: number, still: number): number {
+  return Math.ceil(left / Math.max(1, still));
 }
 
 const GRAVITY: readonly ProbeState[] = [

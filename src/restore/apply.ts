@@ -84,6 +84,7 @@ export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
   const journal =
     options.restore === undefined
       ? RestoreJournal.begin({
+          lanes: options.concurrency,
           mirror,
           clock,
           source: source.name,
@@ -91,7 +92,7 @@ export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
           approved: options.approved ?? {},
           ...(options.undoes === undefined ? {} : { undoes: options.undoes }),
         })
-      : RestoreJournal.resume(mirror, clock, options.restore, plan);
+      : RestoreJournal.resume({ mirror, clock, plan, lanes: options.concurrency }, options.restore);
   const over = new AbortController();
   const patience = new AbortController();
   const losePatience = (): void => void waitThenAbort(clock, over.signal, patience);

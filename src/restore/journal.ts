@@ -1,7 +1,7 @@
 /** The journal of one restore: what is known of each step, on disk before anything is done with it. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../core/clock.ts';
-import { isoTime } from '../core/clock.ts';
+import { isoTime, realPause } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -16,6 +16,10 @@ import type {
 import type { Plan, PlanStep } from './plan.ts';
 import { isExecutable, planDocument } from './plan.ts';
 
+/** With so many steps at work, what they journal within this time goes into one transaction and one sync. */
+const BUSY_LANES = 16;
+const GATHERING_MS = 2;
+
 export type StepChange = Partial<Omit<RestoreStepRow, 'restore' | 'n'>>;
 
 /** The id map's entry for a created record. */
@@ -28,6 +32,8 @@ export interface JournalStart {
   readonly plan: Plan;
   readonly approved: Readonly<Record<string, JsonValue>>;
   readonly undoes?: number;
+  /** Steps at work at a time. */
+  readonly lanes: number;
 }
 
 export class RestoreJournal {
@@ -41,7 +47,10 @@ export class RestoreJournal {
   #running: Promise<void> = Promise.resolve();
   #next: Promise<void> | null = null;
 
-  private constructor(mirror: Mirror, clock: Clock, restore: number) {
+  readonly #lanes: number;
+
+  private constructor(mirror: Mirror, clock: Clock, restore: number, lanes: number) {
+    this.#lanes = lanes;
     this.#mirror = mirror;
     this.#clock = clock;
     this.restore = restore;
@@ -49,7 +58,7 @@ export class RestoreJournal {
   }
 
   /** Writes the whole plan down. */
-  static begin({ mirror, clock, source, plan, approved, undoes }: JournalStart): RestoreJournal {
+  static begin({ mirror, clock, source, plan, approved, undoes, lanes }: JournalStart): RestoreJournal {
     const start: RestoreStart = {
       source,
       plan: JSON.stringify(planDocument(plan)),
@@ -66,14 +75,17 @@ export class RestoreJournal {
         })),
       ...(undoes === undefined ? {} : { undoes }),
     };
-    return new RestoreJournal(mirror, clock, mirror.beginRestore(start));
+    return new RestoreJournal(mirror, clock, mirror.beginRestore(start), lanes);
   }
 
   /**
    * Goes on with a restore.
    * @throws TidemarkError `reference_unknown`; `unsafe_plan` when it was another plan
    */
-  static resume(mirror: Mirror, clock: Clock, restore: number, plan: Plan): RestoreJournal {
+  static resume(
+    { mirror, clock, plan, lanes }: Pick<JournalStart, 'mirror' | 'clock' | 'plan' | 'lanes'>,
+    restore: number,
+  ): RestoreJournal {
     const row = mirror.restore(restore);
     if (row !== undefined && row.planHash !== plan.hash) {
       throw new TidemarkError('unsafe_plan', `restore ${restore} has another plan`, {
@@ -81,7 +93,7 @@ export class RestoreJournal {
       });
     }
     mirror.resumeRestore(restore);
-    return new RestoreJournal(mirror, clock, restore);
+    return new RestoreJournal(mirror, clock, restore, lanes);
   }
 
   row(n: number): RestoreStepRow {
@@ -125,8 +137,14 @@ export class RestoreJournal {
     await this.#next;
   }
 
+  /** Whether more steps are at work than would be served well by a transaction each. */
+  #isBusy(): boolean {
+    return this.#lanes >= BUSY_LANES;
+  }
+
   async #writeWaiting(): Promise<void> {
-    await nextTurn();
+    if (this.#isBusy()) await realPause(GATHERING_MS);
+    else await nextTurn();
     this.#next = null;
     this.#writeAll([], 'process');
     await this.#mirror.journalSettled();

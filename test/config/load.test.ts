@@ -41,6 +41,7 @@ log: { level: debug }
     expect(source).toEqual({
       name: 'production',
       profile: 'posthog',
+      keyPath: '/api/personal_api_keys/@current/',
       organizations: ['0190-a', '17'],
       projects: 'all',
       kinds: { include: null, exclude: ['session_recordings'] },

@@ -1,0 +1,111 @@
+/** `tidemark doctor --openapi FILE`: where the catalog and a document of the service differ. Sends nothing. */
+import { readFileSync, statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { EXIT, TidemarkError } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import { asFileTrouble } from '../core/file-trouble.ts';
+import { parseYaml } from '../core/yaml.ts';
+import { compareContract } from '../doctor/contract.ts';
+import type { Contract, DifferenceCode } from '../doctor/contract.ts';
+import { mirroredDefinitions } from './catalog-definitions.ts';
+import { print } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { renderTable, terminalWidth } from './table.ts';
+import { count, plural } from './wording.ts';
+
+/** The documents of the largest public interfaces have a tenth of this. */
+const LARGEST_BYTES = 64 * 1024 * 1024;
+
+export async function checkContract(context: CommandContext, file: string): Promise<ExitCode> {
+  const definitions = mirroredDefinitions(context);
+  const contract = compareContract(definitions, readDocument(resolve(context.cwd, file)));
+  if (context.options.json === true)
+    await print(context, `${JSON.stringify(contractDocument(file, contract))}\n`);
+  else await print(context, `${render(contract, terminalWidth(context))}\n`);
+  return contract.differences.length === 0 ? EXIT.done : EXIT.differences;
+}
+
+function readDocument(path: string): unknown {
+  let text: string;
+  try {
+    if (statSync(path).size > LARGEST_BYTES) throw noDocument(path, 'is larger than 64 MiB');
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    if (error instanceof TidemarkError) throw error;
+    const trouble = asFileTrouble(error, path, 'read');
+    throw new TidemarkError('usage', trouble instanceof Error ? trouble.message : String(trouble), {
+      hint: 'name a readable file with --openapi',
+      cause: error,
+    });
+  }
+  try {
+    return /^\s*\{/.test(text) ? (JSON.parse(text) as unknown) : parseYaml(text);
+  } catch (error) {
+    throw noDocument(path, 'is neither JSON nor YAML', error);
+  }
+}
+
+function noDocument(path: string, what: string, cause?: unknown): TidemarkError {
+  return new TidemarkError('usage', `${path} ${what}`, {
+    hint: 'give the JSON or YAML file of an OpenAPI 3.0 or 3.1 document, without anchors',
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+function contractDocument(file: string, contract: Contract): object {
+  return {
+    schema: 'tidemark.contract/1',
+    file,
+    openapi: contract.version,
+    title: contract.title,
+    compared: contract.compared,
+    differences: contract.differences,
+    outside: contract.outside,
+    without_fields: contract.withoutFields,
+  };
+}
+
+const HEADINGS: readonly (readonly [DifferenceCode, string])[] = [
+  ['operation_only_in_catalog', 'the catalog has, the document does not'],
+  ['operation_only_in_document', 'the document offers, the catalog does not know'],
+  ['field_only_in_catalog', 'fields that only the catalog has'],
+  ['field_only_in_document', 'fields that only the document has'],
+  ['type', 'fields of another type'],
+  ['writable', 'fields that requests take, or do not'],
+  ['read_only', 'fields that the document marks readOnly'],
+];
+
+function render(contract: Contract, width: number | undefined): string {
+  const { version, title, compared, differences, outside, withoutFields } = contract;
+  const lines = [
+    `OpenAPI ${version}${title === null ? '' : `, ${title}`}: ${plural(compared.operations, 'operation')} and ${plural(compared.fields, 'field')} compared`,
+  ];
+  for (const [code, heading] of HEADINGS) {
+    const found = differences.filter((each) => each.code === code);
+    if (found.length === 0) continue;
+    const isField = found[0]?.field !== null;
+    lines.push(
+      '',
+      `${heading} (${count(found.length)})`,
+      isField
+        ? renderTable(
+            ['kind', 'field', 'catalog', 'document'],
+            found.map(({ kind, field, catalog, document }) => [kind ?? '·', field ?? '', catalog, document]),
+            [],
+            { width },
+          )
+        : renderTable(
+            ['kind', 'operation'],
+            found.map(({ kind, operation }) => [kind ?? '·', operation]),
+            [],
+            { width },
+          ),
+    );
+  }
+  lines.push('');
+  if (withoutFields.length > 0) lines.push(`no fields shown for: ${withoutFields.join(', ')}`);
+  if (outside > 0)
+    lines.push(`${plural(outside, 'operation')} of the document are of families that are not mirrored`);
+  lines.push(differences.length === 0 ? 'no differences' : plural(differences.length, 'difference'));
+  return lines.join('\n');
+}

@@ -1,0 +1,132 @@
+/** An estimate for people and as `tidemark.estimate/1`. */
+import type { Kind } from '../catalog/definition.ts';
+import type { Basis, CollectionEstimate, SourceEstimate } from '../doctor/estimate.ts';
+import { neutralise } from '../report/neutralise.ts';
+import type { What } from './estimate.ts';
+import { renderTable } from './table.ts';
+import { wrappedText } from './text-width.ts';
+import { count, duration, plural } from './wording.ts';
+
+export interface ShownEstimate extends SourceEstimate {
+  /** Steps of a restore, as far as the mirror tells; null for anything else. */
+  readonly steps: number | null;
+  /** Of everything, steps included. */
+  readonly requests: number;
+  /** Requests of the last hour that the limits still count. */
+  readonly recent: number;
+  /** Milliseconds. */
+  readonly ms: number;
+}
+
+const BASES: Readonly<Record<Basis, string>> = {
+  last_run: 'last run',
+  count: 'count',
+  guess: 'guess',
+};
+
+interface KindEstimate {
+  readonly kind: Kind;
+  readonly collections: number;
+  readonly requests: number;
+  readonly bytes: number;
+  readonly records: number | null;
+  /** The least certain of its collections'. */
+  readonly basis: Basis;
+}
+
+function byKind(collections: readonly CollectionEstimate[]): KindEstimate[] {
+  return [...Map.groupBy(collections, ({ kind }) => kind)].map(([kind, rows]) => ({
+    kind,
+    collections: rows.length,
+    requests: rows.reduce((sum, { requests }) => sum + requests, 0),
+    bytes: bytesOf(rows),
+    records: rows.some(({ records }) => records === null)
+      ? null
+      : rows.reduce((sum, { records }) => sum + (records ?? 0), 0),
+    basis:
+      (['guess', 'count', 'last_run'] as const).find((basis) => rows.some((row) => row.basis === basis)) ??
+      'guess',
+  }));
+}
+
+function bytesOf(rows: readonly Pick<CollectionEstimate, 'bytes'>[]): number {
+  return rows.reduce((sum, { bytes }) => sum + bytes, 0);
+}
+
+export function renderEstimate(what: What, shown: ShownEstimate, width: number | undefined): string {
+  const { source, collections, requests, recent, ms, steps, known, guessed, asked, from } = shown;
+  const limits = [
+    ...(source.rate.perMinute === 0 ? [] : [`${count(source.rate.perMinute)} a minute`]),
+    ...(source.rate.perHour === 0 ? [] : [`${count(source.rate.perHour)} an hour`]),
+  ];
+  const lines = [
+    `${what} of ${source.name}: about ${plural(requests, 'request')}, ${duration(ms)}, ${size(bytesOf(collections))}`,
+    '',
+    renderTable(
+      ['kind', 'lists', 'records', 'requests', 'size', 'known from'],
+      byKind(collections).map((row) => [
+        row.kind,
+        count(row.collections),
+        row.records === null ? '?' : count(row.records),
+        count(row.requests),
+        size(row.bytes),
+        BASES[row.basis],
+      ]),
+      ['left', 'right', 'right', 'right', 'right', 'left'],
+      { width },
+    ),
+    '',
+    `rate: ${limits.length === 0 ? 'no limit' : `at most ${limits.join(' and ')}`}${recent > 0 ? `; ${plural(recent, 'request')} of the last hour count` : ''}`,
+    ...known.map((line) => `known: ${line}`),
+    ...guessed.map((line) => `guessed: ${line}`),
+    ...aboutWhat(what, steps),
+    from === 'mirror' ? 'asked: nothing, the mirror tells' : `asked: ${plural(asked, 'request')} to find out`,
+  ];
+  return lines.flatMap((line) => (line.includes('\n') ? [line] : folded(line, width))).join('\n');
+}
+
+function aboutWhat(what: What, steps: number | null): string[] {
+  if (what === 'diff')
+    return ['of `latest` against `live`: a diff of two states of the mirror sends nothing'];
+  if (what !== 'restore') return [];
+  if (steps === null)
+    return ['guessed: no steps are counted, as there is no mirror; each step costs 3 requests more'];
+  return [
+    `guessed: ${plural(steps, 'step')} at 3 requests, by what changed between that state and the latest run; what changed since costs 3 each`,
+  ];
+}
+
+function folded(line: string, width: number | undefined): string[] {
+  const safe = neutralise(line);
+  if (width === undefined || safe === '') return [safe];
+  const [first = '', ...rest] = wrappedText(safe, Math.max(20, width - 3));
+  return [first, ...rest.map((each) => `  ${each}`)];
+}
+
+function size(bytes: number): string {
+  const kib = bytes / 1024;
+  if (kib < 1024) return `${count(Math.ceil(kib))} KiB`;
+  return `${(kib / 1024).toFixed(1)} MiB`;
+}
+
+export function estimateDocument(what: What, shown: readonly ShownEstimate[]): object {
+  return {
+    schema: 'tidemark.estimate/1',
+    what,
+    sources: shown.map((each) => ({
+      source: each.source.name,
+      from: each.from,
+      requests: each.requests,
+      minutes: Math.round((each.ms / 60_000) * 100) / 100,
+      bytes: bytesOf(each.collections),
+      steps: each.steps,
+      rate: { per_minute: each.source.rate.perMinute, per_hour: each.source.rate.perHour, used: each.recent },
+      collections: each.collections.map(({ kind, scope, requests, bytes, records, basis }) => ({
+        ...{ kind, scope, requests, bytes, records, basis },
+      })),
+      known: each.known,
+      guessed: each.guessed,
+      asked: each.asked,
+    })),
+  };
+}

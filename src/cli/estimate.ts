@@ -1,0 +1,165 @@
+/** `tidemark estimate`: what a sync, a live diff or a restore will cost, before it starts. */
+import { CATALOG } from '../catalog/catalog.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { Config, SourceConfig } from '../config/config.ts';
+import { systemClock } from '../core/clock.ts';
+import { EXIT, TidemarkError } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import { suggest } from '../core/suggest.ts';
+import { estimateFromMirror } from '../doctor/estimate-from-mirror.ts';
+import { estimateFromReach } from '../doctor/estimate-from-reach.ts';
+import type { SourceEstimate } from '../doctor/estimate.ts';
+import { waitFor } from '../doctor/pace.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { kindsToRead } from '../restore/kinds-to-read.ts';
+import { resolvePoint } from '../state/point.ts';
+import { wantedKinds } from '../sync/extent.ts';
+import { recentRequests } from '../wire-client.ts';
+import { readConfig } from '../wire.ts';
+import { print, remark } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { openForLook } from './doctor-local.ts';
+import { estimateDocument, renderEstimate } from './estimate-text.ts';
+import type { ShownEstimate } from './estimate-text.ts';
+import { probeSource } from './source-probe.ts';
+import { terminalWidth } from './table.ts';
+
+export interface EstimateOptions {
+  readonly what?: string;
+  readonly kind?: readonly Kind[];
+  readonly full?: boolean;
+  readonly from?: string;
+}
+
+const WHATS = ['sync', 'diff', 'restore'] as const;
+export type What = (typeof WHATS)[number];
+
+/** Looking at a record, writing it, reading it back (src/restore/cost.ts). */
+const REQUESTS_PER_STEP = 3;
+/** One request under way, where nothing is known of the service. */
+const USUAL_REQUEST_MS = 200;
+
+export async function estimate(context: CommandContext, options: EstimateOptions): Promise<ExitCode> {
+  const what = whatOf(options);
+  const { config, opened } = openWhatIsThere(context);
+  try {
+    const shown: ShownEstimate[] = [];
+    for (const source of config.sources)
+      shown.push(await estimateSource(context, source, opened.mirror, what, options));
+    const isDocument = context.options.json === true;
+    await print(
+      context,
+      isDocument
+        ? `${JSON.stringify(estimateDocument(what, shown))}\n`
+        : `${shown.map((each) => renderEstimate(what, each, terminalWidth(context))).join('\n\n')}\n`,
+    );
+    return EXIT.done;
+  } finally {
+    opened.mirror?.close();
+  }
+}
+
+function whatOf({ what = 'sync', from, full }: EstimateOptions): What {
+  const found = WHATS.find((each) => each === what);
+  if (found === undefined) {
+    const near = suggest(what, WHATS);
+    throw new TidemarkError('usage', `nothing is estimated of ${JSON.stringify(what)}`, {
+      hint: near === undefined ? `write one of ${WHATS.join(', ')}` : `did you mean ${near}?`,
+    });
+  }
+  if (from !== undefined && found !== 'restore')
+    throw new TidemarkError('usage', '--from names the state of a restore', {
+      hint: 'write `tidemark estimate restore`',
+    });
+  if (full === true && found !== 'sync')
+    throw new TidemarkError(
+      'usage',
+      '--full is of a sync; a live diff and a restore read every list whole anyway',
+    );
+  return found;
+}
+
+/** Where every source has a run in the mirror, no key is needed. */
+function openWhatIsThere(context: CommandContext): {
+  readonly config: Config;
+  readonly opened: ReturnType<typeof openForLook>;
+} {
+  const config = readConfig(context, context.options, 'unused');
+  const opened = openForLook(context, config, 'estimate');
+  try {
+    const { mirror, error } = opened;
+    if (error !== null) remark(context, [`the mirror cannot be used: ${error.message}`]);
+    const isKnown =
+      mirror !== null && config.sources.every(({ name }) => mirror.latestRun(name) !== undefined);
+    if (isKnown && config.sources.length > 0) return { config, opened };
+    return { config: readConfig(context, context.options), opened };
+  } catch (error) {
+    opened.mirror?.close();
+    throw error;
+  }
+}
+
+async function estimateSource(
+  context: CommandContext,
+  source: SourceConfig,
+  mirror: Mirror | null,
+  what: What,
+  options: EstimateOptions,
+): Promise<ShownEstimate> {
+  const kinds = kindsOf(source, what, options);
+  const now = systemClock.now();
+  const isEachNamed = options.kind !== undefined;
+  const parents = what === 'sync' ? 'budget' : isEachNamed ? 'all' : 'all_or_none';
+  const run = mirror?.latestRun(source.name);
+  let found: SourceEstimate;
+  if (mirror === null || run === undefined) {
+    const reach = await probeSource(context, source, mirror, options.kind ?? null);
+    if (reach.fatal !== null) throw reach.fatal;
+    found = estimateFromReach(
+      { ...reach, kinds: reach.kinds.filter(({ kind }) => kinds.has(kind)) },
+      parents,
+    );
+  } else {
+    found = estimateFromMirror({
+      mirror,
+      source,
+      run,
+      kinds,
+      isWhole: what !== 'sync' || options.full === true,
+      parents,
+      now,
+    });
+  }
+  const reading = found.collections.reduce((sum, { requests }) => sum + requests, 0);
+  const steps = what === 'restore' && mirror !== null ? stepsOf(mirror, source, options) : null;
+  const requests = reading + (steps ?? 0) * REQUESTS_PER_STEP;
+  const recent = mirror === null ? [] : recentRequests(source, mirror);
+  const waitMs = waitFor(requests, source.rate, recent, now);
+  const perRequest = found.requestMs ?? USUAL_REQUEST_MS / Math.max(1, source.rate.concurrency);
+  return { ...found, steps, requests, recent: recent.length, ms: Math.max(waitMs, requests * perRequest) };
+}
+
+function kindsOf(source: SourceConfig, what: What, { kind }: EstimateOptions): ReadonlySet<Kind> {
+  if (what !== 'restore') return wantedKinds(source, kind ?? null);
+  const definitions = new Map(source.definitions.map((each) => [each.kind, each]));
+  const asked = new Set(kind ?? CATALOG.map((each) => each.kind));
+  const needed = kindsToRead(asked, (each) => {
+    const definition = definitions.get(each);
+    if (definition === undefined) throw new Error(`a source without a definition of ${each}`);
+    return definition;
+  });
+  return wantedKinds(source, needed);
+}
+
+/** Records that differ between the state and the latest run: what a restore would at least put back. */
+function stepsOf(mirror: Mirror, source: SourceConfig, { from = 'latest', kind }: EstimateOptions): number {
+  const point = resolvePoint(mirror, from, { source: source.name });
+  const latest = mirror.latestRun(source.name);
+  if (latest === undefined || latest.run === point.run) return 0;
+  const written = source.definitions.filter(({ restore }) => restore.never === null).map((each) => each.kind);
+  const kinds = written.filter((each) => kind?.includes(each) ?? true);
+  let steps = 0;
+  for (const changed of mirror.changesBetween(point.run, latest.run, { sources: [source.name], kinds }))
+    if (changed.before !== changed.after && changed.before !== undefined) steps += 1;
+  return steps;
+}

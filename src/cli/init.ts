@@ -1,0 +1,225 @@
+/** `tidemark init`: asks, looks at the service with the key, and writes a commented configuration. */
+import { resolve } from 'node:path';
+import type { Kind } from '../catalog/definition.ts';
+import type { SourceConfig } from '../config/config.ts';
+import { findProfile, profileNames } from '../config/profile-file.ts';
+import { Mistakes } from '../config/mistakes.ts';
+import { EXIT, TidemarkError } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import { clockProblems } from '../doctor/local-problems.ts';
+import { byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
+import { fittingProfile } from '../doctor/profile-signs.ts';
+import type { SourceReach } from '../doctor/source-reach.ts';
+import { print, remark } from './context.ts';
+import type { CommandContext } from './context.ts';
+import { sourceDocument } from './doctor-document.ts';
+import { renderProblems, renderReach } from './doctor-text.ts';
+import { answered, canAsk, keyFor, nameFor, refuseKeyInClear, urlFor } from './init-answers.ts';
+import type { GivenKey, InitOptions } from './init-answers.ts';
+import { configFrom, requireFree, writeConfig } from './init-file.ts';
+import { configText } from './init-text.ts';
+import type { ConfigChoices } from './init-text.ts';
+import { askChoice, askYesNo } from './prompt.ts';
+import { probeSource } from './source-probe.ts';
+import { terminalWidth } from './table.ts';
+
+/** Every half hour, as the daemon does without a configuration. */
+const USUAL_SYNC = '*/30 * * * *';
+/** Under which the key is read while it is being checked. */
+const CHECK_VARIABLE = 'INIT_KEY';
+
+export async function init(context: CommandContext, options: InitOptions): Promise<ExitCode> {
+  refuseKeyInClear(options);
+  if (options.sync === true && context.options.json === true)
+    throw new TidemarkError('usage', '--json prints one document: run `tidemark sync --json` afterwards');
+  if (options.profile !== undefined) requireProfile(options.profile, context.cwd);
+  const output = resolve(context.cwd, options.output ?? context.options.config ?? 'tidemark.yaml');
+  requireFree(output, options.force === true);
+  const url = await urlFor(context, options);
+  const key = await keyFor(context, options, output);
+  const name = await nameFor(context, options);
+  const draft: ConfigChoices = {
+    ...{ name, url, profile: options.profile ?? 'svc', excluded: [], syncCron: USUAL_SYNC },
+    key: key.reference,
+  };
+  const looked = options.check === false ? null : await look(context, options, draft, key, output);
+  const profile = looked?.source.profile ?? draft.profile;
+  if (looked !== null) await judge(context, looked);
+  const choices: ConfigChoices = {
+    ...draft,
+    profile,
+    excluded: looked === null ? [] : await leftOut(context, looked),
+    syncCron: canAsk(context) ? await cadence(context) : USUAL_SYNC,
+  };
+  const text = configText(choices);
+  // As the next command will read it; a key's file that is not there yet cannot be asked for.
+  const isKeyThere = key.newFile === null && key.secret !== null;
+  const { warnings } = configFrom(text, output, context.env, context, isKeyThere ? 'required' : 'unused');
+  remark(context, warnings);
+  // Asked before anything is written: whoever leaves here finds nothing changed.
+  const isSyncWanted = await wantsSync(context, options, looked);
+  context.signal.throwIfAborted();
+  writeConfig(output, text, key, context);
+  await tell(context, output, key, looked);
+  if (!isSyncWanted) return EXIT.done;
+  const { sync } = await import('./sync.ts');
+  return await sync({ ...context, options: { ...context.options, config: output } }, {});
+}
+
+function requireProfile(profile: string, cwd: string): void {
+  const mistakes = new Mistakes();
+  const found = findProfile(profile, cwd, mistakes);
+  if ('mistake' in found) throw new TidemarkError('usage', `--profile: ${found.mistake}`);
+  mistakes.throwIfAny();
+}
+
+/** Looks with the profile that was given, or with the one that the first answers speak for. */
+async function look(
+  context: CommandContext,
+  options: InitOptions,
+  draft: ConfigChoices,
+  key: GivenKey,
+  output: string,
+): Promise<SourceReach> {
+  const probed = async (profile: string): Promise<SourceReach> => {
+    remark(context, [`looking at ${new URL(draft.url).host} with the profile ${profile} …`]);
+    const source = sourceFor(context, { ...draft, profile }, key, output);
+    try {
+      return await probeSource(context, source, null);
+    } catch (error) {
+      if (!context.signal.aborted) throw error;
+      throw new TidemarkError('interrupted', 'interrupted; nothing was written', { cause: error });
+    }
+  };
+  const first = await probed(draft.profile);
+  if (options.profile !== undefined || first.fatal !== null) return first;
+  const { profile, signs } = fittingProfile(first);
+  remark(context, signs.length === 0 ? [] : [`this looks like ${profile}: ${signs.join('; ')}`]);
+  const chosen = canAsk(context)
+    ? answered(
+        await askChoice(
+          context,
+          'What kind of deployment is it?',
+          [profile, ...profileNames().filter((each) => each !== profile)].map((value) => ({
+            value,
+            label: LABELS[value] ?? value,
+            ...(value === profile ? { hint: 'by what its answers show' } : {}),
+          })),
+        ),
+      )
+    : profile;
+  return chosen === draft.profile ? first : await probed(chosen);
+}
+
+const LABELS: Readonly<Record<string, string>> = {
+  svc: 'svc: the interface as documented',
+  posthog: 'posthog: PostHog Cloud, or a deployment of its own',
+};
+
+/** The source as it will be configured; only the key comes from here. */
+function sourceFor(
+  context: CommandContext,
+  draft: ConfigChoices,
+  { secret }: GivenKey,
+  output: string,
+): SourceConfig {
+  const text = configText({ ...draft, key: { by: 'variable', name: CHECK_VARIABLE } });
+  const env = { [CHECK_VARIABLE]: secret?.reveal() ?? '' };
+  const [source] = configFrom(text, output, env, context).sources;
+  if (source === undefined) throw new Error('a configuration without the source that was written into it');
+  return source;
+}
+
+/** Shows what the key reaches; where that is nothing, only a person can want the file all the same. */
+async function judge(context: CommandContext, reach: SourceReach): Promise<void> {
+  const problems = byGravity([...reachProblems(reach), ...clockProblems(reach)]);
+  if (context.options.json !== true) {
+    const width = terminalWidth(context);
+    await print(context, `${renderReach(reach, width)}\n\n${renderProblems(problems, width)}\n\n`);
+  }
+  const code = doctorExitCode([reach], problems);
+  if (code === EXIT.done || code === EXIT.partial) return;
+  if (canAsk(context)) {
+    const question = 'Nothing can be read with this address and key. Write the configuration all the same?';
+    if (answered(await askYesNo(context, question, { yes: 'Yes', no: 'No, leave' }))) return;
+  }
+  const worst = problems[0];
+  throw new TidemarkError(
+    code === EXIT.refused ? 'unauthorized' : (reach.fatal?.code ?? 'not_found'),
+    `nothing was written: ${worst?.message ?? 'nothing can be read'}`,
+    { hint: `${worst?.next ?? 'check address and key'}; --no-check writes without looking` },
+  );
+}
+
+/** What the service does not offer makes every run partial: it is left out, unless somebody says otherwise. */
+async function leftOut(context: CommandContext, { kinds }: SourceReach): Promise<readonly Kind[]> {
+  const missing = [...new Set(kinds.filter(({ state }) => state === 'not_offered').map(({ kind }) => kind))];
+  if (missing.length === 0) return [];
+  const said = `not offered here: ${missing.join(', ')}`;
+  if (!canAsk(context)) {
+    remark(context, [`${said}; left out by kinds.exclude`]);
+    return missing;
+  }
+  const answer = answered(
+    await askChoice(context, `${said}. Leave these kinds out?`, [
+      { value: 'out', label: 'Yes', hint: 'else every run is partial' },
+      { value: 'in', label: 'No, ask for them in every run' },
+    ]),
+  );
+  return answer === 'out' ? missing : [];
+}
+
+async function cadence(context: CommandContext): Promise<string | null> {
+  const answer = answered(
+    await askChoice(context, 'When should the daemon sync?', [
+      { value: USUAL_SYNC, label: 'Every half hour' },
+      { value: '0 * * * *', label: 'Every hour' },
+      { value: '0 2 * * *', label: 'Every night at 02:00 UTC' },
+      { value: 'off', label: 'Never', hint: 'cron or somebody else starts `tidemark sync`' },
+    ]),
+  );
+  return answer === 'off' ? null : answer;
+}
+
+async function wantsSync(
+  context: CommandContext,
+  { sync }: InitOptions,
+  looked: SourceReach | null,
+): Promise<boolean> {
+  if (sync === true) return true;
+  if (!canAsk(context) || looked === null || looked.fatal !== null) return false;
+  const answer = answered(
+    await askChoice(context, 'Run the first sync once it is written?', [
+      { value: 'yes', label: 'Yes' },
+      { value: 'no', label: 'No, later' },
+    ]),
+  );
+  return answer === 'yes';
+}
+
+async function tell(
+  context: CommandContext,
+  output: string,
+  { newFile, reference }: GivenKey,
+  looked: SourceReach | null,
+): Promise<void> {
+  if (context.options.json === true) {
+    const document = {
+      schema: 'tidemark.init/1',
+      file: output,
+      key: reference,
+      key_file_written: newFile,
+      check: looked === null ? null : sourceDocument(looked),
+    };
+    await print(context, `${JSON.stringify(document)}\n`);
+    return;
+  }
+  const lines = [
+    `written: ${output}`,
+    ...(newFile === null
+      ? []
+      : [`the key is in ${newFile}, which only you can read; keep it out of version control`]),
+    'next: `tidemark sync`, then `tidemark status`; `tidemark daemon` does it on schedule',
+  ];
+  await print(context, `${lines.join('\n')}\n`);
+}

@@ -1,0 +1,269 @@
+/**
+ * Where the catalog and an OpenAPI document of the service differ: paths and methods on either side, fields of answers,
+ * fields that requests take. Pure; nothing is sent.
+ */
+import type {
+  FieldDefinition,
+  FieldType,
+  Kind,
+  Operation,
+  ResourceDefinition,
+} from '../catalog/definition.ts';
+import { operationOf } from '../catalog/definition.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { DocumentOperation } from './openapi-operations.ts';
+import { operationsOf, placeOf } from './openapi-operations.ts';
+import type { Member, Node } from './openapi-schema.ts';
+import { isNode, membersOf, resolved } from './openapi-schema.ts';
+
+export type DifferenceCode =
+  | 'operation_only_in_catalog'
+  | 'operation_only_in_document'
+  | 'field_only_in_catalog'
+  | 'field_only_in_document'
+  | 'type'
+  | 'writable'
+  | 'read_only';
+
+export interface ContractDifference {
+  readonly code: DifferenceCode;
+  /** Null for a path of no kind. */
+  readonly kind: Kind | null;
+  /** Method and path. */
+  readonly operation: string;
+  /** Null for whole operations. */
+  readonly field: string | null;
+  /** What each side says, in words. */
+  readonly catalog: string;
+  readonly document: string;
+}
+
+export interface Contract {
+  readonly version: string;
+  readonly title: string | null;
+  readonly compared: { readonly operations: number; readonly fields: number };
+  readonly differences: readonly ContractDifference[];
+  /** Operations of the document that are none of the mirrored families'. */
+  readonly outside: number;
+  /** Kinds whose answers the document shows no fields of. */
+  readonly withoutFields: readonly Kind[];
+}
+
+/** @throws TidemarkError `usage` for what is no OpenAPI 3 document, and for one that has no path of the catalog's */
+export function compareContract(definitions: readonly ResourceDefinition[], raw: unknown): Contract {
+  const document = isNode(raw) ? raw : {};
+  const version = document['openapi'];
+  if (typeof version !== 'string' || !version.startsWith('3.') || !isNode(document['paths'])) {
+    throw new TidemarkError('usage', 'this is no OpenAPI 3 document: it has no `openapi: 3.…` with `paths`', {
+      hint: 'give the JSON or YAML file of an OpenAPI 3.0 or 3.1 document',
+    });
+  }
+  const operations = new Map(operationsOf(document).map((operation) => [operation.place, operation]));
+  const known = new Set(definitions.flatMap((each) => [...each.operations, ...others(each)].map(placeIn)));
+  const shared = [...operations.keys()].filter((place) => known.has(place)).length;
+  if (shared === 0) {
+    throw new TidemarkError('usage', 'this document has none of the paths that the catalog knows', {
+      hint: 'check that it is the document of this service, and that its `servers` name the path before its paths',
+    });
+  }
+  const kinds = definitions.map((definition) => compareKind(document, operations, definition));
+  const { differences, outside } = onlyInDocument(definitions, operations, known);
+  const info = document['info'];
+  const title = isNode(info) ? info['title'] : undefined;
+  return {
+    version,
+    title: typeof title === 'string' ? title : null,
+    compared: { operations: shared, fields: kinds.reduce((sum, { fields }) => sum + fields, 0) },
+    differences: [...kinds.flatMap((kind) => kind.differences), ...differences],
+    outside,
+    withoutFields: kinds.filter(({ hasFields }) => !hasFields).map(({ kind }) => kind),
+  };
+}
+
+type Operations = ReadonlyMap<string, DocumentOperation>;
+
+function placeIn({ method, path }: Pick<Operation, 'method' | 'path'>): string {
+  return placeOf(method, path);
+}
+
+/** The other paths that a profile names for writes. */
+function others({ restore }: ResourceDefinition): Pick<Operation, 'method' | 'path'>[] {
+  const { create, update } = restore.alternativePaths;
+  return [
+    ...(create === undefined ? [] : [{ method: 'POST' as const, path: create }]),
+    ...(update === undefined ? [] : [{ method: 'PATCH' as const, path: update }]),
+  ];
+}
+
+interface KindContract {
+  readonly kind: Kind;
+  readonly hasFields: boolean;
+  readonly fields: number;
+  readonly differences: readonly ContractDifference[];
+}
+
+function compareKind(document: Node, operations: Operations, definition: ResourceDefinition): KindContract {
+  const { kind } = definition;
+  const missing = definition.operations
+    .filter((operation) => !operations.has(placeIn(operation)))
+    .map((operation): ContractDifference => ({
+      code: 'operation_only_in_catalog',
+      kind,
+      operation: `${operation.method} ${operation.path}`,
+      field: null,
+      catalog: operation.action ?? operation.role,
+      document: 'not there',
+    }));
+  const shown = shownMembers(document, operations, definition);
+  if (shown === null) return { kind, hasFields: false, fields: 0, differences: missing };
+  const bodies = {
+    create: bodyMembers(document, operations, definition, 'create'),
+    update: bodyMembers(document, operations, definition, 'update'),
+  };
+  const names = new Set([
+    ...shown.members.keys(),
+    ...(bodies.create?.keys() ?? []),
+    ...(bodies.update?.keys() ?? []),
+    ...definition.fields.map(({ name }) => name),
+  ]);
+  const differences = [...names].flatMap((name) =>
+    compareField(name, definition, shown.members.get(name), bodies).map((difference) => ({
+      ...difference,
+      kind,
+      operation: shown.operation,
+      field: name,
+    })),
+  );
+  return { kind, hasFields: true, fields: names.size, differences: [...missing, ...differences] };
+}
+
+interface Bodies {
+  readonly create: ReadonlyMap<string, Member> | null;
+  readonly update: ReadonlyMap<string, Member> | null;
+}
+
+type FieldDifference = Pick<ContractDifference, 'code' | 'catalog' | 'document'>;
+
+function compareField(
+  name: string,
+  { fields }: ResourceDefinition,
+  shown: Member | undefined,
+  bodies: Bodies,
+): FieldDifference[] {
+  const field = fields.find((each) => each.name === name);
+  const sent = bodies.update?.get(name) ?? bodies.create?.get(name);
+  if (field === undefined) {
+    const where = shown === undefined ? 'request only, ' : '';
+    const type = (shown ?? sent)?.type ?? 'any';
+    return [{ code: 'field_only_in_document', catalog: 'not known', document: `${where}${type}` }];
+  }
+  if (shown === undefined && sent === undefined)
+    return [{ code: 'field_only_in_catalog', catalog: field.type, document: 'not there' }];
+  const differences: FieldDifference[] = [];
+  const type = (shown ?? sent)?.type ?? 'any';
+  if (!isSameType(field.type, type)) differences.push({ code: 'type', catalog: field.type, document: type });
+  const writing = writableDifference(name, field, bodies);
+  if (writing !== null) differences.push(writing);
+  else if (shown?.isReadOnly === true && field.isWritable)
+    differences.push({ code: 'read_only', catalog: 'writable', document: 'readOnly' });
+  return differences;
+}
+
+/** What a request takes; nothing where the document shows no body. */
+function writableDifference(name: string, field: FieldDefinition, bodies: Bodies): FieldDifference | null {
+  const takes = (body: Bodies['create']): boolean => body?.get(name)?.isReadOnly === false;
+  const isSentOnUpdate = field.isWritable && !field.isCreateOnly;
+  const difference = (catalog: string, document: string): FieldDifference => ({
+    code: 'writable',
+    catalog,
+    document,
+  });
+  if (isSentOnUpdate && bodies.update !== null && !takes(bodies.update))
+    return difference('writable', takes(bodies.create) ? 'taken on creation only' : 'not in the request');
+  if (isSentOnUpdate && bodies.update === null && bodies.create !== null && !takes(bodies.create))
+    return difference('writable', 'not in the request');
+  if (field.isCreateOnly && bodies.create !== null && !takes(bodies.create))
+    return difference('taken on creation', 'not in the request');
+  if (!field.isWritable && (takes(bodies.update) || (takes(bodies.create) && !field.isCreateOnly)))
+    return difference('response only', takes(bodies.update) ? 'writable' : 'taken on creation');
+  return null;
+}
+
+const TEXTS: ReadonlySet<FieldType> = new Set(['string', 'uuid', 'timestamp']);
+
+/** A text's form is not always told, and `any` is every type. */
+function isSameType(catalog: FieldType, document: FieldType): boolean {
+  if (catalog === document || catalog === 'any' || document === 'any') return true;
+  return TEXTS.has(catalog) && TEXTS.has(document) && (catalog === 'string' || document === 'string');
+}
+
+/** The fields of one record: as retrieve shows it, else as the list does. */
+function shownMembers(
+  document: Node,
+  operations: Operations,
+  definition: ResourceDefinition,
+): { readonly operation: string; readonly members: ReadonlyMap<string, Member> } | null {
+  for (const role of ['retrieve', 'list'] as const) {
+    const operation = operationOf(definition, role);
+    const found = operation === undefined ? undefined : operations.get(placeIn(operation));
+    if (operation === undefined || found === undefined) continue;
+    const schema = role === 'list' ? elementSchema(document, definition, found.answer) : found.answer;
+    const members = membersOf(document, schema);
+    if (members !== null) return { operation: `${operation.method} ${operation.path}`, members };
+  }
+  return null;
+}
+
+/** The schema of an element: of a bare array, or of the member that holds the records. */
+function elementSchema(document: Node, { listing }: ResourceDefinition, answer: unknown): unknown {
+  const list = resolved(document, answer);
+  if (list?.['items'] !== undefined) return list['items'];
+  const properties = list?.['properties'];
+  if (!isNode(properties)) return undefined;
+  const key = listing.listKeys.find((name) => Object.hasOwn(properties, name));
+  return key === undefined ? undefined : resolved(document, properties[key])?.['items'];
+}
+
+function bodyMembers(
+  document: Node,
+  operations: Operations,
+  definition: ResourceDefinition,
+  role: 'create' | 'update',
+): ReadonlyMap<string, Member> | null {
+  const operation = operationOf(definition, role);
+  const found = operation === undefined ? undefined : operations.get(placeIn(operation));
+  return found?.body === undefined ? null : membersOf(document, found.body);
+}
+
+/** What the document offers within the mirrored families, and how much it has besides. */
+function onlyInDocument(
+  definitions: readonly ResourceDefinition[],
+  operations: Operations,
+  known: ReadonlySet<string>,
+): { readonly differences: ContractDifference[]; readonly outside: number } {
+  const families = definitions.map(({ kind, path }) => ({ kind, place: placeOf('', path).trim() }));
+  const differences: ContractDifference[] = [];
+  let outside = 0;
+  for (const { method, path, place } of operations.values()) {
+    if (known.has(place)) continue;
+    const at = place.slice(place.indexOf('/'));
+    const owners = families.filter((each) => at === each.place || at.startsWith(`${each.place}/`));
+    const owner = owners.toSorted((a, b) => b.place.length - a.place.length)[0];
+    // Everything of an organization stands below it: a family of its own is one that is not mirrored.
+    const isWithin = owner !== undefined || at.startsWith('/api/organizations/{}/');
+    if (!isWithin) {
+      outside += 1;
+      continue;
+    }
+    const isOwn = owner !== undefined && (owner.kind !== 'organizations' || at.split('/').length <= 4);
+    differences.push({
+      code: 'operation_only_in_document',
+      kind: isOwn ? owner.kind : null,
+      operation: `${method} ${path}`,
+      field: null,
+      catalog: 'not known',
+      document: 'offered',
+    });
+  }
+  return { differences, outside };
+}

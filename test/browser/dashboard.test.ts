@@ -1,0 +1,269 @@
+/** The dashboard in a real browser. Where there is none (CHROMIUM or /usr/bin/chromium), these tests do not run. */
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { Secret } from '../../src/core/secret.ts';
+import type { HttpSide } from '../../src/daemon/http/http.ts';
+import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
+import { tellStory } from '../daemon/http/story.ts';
+import { MINUTE_MS, World } from '../daemon/http/world.ts';
+import { CHROMIUM, launch } from './browser.ts';
+import { poorTexts } from './contrast.ts';
+
+const HOSTILE = '<script>alert(1)</script> \u001b[31m red \u202e turned "quoted" \'single\'';
+const TOKEN = 'a-token-of-some-length';
+const PAGES = [
+  '/',
+  '/drift',
+  '/changes?days=30',
+  '/runs',
+  '/runs/11',
+  '/records',
+  '/records?kind=roles',
+  '/records?q=s3',
+  '/nowhere/at/all',
+] as const;
+
+const title = `the dashboard in a browser${CHROMIUM === undefined ? ' (skipped: none found; install Chromium or set CHROMIUM)' : ''}`;
+
+/** What a checker of accessibility would say first. As text: the types of a browser are not those of our program. */
+const TROUBLE = `(() => {
+  const found = [];
+  const named = (element) => (element.getAttribute('aria-label') ?? element.textContent ?? '').trim() !== '';
+  let level = 0;
+  for (const heading of document.querySelectorAll('h1, h2, h3, h4')) {
+    const own = Number(heading.tagName[1]);
+    if (own > level + 1) found.push('heading jumps: ' + heading.textContent);
+    if (!named(heading)) found.push('empty heading');
+    level = own;
+  }
+  if (document.querySelectorAll('h1').length !== 1) found.push('not one h1');
+  for (const link of document.querySelectorAll('a, button')) if (!named(link)) found.push('nameless ' + link.outerHTML);
+  for (const input of document.querySelectorAll('input:not([type=hidden]):not([hidden]), select')) if ((input.labels ?? []).length === 0) found.push('no label: ' + input.outerHTML);
+  for (const table of document.querySelectorAll('table')) {
+    if (table.caption === null) found.push('table without caption');
+    for (const head of table.querySelectorAll('th')) if (!head.hasAttribute('scope')) found.push('th without scope');
+  }
+  for (const svg of document.querySelectorAll('svg')) if (svg.getAttribute('aria-hidden') !== 'true' && !svg.hasAttribute('aria-label')) found.push('nameless svg');
+  const ids = [...document.querySelectorAll('[id]')].map(({ id }) => id);
+  for (const id of ids) if (ids.indexOf(id) !== ids.lastIndexOf(id)) found.push('twice: ' + id);
+  for (const element of document.querySelectorAll('[aria-labelledby]')) if (document.getElementById(element.getAttribute('aria-labelledby')) === null) found.push('label not there');
+  if (document.querySelector('main') === null || document.documentElement.lang === '') found.push('no main or no language');
+  return found;
+})()`;
+
+describe.skipIf(CHROMIUM === undefined)(title, () => {
+  const ends: (() => Promise<void>)[] = [];
+  const later = (end: () => Promise<void>): void => void ends.push(end);
+  let browser: Browser;
+  let world: World;
+  let http: HttpSide;
+  beforeAll(async () => {
+    [browser, world] = await Promise.all([launch(), World.create({}, later)]);
+    await world.send('POST', `/api/organizations/${KITTIWAKE_ID}/roles/`, { name: HOSTILE });
+    await tellStory(world);
+    http = await world.listen({}, later);
+  }, 60_000);
+  afterAll(async () => {
+    await browser.close();
+    for (const end of ends.reverse()) await end();
+  });
+
+  async function open(
+    path: string,
+    how: { url?: string; width?: number; scheme?: 'light' | 'dark'; hasScripts?: boolean } = {},
+  ): Promise<{ page: Page; trouble: string[] }> {
+    const context = await browser.newContext({
+      viewport: { width: how.width ?? 1280, height: 900 },
+      colorScheme: how.scheme ?? 'light',
+      javaScriptEnabled: how.hasScripts ?? true,
+    });
+    onTestFinished(() => context.close());
+    const page = await context.newPage();
+    const base = how.url ?? http.url;
+    const trouble: string[] = [];
+    page.on('console', (message) => trouble.push(`console: ${message.text()}`));
+    page.on('pageerror', (error) => trouble.push(`error: ${error.message}`));
+    page.on('dialog', (dialog) => {
+      trouble.push(`dialog: ${dialog.message()}`);
+      void dialog.dismiss();
+    });
+    page.on('request', (request) => {
+      if (!request.url().startsWith(base)) trouble.push(`request: ${request.url()}`);
+    });
+    await page.goto(base + path);
+    return { page, trouble };
+  }
+
+  it('no page has an error, asks elsewhere for anything, or lacks a label', async () => {
+    for (const path of PAGES.filter((each) => !each.startsWith('/nowhere'))) {
+      const { page, trouble } = await open(path);
+      expect([path, trouble]).toEqual([path, []]);
+      expect([path, await page.evaluate(TROUBLE)]).toEqual([path, []]);
+    }
+  });
+
+  it('every page fits a phone, a small one, and a desktop', async () => {
+    for (const path of PAGES.filter((each) => !each.startsWith('/nowhere'))) {
+      const { page } = await open(path);
+      for (const width of [320, 390, 1280]) {
+        await page.setViewportSize({ width, height: 900 });
+        expect([path, width, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([
+          path,
+          width,
+          width,
+        ]);
+      }
+    }
+  });
+
+  it.each(['light', 'dark'] as const)('%s: every text stands out by 4.5 to 1', async (scheme) => {
+    for (const path of ['/', '/records?kind=roles', '/runs/3']) {
+      const { page } = await open(path, { scheme, width: 390 });
+      expect([path, await poorTexts(page, 4.5)]).toEqual([path, []]);
+    }
+    const { page } = await open('/drift', { scheme });
+    expect(await poorTexts(page, 4.5)).toEqual([]);
+    // Nothing but black on white would pass this: the measure does look.
+    expect(await poorTexts(page, 21)).not.toEqual([]);
+  });
+
+  it('the columns of the charts stand out from their ground by 3 to 1', async () => {
+    for (const scheme of ['light', 'dark'] as const) {
+      const { page } = await open('/', { scheme });
+      // As text: what the measure looks at is text alone.
+      await page.evaluate(`for (const name of ['complete', 'partial', 'failed']) {
+        const text = document.createElement('p');
+        text.id = 'as-' + name;
+        text.textContent = name;
+        const bar = document.createElementNS('http://www.w3.org/2000/svg', 'rect');
+        bar.setAttribute('class', 'part-' + name);
+        document.querySelector('svg.columns').append(bar);
+        text.style.color = getComputedStyle(bar).fill;
+        document.querySelector('.drawing').append(text);
+      }`);
+      const poor = (await poorTexts(page, 3)) as { text: string }[];
+      expect(poor).toEqual([]);
+    }
+  });
+
+  it('what a record is called acts on nothing', async () => {
+    const { page, trouble } = await open('/records?kind=roles');
+    const link = page.getByRole('link', { name: 'alert(1)' });
+    await link.click();
+    await page.waitForURL(/\/records\/roles\//);
+    expect(await page.locator('h1').textContent()).toContain(
+      '<script>alert(1)</script> \\u{001b}[31m red \\u{202e} turned',
+    );
+    expect(await page.locator('script').count()).toBe(1);
+    expect(trouble).toEqual([]);
+  });
+
+  it('answers first: fresh, complete, verified, restorable, drift; then what needs a person', async () => {
+    const { page } = await open('/');
+    expect(await page.locator('h1').textContent()).toBe('The copy is fine; the service drifted');
+    const answers = await page.locator('.answers li').allInnerTexts();
+    expect(
+      answers.map((text) =>
+        text
+          .split('\n')
+          .filter((line) => line !== '')
+          .slice(0, 2),
+      ),
+    ).toEqual([
+      ['Fresh', 'Yes'],
+      ['Complete', 'Yes'],
+      ['Verified', 'Yes'],
+      ['Restorable', '94 %'],
+      ['Drift', expect.stringMatching(/^\d+ findings$/)],
+    ]);
+    world.clock.at += 120 * MINUTE_MS;
+    try {
+      await page.reload();
+      expect(await page.locator('h1').textContent()).toContain('failing');
+      expect(await page.locator('.needs li').first().textContent()).toContain('the last complete run ended');
+      expect(await page.title()).toContain('Failing');
+    } finally {
+      world.clock.at -= 120 * MINUTE_MS;
+    }
+  });
+
+  it('renews itself without losing focus, place, or what the reader unfolded', async () => {
+    const { page, trouble } = await open('/drift');
+    const fold = page.locator('details.rest').first();
+    await fold.locator('summary').click();
+    await fold.locator('summary').focus();
+    await page.evaluate("scrollTo(0, 300); window.first = document.querySelector('article')");
+    const before = await page.locator('.foot').textContent();
+    world.clock.at += MINUTE_MS;
+    try {
+      await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+      await expect.poll(() => page.locator('.foot').textContent()).not.toBe(before);
+    } finally {
+      world.clock.at -= MINUTE_MS;
+    }
+    expect(await fold.getAttribute('open')).toBe('');
+    expect(await page.evaluate('document.activeElement.tagName')).toBe('SUMMARY');
+    expect(await page.evaluate('scrollY')).toBe(300);
+    expect(await page.evaluate("document.querySelector('article') === window.first")).toBe(true);
+    expect(trouble).toEqual([]);
+  });
+
+  it('shows what a sync found without being asked again, and says when nobody answers', async () => {
+    const own = await World.create();
+    const side = await own.listen();
+    await own.sync();
+    const { page } = await open('/runs', { url: side.url });
+    expect(await page.locator('tbody tr').count()).toBe(1);
+    own.clock.at += MINUTE_MS;
+    await own.sync();
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await expect.poll(() => page.locator('tbody tr').count()).toBe(2);
+    await side.close();
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await expect.poll(() => page.getByRole('status').textContent()).toContain('does not answer');
+  });
+
+  it('without scripts every page is whole, and the search works', async () => {
+    const { page } = await open('/records', { hasScripts: false });
+    await page.getByLabel('Name or id').fill('owen');
+    await page.getByRole('combobox', { name: 'Kind' }).selectOption('members');
+    await page.getByRole('button', { name: 'Search' }).click();
+    await page.getByRole('link', { name: /owen/ }).first().click();
+    expect(await page.locator('h1').textContent()).toContain('owen');
+    expect(await page.locator('pre.body').textContent()).toContain('"level"');
+    await page.getByRole('link', { name: 'Runs', exact: true }).click();
+    expect(await page.locator('tbody tr').count()).toBe(11);
+  });
+
+  it('the keyboard skips the navigation, sees where it is, and gets out of everything', async () => {
+    const { page } = await open('/');
+    await page.keyboard.press('Tab');
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('Skip to content');
+    await page.keyboard.press('Enter');
+    expect(await page.evaluate('document.activeElement.id')).toBe('main');
+    const reached: unknown[] = [];
+    for (let step = 0; step < 30; step += 1) {
+      await page.keyboard.press('Tab');
+      reached.push(
+        await page.evaluate("[...document.querySelectorAll('*')].indexOf(document.activeElement)"),
+      );
+      expect(await page.evaluate('getComputedStyle(document.activeElement).outlineStyle')).toBe('solid');
+    }
+    expect(new Set(reached).size).toBe(30);
+  });
+
+  it('a token is asked for once', async () => {
+    const side = await world.listen({ token: new Secret(TOKEN) });
+    const { page, trouble } = await open('/runs', { url: side.url });
+    expect(new URL(page.url()).pathname).toBe('/login');
+    expect(await page.evaluate(TROUBLE)).toEqual([]);
+    expect(await poorTexts(page, 4.5)).toEqual([]);
+    await page.getByLabel('Token').fill(TOKEN);
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/\/runs$/);
+    expect(await page.locator('h1').textContent()).toBe('Runs');
+    expect(trouble).toEqual([]);
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await page.waitForURL(/\/login/);
+  });
+});

@@ -1,0 +1,141 @@
+/** `init` with somebody at the keyboard: each question is answered once it stands on the screen. */
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { PassThrough, Writable } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { runCommandLine } from '../../src/cli/program.ts';
+import { scratch } from '../journeys/harness.ts';
+import { FakeService, notFound, respond } from '../journeys/service.ts';
+
+const KEY = 'a-key-that-nobody-may-see';
+const ENTER = '\r';
+const DOWN = '\u001b[B';
+const CTRL_C = '\u0003';
+
+class Keyboard extends PassThrough {
+  readonly isTTY = true;
+  setRawMode(): this {
+    return this;
+  }
+}
+
+class Screen extends Writable {
+  readonly isTTY = true;
+  readonly columns = 80;
+  text = '';
+  onText: (text: string) => void = () => undefined;
+  override _write(chunk: unknown, _encoding: string, done: () => void): void {
+    this.text += String(chunk);
+    this.onText(this.text);
+    done();
+  }
+}
+
+/** What to type once these words are shown. */
+type Step = readonly [words: string, keys: string];
+
+async function atTheKeyboard(
+  directory: string,
+  steps: readonly Step[],
+  env: Readonly<Record<string, string>> = {},
+  args: readonly string[] = [],
+): Promise<{ code: number; shown: string; left: readonly Step[] }> {
+  const [stdin, stdout, stderr] = [new Keyboard(), new Screen(), new Screen()];
+  const left = [...steps];
+  stderr.onText = (text) => {
+    const next = left[0];
+    if (next === undefined || !text.includes(next[0])) return;
+    left.shift();
+    // Once the question is drawn: keys one after the other, as somebody types them.
+    setImmediate(() => stdin.write(next[1]));
+  };
+  const code = await runCommandLine(['init', ...args], {
+    ...{ env, cwd: directory, stdin, stdout, stderr, pid: process.pid },
+    ...{ signal: new AbortController().signal, execPath: process.execPath, entry: '' },
+  });
+  return { code, shown: stdout.text + stderr.text, left };
+}
+
+function questions(url: string): Step[] {
+  return [
+    ['Address of the service', `${url}${ENTER}`],
+    ['Where is the API key?', ENTER],
+    ['API key (not shown)', `${KEY}${ENTER}`],
+    ['Keep it in the file', ENTER],
+    ['Name of the source', ENTER],
+    ['What kind of deployment', ENTER],
+    ['When should the daemon sync?', `${DOWN}${ENTER}`],
+    ['Run the first sync', `${DOWN}${ENTER}`],
+  ];
+}
+
+describe('init on a terminal', () => {
+  it('asks, keeps the key in a file of its own, and shows it nowhere', async () => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const { code, shown, left } = await atTheKeyboard(directory, questions(service.url));
+    expect(code, shown).toBe(0);
+    expect(left).toEqual([]);
+    expect(shown).not.toContain(KEY);
+    expect(service.seen[0]?.headers.authorization).toBe(`Bearer ${KEY}`);
+    const written = readFileSync(join(directory, 'tidemark.yaml'), 'utf8');
+    expect(written).toContain('apiKeyFile: "./tidemark.key"');
+    expect(written).toContain('sync: { cron: "0 * * * *"');
+    expect(written).not.toContain(KEY);
+    expect(readFileSync(join(directory, 'tidemark.key'), 'utf8')).toBe(`${KEY}\n`);
+    expect(statSync(join(directory, 'tidemark.key')).mode & 0o777).toBe(0o600);
+  });
+
+  it.each([0, 1, 2, 3, 4, 5, 6, 7])('is left at question %i with nothing behind', async (at) => {
+    const service = await FakeService.start();
+    const directory = scratch();
+    const steps = questions(service.url).slice(0, at + 1);
+    const [words] = steps[at]!;
+    const { code } = await atTheKeyboard(directory, [...steps.slice(0, at), [words, CTRL_C]]);
+    expect(code).toBe(130);
+    expect(readdirSync(directory)).toEqual([]);
+  });
+
+  it('asks again for what cannot be, and takes a variable that is set', async () => {
+    const service = await FakeService.start();
+    service.quirks.push(({ path }, response) => path.endsWith('/plugins/') && notFound(response));
+    const directory = scratch();
+    const env = { TIDEMARK_API_KEY: KEY };
+    const { code, shown } = await atTheKeyboard(
+      directory,
+      [
+        ['Address of the service', `ftp://x${ENTER}`],
+        ['expected an http', `${'\u007f'.repeat(7)}${service.url}${ENTER}`],
+        ['TIDEMARK_API_KEY is set', ENTER],
+        ['Name of the variable', ENTER],
+        ['Name of the source', `harbor${ENTER}`],
+        ['What kind of deployment', ENTER],
+        ['Leave these kinds out?', ENTER],
+        ['When should the daemon sync?', ENTER],
+        ['Run the first sync', `${DOWN}${ENTER}`],
+      ],
+      env,
+    );
+    expect(code, shown).toBe(0);
+    const written = readFileSync(join(directory, 'tidemark.yaml'), 'utf8');
+    expect(written).toContain('apiKey: ${TIDEMARK_API_KEY}');
+    expect(written).toContain('kinds: { exclude: [plugins] }');
+  });
+
+  it('where nothing can be read, writes only if told to', async () => {
+    const service = await FakeService.start();
+    service.quirks.push((_request, response) => respond(response, 401, '{"detail":"Invalid API key."}'));
+    const steps = questions(service.url).slice(0, 5);
+    const no = scratch();
+    expect((await atTheKeyboard(no, [...steps, ['Nothing can be read', 'n']])).code).toBe(5);
+    expect(readdirSync(no)).toEqual([]);
+    const yes = scratch();
+    const told = await atTheKeyboard(yes, [
+      ...steps,
+      ['Nothing can be read', 'y'],
+      ['When should the daemon sync?', ENTER],
+    ]);
+    expect(told.code, told.shown).toBe(0);
+    expect(existsSync(join(yes, 'tidemark.yaml'))).toBe(true);
+  });
+});

@@ -1,0 +1,331 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { existsSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Writable } from 'node:stream';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { runCommandLine } from '../../src/cli/program.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { openMirror } from '../../src/mirror/mirror.ts';
+import { Deployment } from '../profiles/deployment.ts';
+import type { Traits } from '../profiles/deployment.ts';
+import { commandLine } from './command-line.ts';
+import type { Ended } from './harness.ts';
+import { environment, scratch } from './harness.ts';
+import { FakeService, forbidden, notFound, ORG, respond } from './service.ts';
+
+/** A terminal that keeps what it shows. */
+class Terminal extends Writable {
+  readonly isTTY = true;
+  readonly columns = 80;
+  text = '';
+
+  override _write(chunk: unknown, _encoding: string, done: () => void): void {
+    this.text += String(chunk);
+    done();
+  }
+}
+
+interface KindJson {
+  readonly kind: string;
+  readonly organization: string | null;
+  readonly state: string;
+  readonly records: number | null;
+  readonly list: string | null;
+  readonly permission: string | null;
+  readonly refuses_query: boolean;
+  readonly next: { readonly other_origin: string | null; readonly advances: boolean | null } | null;
+}
+
+interface DoctorJson {
+  readonly schema: string;
+  readonly sources: readonly {
+    readonly error: { readonly code: string } | null;
+    readonly kinds: readonly KindJson[];
+    readonly clock: { readonly ahead_ms: number; readonly doubt_ms: number } | null;
+    readonly page: { readonly received: number; readonly is_cap: boolean } | null;
+    readonly requests: number;
+  }[];
+  readonly mirror: Readonly<Record<string, unknown>>;
+  readonly problems: readonly {
+    readonly gravity: string;
+    readonly code: string;
+    readonly message: string;
+    readonly next: string;
+  }[];
+}
+
+async function examine(
+  code: number,
+  env: Readonly<Record<string, string>>,
+  cwd: string,
+): Promise<{ document: DoctorJson; kind: (name: string) => KindJson | undefined; codes: string[] }> {
+  const ended = await commandLine(['doctor', '--json'], { env, cwd });
+  expect(ended.code, ended.stdout + ended.stderr).toBe(code);
+  const document = JSON.parse(ended.stdout) as DoctorJson;
+  return {
+    document,
+    kind: (name) => document.sources[0]?.kinds.find(({ kind }) => kind === name),
+    codes: document.problems.map(({ code: each }) => each),
+  };
+}
+
+function text(env: Readonly<Record<string, string>>, cwd: string, ...args: string[]): Promise<Ended> {
+  return commandLine(['doctor', ...args], { env, cwd });
+}
+
+async function rig(): Promise<{ service: FakeService; directory: string; env: Record<string, string> }> {
+  const service = await FakeService.start();
+  const directory = scratch();
+  return { service, directory, env: environment(service.url, directory) };
+}
+
+async function deployed(traits: Traits, profile: string) {
+  const far = await Deployment.start(traits);
+  const directory = scratch();
+  return { far, directory, env: environment(far.url, directory, { TIDEMARK_PROFILE: profile }) };
+}
+
+describe('doctor', () => {
+  it('finds nothing wrong with a service as documented, asks little, and only reads', async () => {
+    const { service, directory, env } = await rig();
+    service.set('members', [{ id: 'm', user: { uuid: 'u' } }]);
+    const { document, kind, codes } = await examine(0, env, directory);
+    expect(document.schema).toBe('tidemark.doctor/1');
+    expect(kind('members')).toMatchObject({
+      state: 'readable',
+      records: 1,
+      list: 'envelope',
+      organization: ORG,
+    });
+    expect(kind('domains')).toMatchObject({ state: 'empty', records: 0 });
+    expect(codes).toEqual(['mirror_missing']);
+    expect(service.seen.length).toBe(document.sources[0]?.requests);
+    expect(service.seen.length).toBeLessThan(20);
+    expect(service.seen.every(({ method }) => method === 'GET')).toBe(true);
+    // What was only looked at is not made.
+    expect(existsSync(join(directory, 'mirror.db'))).toBe(false);
+  });
+
+  it('names what the key lacks, what is not offered and what fails, gravest first, each with a next step', async () => {
+    const { service, directory, env } = await rig();
+    service.quirks.push(({ path }, response) => {
+      if (path.endsWith('/plugins/')) return forbidden(response, 'plugin:read');
+      if (path.endsWith('/batch_exports/')) return respond(response, 503, '{"detail":"down for a while"}');
+      return path.endsWith('/proxy_records/') && notFound(response);
+    });
+    env['TIDEMARK_RETRY_ATTEMPTS'] = '1';
+    const { document, kind, codes } = await examine(3, env, directory);
+    expect(kind('plugins')).toMatchObject({ state: 'denied', permission: 'plugin:read' });
+    expect(kind('proxy_records')).toMatchObject({ state: 'not_offered' });
+    expect(kind('batch_exports')).toMatchObject({ state: 'failing' });
+    expect(codes).toEqual(['permission_missing', 'server_error', 'not_offered', 'mirror_missing']);
+    const [missing, , unoffered] = document.problems;
+    expect(missing?.next).toContain('add the permission plugin:read to the key');
+    expect(unoffered?.next).toContain('kinds: { exclude: [proxy_records] }');
+    expect(document.problems.every(({ next }) => next !== '')).toBe(true);
+    const { stdout } = await text(env, directory);
+    expect(stdout).toMatch(/plugins +DENIED .* needs plugin:read/);
+    expect(stdout.indexOf('✗ plugins')).toBeLessThan(stdout.indexOf('! not offered'));
+  });
+
+  it('is 5 where the key is refused for everything, and says nothing of the key', async () => {
+    const { service, directory, env } = await rig();
+    service.quirks.push((_request, response) => respond(response, 401, '{"detail":"Invalid API key."}'));
+    const { document } = await examine(5, env, directory);
+    expect(document.sources[0]?.error).toMatchObject({ code: 'unauthorized' });
+    expect(service.seen).toHaveLength(1);
+    expect(JSON.stringify(document)).not.toContain(env['TIDEMARK_API_KEY']);
+  });
+
+  it.each([
+    [
+      'a page instead of JSON',
+      { 'content-type': 'text/html' },
+      200,
+      '<html>Sign in</html>',
+      'malformed',
+      'baseUrl',
+    ],
+    [
+      'a redirect to a login',
+      { location: 'https://login.example.com/' },
+      302,
+      '',
+      'redirected',
+      'login.example.com',
+    ],
+  ])('is 1 for %s, and says where to look', async (_name, headers, status, body, code, words) => {
+    const { service, directory, env } = await rig();
+    service.quirks.push((_request, response) => respond(response, status, body, headers));
+    env['TIDEMARK_RETRY_ATTEMPTS'] = '1';
+    const { document } = await examine(1, env, directory);
+    expect(document.problems[0]).toMatchObject({ code, gravity: 'error' });
+    expect(`${document.problems[0]?.message} ${document.problems[0]?.next}`).toContain(words);
+  });
+
+  it('is 1 where nobody answers, and still looks at this machine', async () => {
+    const { service, directory, env } = await rig();
+    await commandLine(['sync', '--quiet'], { env, cwd: directory });
+    const closed = createServer();
+    await new Promise<void>((resolve) => closed.listen(0, '127.0.0.1', resolve));
+    const { port } = closed.address() as AddressInfo;
+    closed.close();
+    env['TIDEMARK_BASE_URL'] = `http://127.0.0.1:${port}`;
+    env['TIDEMARK_RETRY_ATTEMPTS'] = '1';
+    const { document } = await examine(1, env, directory);
+    expect(document.problems[0]).toMatchObject({ code: 'unreachable' });
+    expect(document.mirror).toMatchObject({ is_there: true, is_sound: true });
+    expect(service.seen.length).toBeGreaterThan(0);
+  });
+
+  it('is 4 without a configuration', async () => {
+    expect((await commandLine(['doctor'], { env: {}, cwd: scratch() })).code).toBe(4);
+  });
+
+  it('tells the page limit of the service, its clock with the doubt, and a `next` that goes in circles', async () => {
+    const { service, directory, env } = await rig();
+    service.pageCap = 3;
+    service.set(
+      'domains',
+      ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'].map((id) => ({ id })),
+    );
+    service.set(
+      'invites',
+      ['x', 'y', 'z'].map((id) => ({ id })),
+    );
+    service.quirks.push(({ path, query }, response) => {
+      response.setHeader('date', new Date(Date.now() + 600_000).toUTCString());
+      if (!path.endsWith('/invites/')) return false;
+      query.delete('offset');
+      return respond(response, 200, service.page(path, service.lists.get(path)!, query));
+    });
+    const { document, kind, codes } = await examine(3, env, directory);
+    expect(document.sources[0]?.page).toMatchObject({ received: 3, is_cap: true });
+    expect(kind('domains')?.next).toEqual({ other_origin: null, advances: true });
+    expect(kind('invites')?.next).toMatchObject({ advances: false });
+    const clock = document.sources[0]?.clock;
+    expect(Math.abs((clock?.ahead_ms ?? 0) - 600_000)).toBeLessThanOrEqual(clock?.doubt_ms ?? 0);
+    expect(codes.slice(0, 2)).toEqual(['next_does_not_advance', 'clock_skew']);
+  });
+
+  it('finds a deployment with its profile fine, and says of one without it what is missing', async () => {
+    const { directory, env, far } = await deployed({}, 'posthog');
+    const { kind, codes } = await examine(0, env, directory);
+    expect(kind('proxy_records')).toMatchObject({ list: 'array' });
+    expect(kind('session_recordings')).toMatchObject({ list: 'uncounted' });
+    expect(codes).toEqual(['next_elsewhere', 'key_can_write', 'mirror_missing']);
+    expect(far.writes()).toEqual([]);
+    const plain = await examine(
+      3,
+      { ...env, TIDEMARK_PROFILE: 'svc', TIDEMARK_RETRY_ATTEMPTS: '1' },
+      directory,
+    );
+    expect(plain.kind('roles')).toMatchObject({ refuses_query: true });
+    expect(plain.document.problems.find(({ code }) => code === 'query_refused')?.next).toContain('posthog');
+  });
+
+  it('tells what a key may do, where the deployment says so', async () => {
+    const reading = ['organization:read', 'project:read', 'plugin:read', 'batch_export:read'];
+    const more = ['organization_member:read', 'session_recording:read', 'sharing_configuration:read'];
+    const { directory, env } = await deployed({ permissions: [...reading, ...more] }, 'posthog');
+    const { document } = await examine(0, env, directory);
+    const said = document.problems.find(({ code }) => code === 'key_only_reads');
+    expect(said?.next).toContain('batch_export:write');
+  });
+
+  it('looks below five roles and projects at most, and says how many there are', async () => {
+    const { service, directory, env } = await rig();
+    const roles = Array.from({ length: 9 }, (_each, n) => `role-${n}`);
+    service.set(
+      'roles',
+      roles.map((id) => ({ id, name: id })),
+    );
+    for (const id of roles) service.lists.set(`/api/organizations/${ORG}/roles/${id}/role_memberships/`, []);
+    await examine(0, env, directory);
+    expect(service.seen.filter(({ url }) => url.includes('/role_memberships/'))).toHaveLength(5);
+    expect((await text(env, directory)).stdout).toContain('5 of 9 lists looked at');
+  });
+
+  it('says that a mirror is damaged', async () => {
+    const { directory, env } = await rig();
+    await commandLine(['sync', '--quiet'], { env, cwd: directory });
+    truncateSync(join(directory, 'mirror.db'), 40_000);
+    const { document, codes } = await examine(3, env, directory);
+    expect(codes[0]).toBe('mirror_corrupt');
+    expect(document.mirror).toMatchObject({ is_there: true, is_sound: false });
+  });
+
+  it('says that another file stands where the mirror should', async () => {
+    const { directory, env } = await rig();
+    writeFileSync(join(directory, 'mirror.db'), 'not a mirror at all, and long enough to be read as one');
+    expect((await examine(3, env, directory)).codes[0]).toBe('mirror_foreign');
+  });
+
+  it('tells overdue schedules, notices that were given up, the last drill, and who holds the mirror', async () => {
+    const { directory, env } = await rig();
+    await commandLine(['sync', '--quiet'], { env, cwd: directory });
+    const at = '2026-01-01T00:00:00.000Z';
+    const reader = { command: 'sync', clock: systemClock, host: 'harbor', pid: 4711 };
+    const mirror = openMirror(join(directory, 'mirror.db'), { mode: 'write', ...reader });
+    onTestFinished(() => mirror.close());
+    const state = mirror.daemonState();
+    const row = { cron: '*/30 * * * *', zone: 'UTC', skippedTicks: 0, missedTicks: 3 };
+    state.saveSchedule({ schedule: 'sync', dueAt: at, ...row });
+    const notice = { at, source: 'default', subject: 'sync', event: 'failed', content: {} };
+    state.recordNotices({ states: [], cleared: [], notices: [{ notice, channels: ['ops', 'pager'] }] });
+    const [owed] = state.owedDeliveries();
+    state.recordDelivery({ ...owed!, attempts: 9, givenUpAt: at, error: 'ops.example.com: not found' });
+    const job = state.beginJob({ name: 'drill', source: 'default', trigger: 'schedule', startedAt: at });
+    state.finishJob(job, {
+      ...{ finishedAt: at, outcome: 'done', run: null, summary: { score: 1 }, errorCode: null, error: null },
+    });
+    const { document, codes } = await examine(0, env, directory);
+    expect(codes).toEqual(['schedule_overdue', 'notices_given_up', 'notices_owed']);
+    expect(document.mirror).toMatchObject({
+      held_by: expect.stringContaining('pid 4711 on harbor') as string,
+      last_drill: { outcome: 'done', at },
+      notices: { owed: 1, given_up: 1, last_error: 'ops.example.com: not found' },
+      schedules: expect.arrayContaining([
+        expect.objectContaining({ schedule: 'sync', due_at: at, is_overdue: true, missed: 3 }),
+      ]) as unknown[],
+    });
+    const { stdout } = await text(env, directory);
+    expect(stdout).toContain('sync OVERDUE since 2026-01-01T00:00Z (3 missed)');
+    expect(stdout).toContain('start `tidemark daemon`');
+  });
+
+  it('fits into 80 columns, whatever it has to say', async () => {
+    const { service, directory, env } = await rig();
+    service.quirks.push(({ path }, response) => {
+      if (path.endsWith('/plugins/')) return forbidden(response, 'plugin:read');
+      return (
+        path.endsWith('/batch_exports/') &&
+        respond(response, 400, `{"detail":"${'much to say '.repeat(20)}"}`)
+      );
+    });
+    const stdout = new Terminal();
+    await runCommandLine(['doctor'], {
+      ...{ env, cwd: directory, stdin: { isTTY: false }, stdout, stderr: new Terminal(), pid: process.pid },
+      ...{ signal: new AbortController().signal, execPath: process.execPath, entry: '' },
+    });
+    expect(stdout.text).toContain('much to say');
+    // A path is one word, which is never broken.
+    const wide = stdout.text.split('\n').filter((line) => line.length > 80 && !line.includes(directory));
+    expect(wide).toEqual([]);
+  });
+
+  it('looks only at the sources that are named', async () => {
+    const { service, directory } = await rig();
+    const file = join(directory, 'tidemark.yaml');
+    const source = (name: string): string =>
+      `  - { name: ${name}, baseUrl: '${service.url}', apiKey: '\${KEY}' }\n`;
+    writeFileSync(file, `sources:\n${source('one')}${source('two')}`);
+    const ended = await commandLine(['doctor', '--source', 'two', '--json'], {
+      env: { KEY: 'k' },
+      cwd: directory,
+    });
+    const { sources } = JSON.parse(ended.stdout) as { sources: { source: string }[] };
+    expect(sources.map(({ source: name }) => name)).toEqual(['two']);
+  });
+});

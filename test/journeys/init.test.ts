@@ -1,0 +1,176 @@
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { Deployment } from '../profiles/deployment.ts';
+import { commandLine } from './command-line.ts';
+import type { Ended } from './harness.ts';
+import { scratch } from './harness.ts';
+import { FakeService, notFound, respond } from './service.ts';
+
+const KEY = 'test-key-of-some-length';
+
+interface Rig {
+  readonly directory: string;
+  readonly service: FakeService;
+  readonly env: Record<string, string>;
+  readonly run: (...args: string[]) => Promise<Ended>;
+  readonly written: () => string;
+}
+
+async function rig(): Promise<Rig> {
+  const service = await FakeService.start();
+  const directory = scratch();
+  const env: Record<string, string> = { SVC_KEY: KEY };
+  return {
+    directory,
+    service,
+    env,
+    run: (...args) => commandLine(args, { env, cwd: directory }),
+    written: () => readFileSync(join(directory, 'tidemark.yaml'), 'utf8'),
+  };
+}
+
+describe('init away from a terminal', () => {
+  it('looks, writes a configuration that is understood, and never the key', async () => {
+    const { run, service, written, directory } = await rig();
+    const ended = await run('init', '--url', service.url, '--key-env', 'SVC_KEY');
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(ended.stdout).toMatch(/members +empty/);
+    expect(written()).toContain('apiKey: ${SVC_KEY}');
+    expect(ended.stdout + ended.stderr + written()).not.toContain(KEY);
+    expect(readdirSync(directory)).toEqual(['tidemark.yaml']);
+    const check = await run('config', 'check');
+    expect(check.code, check.stderr).toBe(0);
+    expect(check.stdout).toContain('no mistakes\n');
+    expect(check.stdout).toContain('source production');
+    expect(service.seen.every(({ method }) => method === 'GET')).toBe(true);
+    expect((await run('sync', '--quiet')).code).toBe(0);
+  });
+
+  it('takes a key from a file, runs the first sync when asked, and says so as a document without', async () => {
+    const { run, service, written, directory } = await rig();
+    writeFileSync(join(directory, 'key'), `${KEY}\n`, { mode: 0o600 });
+    const args = ['init', '--url', service.url, '--key-file', 'key', '--name', 'harbor'];
+    const ended = await run(...args, '--sync');
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(ended.stdout).toContain('run 1 of harbor: complete');
+    expect(written()).toContain('apiKeyFile: "./key"');
+    const again = await run(...args, '--force', '--json');
+    expect(JSON.parse(again.stdout)).toMatchObject({
+      schema: 'tidemark.init/1',
+      key: { by: 'file', path: './key' },
+      check: { profile: 'svc', error: null },
+    });
+  });
+
+  it('knows a deployment by its answers, and leaves out what it does not offer', async () => {
+    const far = await Deployment.start({ isNewer: true });
+    const { run, written } = await rig();
+    const ended = await run('init', '--url', far.url, '--key-env', 'SVC_KEY');
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(ended.stderr).toContain('this looks like posthog: roles answer only without a query string');
+    expect(written()).toContain('profile: "posthog"');
+    expect(written()).toContain('exclude: [pipeline_destinations');
+    expect((await run('sync', '--quiet')).code).toBe(0);
+  });
+
+  it('leaves a file alone that is there, and asks nobody anything for it', async () => {
+    const { run, service, directory } = await rig();
+    writeFileSync(join(directory, 'tidemark.yaml'), 'mirror: ./mine.db\n');
+    const { code, stderr } = await run('init', '--url', service.url, '--key-env', 'SVC_KEY');
+    expect(code).toBe(4);
+    expect(stderr).toContain('--force');
+    expect(readFileSync(join(directory, 'tidemark.yaml'), 'utf8')).toBe('mirror: ./mine.db\n');
+    expect(service.seen).toEqual([]);
+  });
+
+  it('writes nothing where the key is refused or nobody answers, unless told not to look', async () => {
+    const { run, service, directory, written, env } = await rig();
+    service.quirks.push((_request, response) => respond(response, 401, '{"detail":"Invalid API key."}'));
+    const refused = await run('init', '--url', service.url, '--key-env', 'SVC_KEY');
+    expect(refused.code).toBe(5);
+    expect(refused.stderr).toContain('--no-check');
+    const nobody = await run('init', '--url', 'http://127.0.0.1:1', '--key-env', 'SVC_KEY');
+    expect(nobody.code).toBe(1);
+    expect(existsSync(join(directory, 'tidemark.yaml'))).toBe(false);
+    delete env['SVC_KEY'];
+    const unseen = await run('init', '--url', service.url, '--key-env', 'SVC_KEY', '--no-check');
+    expect(unseen.code, unseen.stderr).toBe(0);
+    expect(written()).toContain('${SVC_KEY}');
+  });
+
+  it('is 1 at a web page, with the word to look at the address', async () => {
+    const { run, service, directory } = await rig();
+    service.quirks.push((_request, response) =>
+      respond(response, 200, '<!doctype html>', { 'content-type': 'text/html' }),
+    );
+    const { code, stderr } = await run('init', '--url', service.url, '--key-env', 'SVC_KEY');
+    expect(code).toBe(1);
+    expect(stderr).toContain('baseUrl');
+    expect(readdirSync(directory)).toEqual([]);
+  });
+
+  it('drops what the paths bring along from the address', async () => {
+    const { run, service, written } = await rig();
+    const ended = await run('init', '--url', `${service.url}/api/`, '--key-env', 'SVC_KEY');
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(written()).toContain(`baseUrl: "${service.url}"`);
+  });
+
+  it('keeps going where some of it cannot be read, and says what to add', async () => {
+    const { run, service } = await rig();
+    service.quirks.push(({ path }, response) => path.endsWith('/domains/') && notFound(response));
+    const { code, stderr } = await run('init', '--url', service.url, '--key-env', 'SVC_KEY');
+    expect(code).toBe(0);
+    expect(stderr).toContain('not offered here: domains');
+  });
+
+  it.each([
+    ['a key on the command line', ['--url', 'http://x', '--key', KEY], '--key-env NAME'],
+    ['no address', ['--key-env', 'SVC_KEY'], '--url is needed'],
+    ['no key', ['--url', 'http://127.0.0.1:1'], '--key-env or --key-file is needed'],
+    ['two keys', ['--url', 'http://x', '--key-env', 'SVC_KEY', '--key-file', 'y'], 'give one'],
+    ['a variable that is not set', ['--url', 'http://x', '--key-env', 'NONE'], 'NONE is not set'],
+    ['a name that is none', ['--url', 'http://x', '--key-env', 'A-B'], 'letters, digits'],
+    ['a file that is not there', ['--url', 'http://x', '--key-file', 'none'], 'does not exist'],
+    [
+      'a profile that there is none of',
+      ['--url', 'http://x', '--key-env', 'SVC_KEY', '--profile', 'posthg'],
+      'did you mean',
+    ],
+    ['an address with a password', ['--url', 'https://a:b@x', '--key-env', 'SVC_KEY'], 'credentials'],
+    ['an address of another kind', ['--url', 'ftp://x', '--key-env', 'SVC_KEY'], 'http'],
+    [
+      'a document and a run',
+      ['--url', 'http://x', '--key-env', 'SVC_KEY', '--sync', '--json'],
+      'one document',
+    ],
+  ])('is 4 for %s', async (_name, args, words) => {
+    const { run, directory } = await rig();
+    const ended = await run('init', ...args);
+    expect(ended.code).toBe(4);
+    expect(ended.stderr + ended.stdout).toContain(words);
+    expect(ended.stderr + ended.stdout).not.toContain(KEY);
+    expect(readdirSync(directory)).toEqual([]);
+  });
+
+  it('says that a key goes unencrypted, and that variables contradict the answers', async () => {
+    const { run, env, directory } = await rig();
+    const args = ['init', '--url', 'http://svc.example.com', '--key-env', 'SVC_KEY', '--no-check'];
+    const told = await run(...args);
+    expect(told.code, told.stderr).toBe(0);
+    expect(told.stderr).toContain('tidemark.yaml:9');
+    expect(told.stderr).toContain('sends the key unencrypted');
+    env['TIDEMARK_RATE_PER_MINUTE'] = 'fast';
+    const refused = await run(...args, '--output', 'second.yaml');
+    expect(refused.code).toBe(4);
+    expect(refused.stderr).toContain('TIDEMARK_RATE_PER_MINUTE');
+    expect(readdirSync(directory)).toEqual(['tidemark.yaml']);
+  });
+
+  it('leaves the mode of the file to nobody’s surprise', async () => {
+    const { run, service, directory } = await rig();
+    await run('init', '--url', service.url, '--key-env', 'SVC_KEY', '--output', 'other.yaml');
+    expect(statSync(join(directory, 'other.yaml')).mode & 0o022).toBe(0);
+  });
+});
