@@ -10,34 +10,31 @@ export interface BodyText {
   value?: JsonValue;
 }
 
-const BODY = Symbol('body text');
-
-interface TextRecord extends ParsedRecord {
-  readonly [BODY]: BodyText;
-}
+const HELD = Symbol('body text');
 
 /** `body` throws `malformed` as `parseLossless` does, when it is first looked at. */
 export function textRecord(
   { kind, scope, id }: { readonly kind: Kind; readonly scope: Scope; readonly id: string },
   held: BodyText,
 ): ParsedRecord {
-  const record: TextRecord = {
+  const record: ParsedRecord = {
     kind,
     scope,
     id,
     get body() {
       return (held.value ??= parseLossless(held.text));
     },
-    [BODY]: held,
   };
-  return record;
+  // Not enumerable: a copy of the record, with another body, must not pass for one that holds this text.
+  return Object.defineProperty(record, HELD, { value: held });
 }
 
 /** True for records of two sides that hold the very same text. False tells nothing. */
 export function shareText(one: ParsedRecord, other: ParsedRecord): boolean {
-  return isTextRecord(one) && isTextRecord(other) && one[BODY] === other[BODY];
+  const held = heldBy(one);
+  return held !== undefined && held === heldBy(other);
 }
 
-function isTextRecord(record: ParsedRecord): record is TextRecord {
-  return BODY in record;
+function heldBy(record: ParsedRecord): BodyText | undefined {
+  return (record as { readonly [HELD]?: BodyText })[HELD];
 }
