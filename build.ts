@@ -1,11 +1,13 @@
 /**
  * Bundles the program into `dist/` for the container and the package: one entry, a chunk per command, so that start-up
  * loads little. Native code stays outside: better-sqlite3 brings its own binaries. Worker threads (`NAME-worker.ts`) are
- * started by file name, so each is an entry of its own.
+ * started by file name, so each is an entry of its own. The manual page is written beside them.
  */
-import { globSync, rmSync } from 'node:fs';
+import { globSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { build } from 'esbuild';
+import { manPage } from './src/cli/man-page.ts';
+import { programVersion } from './src/cli/version.ts';
 
 const workers = globSync('src/**/*-worker.ts').map((file) => [basename(file, '.ts'), file] as const);
 
@@ -30,3 +32,6 @@ await build({
     js: "import { createRequire as createTidemarkRequire } from 'node:module'; const require = createTidemarkRequire(import.meta.url);",
   },
 });
+
+mkdirSync('dist/man');
+writeFileSync('dist/man/tidemark.1', manPage(programVersion()));

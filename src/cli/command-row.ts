@@ -1,6 +1,7 @@
 /** The shape of one command as data, and what several commands have in common. */
 import { KINDS } from '../catalog/definition.ts';
 import { suggest } from '../core/suggest.ts';
+import type { ValueSort } from './completion/value-sort.ts';
 import type { CommandAction } from './context.ts';
 
 export interface ArgumentRow {
@@ -9,18 +10,26 @@ export interface ArgumentRow {
   /** Under which key the command finds it. */
   readonly key: string;
   readonly description: string;
+  readonly choices?: readonly string[];
+  readonly parse?: (text: string) => unknown;
+  /** What its value is, for completion, where the name does not tell. */
+  readonly values?: ValueSort;
 }
 
 export interface OptionRow {
   readonly flags: string;
   readonly description: string;
   readonly choices?: readonly string[];
+  /** What its value is, for completion, where the placeholder does not tell. */
+  readonly values?: ValueSort;
   readonly parse?: (text: string) => unknown;
   readonly isRepeatable?: boolean;
 }
 
 export interface CommandRow {
   readonly name: string;
+  /** True for what other programs call: neither listed nor suggested nor documented. */
+  readonly isHidden?: boolean;
   readonly description: string;
   readonly arguments?: readonly ArgumentRow[];
   readonly options?: readonly OptionRow[];

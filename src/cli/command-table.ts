@@ -1,6 +1,7 @@
 /** Every command, in the order in which `--help` lists them. */
 import type { CommandRow } from './command-row.ts';
 import { DAEMON_COMMANDS } from './daemon-commands.ts';
+import { COMPLETION_COMMANDS } from './completion-commands.ts';
 import { COPIES_COMMANDS } from './copies-commands.ts';
 import { HISTORY_COMMANDS } from './history-commands.ts';
 import { MIRROR_COMMANDS } from './mirror-commands.ts';
@@ -18,4 +19,5 @@ export const COMMANDS: readonly CommandRow[] = [
   ...COPIES_COMMANDS,
   ...NOTIFY_COMMANDS,
   ...TOOL_COMMANDS,
+  ...COMPLETION_COMMANDS,
 ];

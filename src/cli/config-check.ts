@@ -10,6 +10,10 @@ import { count, plural } from './wording.ts';
 /** All mistakes come as one error (exit 4); warnings are printed and do not fail. */
 export async function configCheck(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options);
+  const { parseCron } = await import('../daemon/schedule/cron.ts');
+  // Throws for one that never comes.
+  for (const schedule of Object.values(config.schedules))
+    if (schedule !== null) parseCron(schedule.cron, schedule.zone);
   if (context.options.json === true) {
     const document = {
       schema: 'tidemark.config_check/1',

@@ -22,11 +22,13 @@ export const COPIES_COMMANDS: readonly CommandRow[] = [
       {
         name: 'list',
         description: 'All of them, newest first',
+        examples: ['tidemark copies list --json'],
         load: async () => (await import('./copies.ts')).listCopies,
       },
       {
         name: 'make',
         description: 'Makes one now, then does what retention and `copies.command` say',
+        examples: ['tidemark copies make'],
         outlivesOutput: () => true,
         load: async () => (await import('./copies.ts')).makeCopyNow,
       },
@@ -38,22 +40,30 @@ export const COPIES_COMMANDS: readonly CommandRow[] = [
           {
             name: '[file]',
             key: 'file',
+            values: 'copy',
             description: 'path, name in the directory of copies, or latest (default: latest)',
           },
         ],
         options: [identityOption],
+        examples: ['tidemark copies verify', 'tidemark copies verify latest --identity ~/keys/tidemark.txt'],
         load: async () => (await import('./copies-read.ts')).verifyOneCopy,
       },
       {
         name: 'restore',
         description: 'Puts the mirror of a copy at a new path, verified first; nothing remote is touched',
         arguments: [
-          { name: '<file>', key: 'file', description: 'path, name in the directory of copies, or latest' },
+          {
+            name: '<file>',
+            key: 'file',
+            description: 'path, name in the directory of copies, or latest',
+            values: 'copy',
+          },
         ],
         options: [
           { flags: '--to <path>', description: 'where the mirror goes; nothing may stand there' },
           identityOption,
         ],
+        examples: ['tidemark copies restore latest --to ./restored/mirror.db --identity ~/keys/tidemark.txt'],
         outlivesOutput: () => true,
         load: async () => (await import('./copies-read.ts')).restoreOneCopy,
       },

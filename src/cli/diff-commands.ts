@@ -1,6 +1,6 @@
 /** The commands that compare states. A command's file is named after it. */
 import type { CommandRow, OptionRow } from './command-row.ts';
-import { filterOptions, wholeFileOption } from './command-row.ts';
+import { filterOptions, kindName, wholeFileOption } from './command-row.ts';
 import { secretsOption } from './record-options.ts';
 
 const fieldOption: OptionRow = {
@@ -43,7 +43,11 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
       { name: '[to]', key: 'to', description: 'likewise (default: live, or latest with --to-source)' },
     ],
     options: [
-      { flags: '--to-source <name>', description: 'compare the one --source with this other one' },
+      {
+        flags: '--to-source <name>',
+        description: 'compare the one --source with this other one',
+        values: 'source',
+      },
       wholeFileOption,
       ...filterOptions,
       fieldOption,
@@ -92,7 +96,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
         name: 'accept',
         description: 'Accepts drift as it is now; another value, or the date passing, opens it again',
         arguments: [
-          { name: '<kind>', key: 'kind', description: 'kind of the record' },
+          { name: '<kind>', key: 'kind', description: 'kind of the record', parse: kindName },
           { name: '<id>', key: 'id', description: 'its remote id, as the report shows it' },
         ],
         options: [
@@ -111,19 +115,21 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
       {
         name: 'accepted',
         description: 'Lists what was accepted, why, and until when',
+        examples: ['tidemark drift accepted', 'tidemark drift accepted --json'],
         load: async () => (await import('./drift-accepted.ts')).acceptedDrift,
       },
       {
         name: 'unaccept',
         description: 'Withdraws an acceptance: the drift is open again',
         arguments: [
-          { name: '<kind>', key: 'kind', description: 'kind of the record' },
+          { name: '<kind>', key: 'kind', description: 'kind of the record', parse: kindName },
           { name: '<id>', key: 'id', description: 'its remote id' },
         ],
         options: [
           { ...fieldOption, description: 'only this field; repeatable (default: all of the record)' },
           ...placeOptions,
         ],
+        examples: ['tidemark drift unaccept batch_exports 0190… --field /paused'],
         load: async () => (await import('./drift-accepted.ts')).unacceptDrift,
       },
     ],

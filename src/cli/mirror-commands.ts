@@ -14,7 +14,11 @@ export const MIRROR_COMMANDS: readonly CommandRow[] = [
         description: 'let up to n held removals happen now',
         parse: wholeNumber,
       },
-      { flags: '--from-schedule <name>', description: 'the sources of this schedule of the configuration' },
+      {
+        flags: '--from-schedule <name>',
+        description: 'the sources of this schedule of the configuration',
+        values: 'schedule',
+      },
     ],
     notes: ['Where a daemon holds the mirror, it does the run, and this command follows it to its end.'],
     examples: [
@@ -44,6 +48,7 @@ export const MIRROR_COMMANDS: readonly CommandRow[] = [
         name: 'show',
         description: 'One run with its sweeps',
         arguments: [{ name: '<run>', key: 'run', description: 'number of the run' }],
+        examples: ['tidemark runs show 3', 'tidemark runs show 3 --json'],
         load: async () => (await import('./runs.ts')).showRun,
       },
     ],
@@ -62,7 +67,7 @@ export const MIRROR_COMMANDS: readonly CommandRow[] = [
         description:
           'into this directory instead of stdout; what an earlier export left there and this one does not have goes',
       },
-      { flags: '--at <ref>', description: 'which state (default: latest)' },
+      { flags: '--at <ref>', description: 'which state (default: latest)', values: 'point' },
       ...filterOptions,
     ],
     examples: [

@@ -2,22 +2,32 @@
  * The command line: which commands there are, their options, and the way from arguments to an exit code. A command's
  * own file is loaded only when it runs, so that `--help` is quick.
  */
-import { readFileSync } from 'node:fs';
-import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
+import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
-import { LOG_LEVELS } from '../core/logger-levels.ts';
-import { packageFile } from '../core/package-root.ts';
 import { COMMANDS } from './command-table.ts';
-import type { CommandRow } from './command-row.ts';
+import type { CommandRow, OptionRow } from './command-row.ts';
 import type { CommandContext, GlobalOptions, ProcessContext } from './context.ts';
+import { FIRST_EXAMPLES, GLOBAL_OPTIONS, HELP_OPTION, SUMMARY, VERSION_OPTION } from './global-options.ts';
 import { isReaderGone, lossText, watchOutput } from './output-watch.ts';
+import { programVersion } from './version.ts';
 
-/** Runs one command line and returns its exit code. Never throws: every failure is printed and coded. */
-export async function runCommandLine(argv: readonly string[], process: ProcessContext): Promise<ExitCode> {
+/**
+ * Runs one command line and returns its exit code. Never throws: every failure is printed and coded. `commands` is the
+ * whole table, unless the command line is only to be understood.
+ */
+export async function runCommandLine(
+  argv: readonly string[],
+  process: ProcessContext,
+  commands: readonly CommandRow[] = COMMANDS,
+): Promise<ExitCode> {
   const output = watchOutput(process.stdout, process.onOutputLost);
   const state: Course = { exitCode: EXIT.done, refusing: null, help: '' };
-  const program = createProgram({ ...process, stdout: output.stream }, state, output.outlive);
+  const program = createProgram(commands, {
+    process: { ...process, stdout: output.stream },
+    course: state,
+    outliveOutput: output.outlive,
+  });
   try {
     await program.parseAsync([...argv], { from: 'user' });
     const lost = await output.loss();
@@ -60,18 +70,13 @@ interface Course {
   help: string;
 }
 
-function createProgram(process: ProcessContext, course: Course, outliveOutput: () => void): Command {
+function createProgram(commands: readonly CommandRow[], surroundings: Surroundings): Command {
+  const { process, course } = surroundings;
   const program: Command = new Command('tidemark')
-    .description(
-      'Keeps a trustworthy local SQLite copy of all that an organization has configured in a remote service.',
-    )
-    .version(version(), '-V, --version', 'print the version')
-    .option('--config <file>', 'configuration file (default: ./tidemark.yaml)')
-    .option('--source <name>', 'only this source; repeatable', collect)
-    .option('--json', 'print one JSON document')
-    .option('--quiet', 'no progress, no remarks')
-    .addOption(new Option('--log-level <level>', 'how much to log to stderr').choices([...LOG_LEVELS]))
-    .option('--no-color', 'no colours')
+    .description(SUMMARY)
+    .version(programVersion(), VERSION_OPTION.flags, VERSION_OPTION.description)
+    .helpOption(HELP_OPTION.flags, HELP_OPTION.description)
+    .helpCommand('help [command]', 'show the help of a command')
     .configureOutput({
       writeOut: (text) => process.stdout.write(text),
       writeErr: (text) => (course.help += text),
@@ -81,7 +86,12 @@ function createProgram(process: ProcessContext, course: Course, outliveOutput: (
       getErrHelpWidth: () => process.stderr.columns ?? 100,
     })
     .exitOverride(refusedBy(() => program, course));
-  for (const row of COMMANDS) addCommand(program, row, { process, course, outliveOutput });
+  for (const option of GLOBAL_OPTIONS) program.addOption(optionOf(option));
+  program.addHelpText(
+    'after',
+    `${examplesText(FIRST_EXAMPLES)}\n\nEvery command shows its own: tidemark COMMAND --help`,
+  );
+  for (const row of commands) addCommand(program, row, surroundings);
   return program;
 }
 
@@ -93,25 +103,23 @@ interface Surroundings {
 
 function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings): void {
   const { process, course, outliveOutput } = surroundings;
-  const command = parent.command(row.name).description(row.description).copyInheritedSettings(parent);
+  const command = parent
+    .command(row.name, { hidden: row.isHidden === true })
+    .description(row.description)
+    .copyInheritedSettings(parent);
   command.exitOverride(refusedBy(() => command, course));
-  for (const argument of row.arguments ?? []) command.argument(argument.name, argument.description);
-  for (const option of row.options ?? []) {
-    const made = new Option(option.flags, option.description);
-    if (option.choices !== undefined) made.choices([...option.choices]);
-    const { parse = String, isRepeatable = false } = option;
-    // A flag without a value is true as it is: a parser would make a text of it.
-    const takesValue = option.flags.includes('<');
-    if (isRepeatable)
-      made.argParser((text, previous: unknown) => collect(parseOption(parse, text), previous));
-    else if (takesValue && option.choices === undefined)
-      made.argParser((text: string) => parseOption(parse, text));
-    command.addOption(made);
+  for (const { name, description, choices, parse } of row.arguments ?? []) {
+    const made = new Argument(name, description);
+    if (choices !== undefined) made.choices([...choices]);
+    else if (parse !== undefined) made.argParser((text: string) => parseOption(parse, text));
+    command.addArgument(made);
   }
+  for (const option of row.options ?? []) command.addOption(optionOf(option));
+  if (row.commands !== undefined && row.load === undefined)
+    command.helpCommand('help [command]', 'show the help of a command');
+  command.addHelpText('after', EVERY_COMMAND_TAKES);
   if (row.notes !== undefined) command.addHelpText('after', `\n${row.notes.join('\n')}`);
-  if (row.examples !== undefined) {
-    command.addHelpText('after', `\nExamples:\n${row.examples.map((example) => `  ${example}`).join('\n')}`);
-  }
+  if (row.examples !== undefined) command.addHelpText('after', examplesText(row.examples));
   for (const child of row.commands ?? []) addCommand(command, child, surroundings);
   const { load } = row;
   if (load === undefined) return;
@@ -129,6 +137,23 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
     if (row.outlivesOutput?.(own) === true) outliveOutput();
     course.exitCode = await run(context, own);
   });
+}
+
+function optionOf({ flags, description, choices, parse = String, isRepeatable }: OptionRow): Option {
+  const made = new Option(flags, description);
+  if (choices !== undefined) made.choices([...choices]);
+  if (isRepeatable === true)
+    made.argParser((text, previous: unknown) => collect(parseOption(parse, text), previous));
+  // A flag without a value is true as it is: a parser would make a text of it.
+  else if (flags.includes('<') && choices === undefined)
+    made.argParser((text: string) => parseOption(parse, text));
+  return made;
+}
+
+const EVERY_COMMAND_TAKES = `\nAnd those of \`tidemark --help\`: ${GLOBAL_OPTIONS.map(({ flags }) => flags.split(' ')[0]).join(', ')}`;
+
+function examplesText(examples: readonly string[]): string {
+  return `\nExamples:\n${examples.map((example) => `  ${example}`).join('\n')}`;
 }
 
 /** Instead of ending the process: notes which command it was, and throws. */
@@ -175,9 +200,4 @@ function parseOption(parse: (text: string) => unknown, text: string): unknown {
 /** Gathers the values of a repeatable option. */
 function collect(value: unknown, previous: unknown): unknown[] {
   return [...(Array.isArray(previous) ? (previous as unknown[]) : []), value];
-}
-
-function version(): string {
-  const manifest = JSON.parse(readFileSync(packageFile('package.json'), 'utf8')) as { version: string };
-  return manifest.version;
 }

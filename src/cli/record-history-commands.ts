@@ -13,7 +13,10 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
     name: 'show',
     description: 'One record as it is, or as it was: removed ones too',
     arguments: recordArguments,
-    options: [{ flags: '--at <ref>', description: 'which state (default: latest)' }, ...recordOptions],
+    options: [
+      { flags: '--at <ref>', description: 'which state (default: latest)', values: 'point' },
+      ...recordOptions,
+    ],
     examples: [
       'tidemark show batch_exports 0190c2f4-…',
       'tidemark show batch_exports "Nightly S3" --at run:12',
@@ -38,7 +41,7 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
     description: "Each of a record's fields: its value, and since when it has been so",
     arguments: recordArguments,
     options: [
-      { flags: '--at <ref>', description: 'which state (default: latest)' },
+      { flags: '--at <ref>', description: 'which state (default: latest)', values: 'point' },
       { flags: '--deep', description: 'the fields inside of objects one by one' },
       allOption,
       ...recordOptions,
@@ -53,8 +56,9 @@ export const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       {
         flags: '--since <ref>',
         description: 'after this state or time, or an age such as 7d or 24h (default: 7d)',
+        values: 'point',
       },
-      { flags: '--until <ref>', description: 'up to this state or time (default: now)' },
+      { flags: '--until <ref>', description: 'up to this state or time (default: now)', values: 'point' },
       ...filterOptions,
       {
         flags: '--format <format>',

@@ -1,9 +1,15 @@
 /** What every command about one record takes: rows only, so that `--help` loads nothing else. */
+import { kindName } from './command-row.ts';
 import type { ArgumentRow, OptionRow } from './command-row.ts';
 
 /** The arguments of a command about one record. */
 export const recordArguments: readonly ArgumentRow[] = [
-  { name: '<kind>', key: 'kind', description: 'kind of the record, for example batch_exports' },
+  {
+    name: '<kind>',
+    key: 'kind',
+    description: 'kind of the record, for example batch_exports',
+    parse: kindName,
+  },
   {
     name: '<id>',
     key: 'id',

@@ -47,6 +47,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
       {
         name: '[from]',
         key: 'from',
+        values: 'desired',
         description:
           'what is wanted: latest, baseline, run:N, snapshot:NAME, a time or file:PATH (default: latest)',
       },
@@ -128,12 +129,14 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
         name: 'list',
         description: 'Past restores',
         options: [limitOption],
+        examples: ['tidemark restores list --limit 5'],
         load: async () => (await import('./restores.ts')).restores,
       },
       {
         name: 'show',
         description: 'One restore, step by step',
         arguments: [restoreArgument],
+        examples: ['tidemark restores show 3', 'tidemark restores show 3 --json'],
         load: async () => (await import('./restores.ts')).showRestore,
       },
     ],
@@ -145,6 +148,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
       {
         name: '[from]',
         key: 'from',
+        values: 'desired',
         description: 'latest, baseline, run:N, snapshot:NAME, a time or file:PATH (default: latest)',
       },
     ],

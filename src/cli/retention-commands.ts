@@ -7,6 +7,7 @@ const nameArgument: ArgumentRow = {
   name: '<name>',
   key: 'name',
   description: 'what follows snapshot: in a reference',
+  values: 'snapshot',
 };
 
 function keep(period: string, what: string): OptionRow {
@@ -35,14 +36,19 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
       {
         name: 'list',
         description: 'All of them',
+        examples: ['tidemark snapshots list --json'],
         load: async () => (await import('./snapshots.ts')).snapshots,
       },
       {
         name: 'pin',
         description: 'Pins a state',
         arguments: [
-          nameArgument,
-          { name: '[ref]', key: 'reference', description: 'which state (default: latest)' },
+          { ...nameArgument, values: 'free' },
+          { name: '[ref]', key: 'reference', description: 'which state (default: latest)', values: 'point' },
+        ],
+        examples: [
+          'tidemark snapshots pin before-migration',
+          'tidemark snapshots pin march 2026-03-01T00:00Z',
         ],
         load: async () => (await import('./snapshots.ts')).pinSnapshot,
       },
@@ -51,12 +57,14 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
         description: 'Lets retention have it',
         arguments: [nameArgument],
         options: [{ flags: '--force', description: 'also where it is the baseline: then there is none' }],
+        examples: ['tidemark snapshots unpin before-migration'],
         load: async () => (await import('./snapshots.ts')).unpinSnapshot,
       },
       {
         name: 'baseline',
         description: 'Measures drift from this snapshot; without a name, says which it is',
-        arguments: [{ name: '[name]', key: 'name', description: 'a pinned snapshot' }],
+        arguments: [{ name: '[name]', key: 'name', description: 'a pinned snapshot', values: 'snapshot' }],
+        examples: ['tidemark snapshots baseline before-migration', 'tidemark snapshots baseline'],
         load: async () => (await import('./snapshots.ts')).baseline,
       },
     ],

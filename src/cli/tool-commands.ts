@@ -64,15 +64,18 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
   {
     name: 'config',
     description: 'The configuration: checked, or its schema',
+    examples: ['tidemark config check', 'tidemark config schema > tidemark.schema.json'],
     commands: [
       {
         name: 'check',
         description: 'Reads the configuration and says what is wrong with it, all at once',
+        examples: ['tidemark config check', 'tidemark config check --config /etc/tidemark.yaml'],
         load: async () => (await import('./config-check.ts')).configCheck,
       },
       {
         name: 'schema',
         description: 'Prints the JSON Schema, for editors',
+        examples: ['tidemark config schema > tidemark.schema.json'],
         load: async () => (await import('./config-schema.ts')).configSchema,
       },
     ],
@@ -81,6 +84,7 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
     name: 'demo',
     description: 'The whole story against an embedded sandbox, no key needed',
     options: [{ flags: '--output <dir>', description: 'where the demo mirror goes (default: ./data/demo)' }],
+    examples: ['tidemark demo', 'tidemark demo --output ./try'],
     // Its sandbox is a process of its own, and would stay.
     outlivesOutput: () => true,
     load: async () => (await import('./demo.ts')).demo,

@@ -70,20 +70,35 @@ function plain(message: string, command: Command): string {
     .replace(/^error: /, '')
     .replace(/\n\(Did you mean (?:one of )?(.*?)\??\)$/s, '; did you mean $1?')
     .replace(/\.$/, '');
+  const argument = /^command-argument value '(.*)' is invalid for argument '(\S+)'\. (.*)$/s.exec(line);
+  if (argument !== null) {
+    const [, value = '', name = '', why = ''] = argument;
+    const choices = command.registeredArguments.find((each) => each.name() === name)?.argChoices;
+    return choices === undefined ? notValid(name, value, why) : notOneOf(value, choices);
+  }
   const invalid = /^option '(\S+)[^']*' argument '(.*)' is invalid\. (.*)$/s.exec(line);
   if (invalid === null) return line;
   const [, flag = '', value = '', why = ''] = invalid;
   const choices = command.options.find(
     ({ short, long }) => flag === long || flag === `${short ?? ''},`,
   )?.argChoices;
-  if (choices === undefined)
-    return `${flag} ${value} is not valid${why.startsWith('did you mean') ? '; ' : ': '}${why}`;
+  if (choices === undefined) return notValid(flag, value, why);
+  return `${flag} ${notOneOf(value, choices)}`;
+}
+
+function notValid(what: string, value: string, why: string): string {
+  return `${what} ${value} is not valid${why.startsWith('did you mean') ? '; ' : ': '}${why}`;
+}
+
+function notOneOf(value: string, choices: readonly string[]): string {
   const near = suggest(value, choices);
-  return `${flag} ${value} is not one of ${choices.join(', ')}${near === undefined ? '' : `; did you mean ${near}?`}`;
+  return `${value} is not one of ${choices.join(', ')}${near === undefined ? '' : `; did you mean ${near}?`}`;
 }
 
 function namesOf(command: Command): string[] {
-  return command.commands.map((child) => child.name());
+  // What only programs call is no suggestion.
+  const visible = command.createHelp().visibleCommands(command);
+  return command.commands.filter((child) => visible.includes(child)).map((child) => child.name());
 }
 
 function pathOf(command: Command): string {

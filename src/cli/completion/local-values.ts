@@ -1,0 +1,75 @@
+/** Values that the configuration and the mirror of this machine know. Reads both as they are, and changes neither. */
+import type { Config } from '../../config/config.ts';
+import { SCHEDULE_NAMES } from '../../config/config.ts';
+import { loadConfig } from '../../config/load.ts';
+import { profileNames } from '../../config/profile-file.ts';
+import type { Glance } from '../../mirror/glance.ts';
+import { glanceAtMirror } from '../../mirror/glance.ts';
+import type { Candidate, LocalQuestion } from './candidate.ts';
+import type { ValueSort } from './value-sort.ts';
+
+/** More runs or restores than that nobody picks from a list. */
+const SHOWN = 20;
+/** Read of all sources, to show so many of one. */
+const READ = 200;
+
+/** Throws what reading the configuration and the mirror throws. */
+export function localValues(sort: ValueSort, question: LocalQuestion): Candidate[] {
+  if (sort === 'profile')
+    return profileNames().map((value) => ({ value, description: 'profile that ships' }));
+  const { env, cwd, config: file } = question;
+  const config = loadConfig({ file, env, cwd, keys: 'unused' });
+  if (sort === 'schedule') return schedulesOf(config);
+  if (sort === 'channel')
+    return config.notices.map(({ name }) => ({ value: name, description: 'channel of notices' }));
+  if (sort === 'source' && config.sources.length > 0)
+    return config.sources.map(({ name, baseUrl }) => ({ value: name, description: baseUrl.host }));
+  const glance = question.isLate() ? null : glanceAtMirror(config.mirror, READ);
+  return glance === null ? [] : seen(sort, glance, question.sources);
+}
+
+function schedulesOf({ schedules }: Config): Candidate[] {
+  return SCHEDULE_NAMES.flatMap((name) => {
+    const schedule = schedules[name];
+    return schedule === null ? [] : [{ value: name, description: schedule.cron }];
+  });
+}
+
+function seen(sort: ValueSort, glance: Glance, sources: readonly string[]): Candidate[] {
+  const isAsked = ({ source }: { readonly source: string }): boolean =>
+    sources.length === 0 || sources.includes(source);
+  const runs = glance.runs.filter(isAsked).slice(0, SHOWN);
+  const snapshots = glance.snapshots.map(({ name, run, isBaseline }) => ({
+    value: name,
+    description: `run ${run}${isBaseline ? ', the baseline' : ''}`,
+  }));
+  switch (sort) {
+    case 'source':
+      return glance.sources.map((name) => ({ value: name, description: 'in the mirror' }));
+    case 'run':
+      return runs.map((run) => ({ value: String(run.run), description: told(run) }));
+    case 'snapshot':
+      return snapshots;
+    case 'restore':
+      return glance.restores
+        .filter(isAsked)
+        .slice(0, SHOWN)
+        .map(({ restore, source, startedAt, outcome }) => ({
+          value: String(restore),
+          description: told({ source, at: startedAt, outcome }),
+        }));
+    case 'reference':
+    case 'desired':
+    case 'point':
+      return [
+        ...runs.map((run) => ({ value: `run:${run.run}`, description: told(run) })),
+        ...snapshots.map(({ value, description }) => ({ value: `snapshot:${value}`, description })),
+      ];
+    default:
+      return [];
+  }
+}
+
+function told({ source, at, outcome }: { source: string; at: string; outcome: string }): string {
+  return `${at.slice(0, 16)}Z ${source}, ${outcome}`;
+}

@@ -1,0 +1,61 @@
+/** What the value of an argument or an option is, as far as completion can help with it. Rows only: `--help` loads it. */
+
+/** `free` is what only the user knows: a name to give, a number, a text. */
+export type ValueSort =
+  | 'free'
+  | 'kind'
+  | 'permission'
+  | 'profile'
+  | 'source'
+  | 'schedule'
+  | 'channel'
+  | 'reference' // any state
+  | 'desired' // any state but live
+  | 'point' // a state that the mirror holds
+  | 'run'
+  | 'snapshot'
+  | 'restore'
+  | 'copy'
+  | 'file'
+  | 'directory';
+
+/** Sorts by the word between the brackets of an option's flags or an argument's name; rows say what is not told here. */
+const SORT_OF_PLACEHOLDER: Readonly<Record<string, ValueSort>> = {
+  kind: 'kind',
+  ref: 'reference',
+  from: 'reference',
+  to: 'reference',
+  run: 'run',
+  restore: 'restore',
+  file: 'file',
+  plan: 'file',
+  path: 'file',
+  dir: 'directory',
+  permission: 'permission',
+  id: 'free',
+  n: 'free',
+  pointer: 'free',
+  text: 'free',
+  date: 'free',
+  duration: 'free',
+  share: 'free',
+  percent: 'free',
+  port: 'free',
+  address: 'free',
+  url: 'free',
+  key: 'free',
+};
+
+/**
+ * The sort of what `text` (`--kind <kind>`, `[from]`) takes; undefined where neither the row nor its placeholder tells,
+ * and for a flag without a value.
+ */
+export function valueSortOf(text: string, values: ValueSort | undefined): ValueSort | undefined {
+  const placeholder = placeholderOf(text);
+  return placeholder === undefined ? undefined : (values ?? SORT_OF_PLACEHOLDER[placeholder]);
+}
+
+/** `kind` of `--kind <kind>`, `channel` of `[channel...]`; undefined where there is none. */
+export function placeholderOf(text: string): string | undefined {
+  return /[<[]([a-z-]+)(?:\.\.\.)?[>\]]$/.exec(text)?.[1];
+}

@@ -1,0 +1,36 @@
+/** The options that every command takes (design.md, Commands), as rows like those of the commands. */
+import { LOG_LEVELS } from '../core/logger-levels.ts';
+import type { OptionRow } from './command-row.ts';
+
+export const GLOBAL_OPTIONS: readonly OptionRow[] = [
+  { flags: '--config <file>', description: 'configuration file (default: ./tidemark.yaml)' },
+  {
+    flags: '--source <name>',
+    description: 'only this source; repeatable',
+    isRepeatable: true,
+    values: 'source',
+  },
+  { flags: '--json', description: 'print one JSON document' },
+  { flags: '--quiet', description: 'no progress, no remarks' },
+  { flags: '--log-level <level>', description: 'how much to log to stderr', choices: LOG_LEVELS },
+  { flags: '--no-color', description: 'no colours' },
+];
+
+/** Every command has it too, and ends with it. */
+export const HELP_OPTION: OptionRow = { flags: '-h, --help', description: 'show this help' };
+
+/** The program's own. */
+export const VERSION_OPTION: OptionRow = { flags: '-V, --version', description: 'print the version' };
+
+/** What stands at the head of `--help`, the man page and the reference. */
+export const SUMMARY =
+  'Keeps a trustworthy local SQLite copy of all that an organization has configured in a remote service.';
+
+/** The first five commands of most people, and how to get on from there. */
+export const FIRST_EXAMPLES: readonly string[] = [
+  'tidemark demo                          # the whole story, no key needed',
+  'tidemark init                          # asks, checks, writes tidemark.yaml',
+  'tidemark sync && tidemark status',
+  'tidemark diff                          # what changed since the last sync',
+  'tidemark restore                       # the plan that would put it back; nothing is sent',
+];

@@ -1,0 +1,30 @@
+import { existsSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { COMMANDS } from '../../src/cli/command-table.ts';
+import { commandReference } from '../../src/cli/command-reference.ts';
+import { namedCommands } from '../../src/cli/command-walk.ts';
+import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
+import { packageFile } from '../../src/core/package-root.ts';
+
+describe('docs/cli.md', () => {
+  it('is up to date', async () => {
+    const file = packageFile('docs', 'cli.md');
+    expect(existsSync(file)).toBe(true);
+    // `npx vitest run test/cli/reference.test.ts -u` writes it anew.
+    await expect(commandReference()).toMatchFileSnapshot(file);
+  });
+
+  it('names every command with its options and examples, and every exit code', () => {
+    const page = commandReference();
+    for (const { name, row } of namedCommands(COMMANDS)) {
+      const from = page.indexOf(`\n## ${name}\n`);
+      expect(from, name).toBeGreaterThan(0);
+      const part = page.slice(from + 1).split('\n## ')[0] ?? '';
+      expect(page).toContain(`(#${name.replaceAll(' ', '-')})`);
+      for (const { flags } of row.options ?? []) expect(part).toContain(`\n| \`${flags}\` | `);
+      for (const example of row.examples ?? []) expect(part).toContain(`\n${example}\n`);
+    }
+    for (const { code, meaning } of EXIT_CODES) expect(page).toContain(`\n| ${code} | ${meaning} |\n`);
+    expect(page).not.toContain('\n## tidemark __complete');
+  });
+});
