@@ -1,0 +1,71 @@
+/** What `tidemark`, `npx` and `npm` are while a page is tried: this checkout, on ports that nobody else has. */
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+
+/** Ports that the pages name, by what listens there unless it is told otherwise. */
+export const NAMED_PORTS = { sandbox: 8600, replica: 8700, daemon: 8787 } as const;
+
+export type Ports = Readonly<Record<keyof typeof NAMED_PORTS, number>>;
+
+/** One free port for each that the pages name. */
+export async function freePorts(): Promise<Ports> {
+  const [sandbox, replica, daemon] = await Promise.all([freePort(), freePort(), freePort()]);
+  return { sandbox, replica, daemon };
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer().on('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+/**
+ * Writes the programs into a directory that goes first in PATH. What a reader types when `init` asks, `TYPED_URL` says. `npm ci`, `npm run build` and `npm test` do nothing: a
+ * clean clone is installed, built and tested elsewhere, and the tests cannot run themselves.
+ */
+export function writePrograms(directory: string, program: string, ports: Ports): void {
+  mkdirSync(directory, { recursive: true });
+  const write = (name: string, text: string): void => {
+    writeFileSync(join(directory, name), `#!/bin/bash\n${text}`);
+    chmodSync(join(directory, name), 0o755);
+  };
+  write(
+    'tidemark',
+    `port() { [[ " $* " == *" --port "* ]]; }
+case "$1" in
+  sandbox) port "$@" || set -- "$@" --port ${ports.sandbox} ;;
+  serve) port "$@" || set -- "$@" --port ${ports.replica} ;;
+  init) [[ " $* " == *" --url "* ]] || set -- "$@" --url "$TYPED_URL" --key-env SVC_API_KEY ;;
+  daemon) export TIDEMARK_HTTP_LISTEN="\${TIDEMARK_HTTP_LISTEN:-127.0.0.1:${ports.daemon}}" ;;
+esac
+exec "${process.execPath}" --disable-warning=ExperimentalWarning "${program}" "$@"
+`,
+  );
+  write(
+    'npx',
+    `[ "$1" = tidemark ] || { echo "npx $1: not in the docs' programs" >&2; exit 127; }
+shift
+exec tidemark "$@"
+`,
+  );
+  // What changes the machine, or needs one of its own, is never started by accident.
+  for (const name of ['docker', 'kubectl', 'sudo', 'systemctl', 'apt', 'apt-get', 'restic', 'rclone'])
+    write(name, `echo "${name}: say <!-- not run: REASON --> before this block" >&2; exit 127\n`);
+  write(
+    'npm',
+    `case "$1 $2" in
+  "ci " | "test " | "run build" | "link ") exit 0 ;;
+  "run demo") exec tidemark demo ;;
+  "run -s") [ "$3 $4" = "tidemark --" ] && { shift 4; exec tidemark "$@"; } ;;
+esac
+echo "npm $*: not in the docs' programs" >&2
+exit 127
+`,
+  );
+}
