@@ -40,8 +40,8 @@ const CHANGES = ['changed', 'added', 'removed'] as const;
 
 /**
  * One run: a rule per kind of change and severity, a result per changed field and per record that came or went, with the
- * drift fingerprint as `partialFingerprints`, or where none is made its place alone, so that a result keeps its identity
- * from report to report. What could not be compared is a notification, and then `executionSuccessful` is false.
+ * its place, and where one is made the drift fingerprint beside it, as `partialFingerprints`: a result keeps its identity
+ * from report to report, by its place even where each report is made with another mirror. What could not be compared is a notification, and then `executionSuccessful` is false.
  */
 export function renderSarif(document: DiffDocument, options: ReportOptions): string {
   const isComplete = document.skipped.length === 0 && document.compared.collections > 0;
@@ -100,10 +100,12 @@ function results(section: Section, document: DiffDocument, options: ReportOption
         level: LEVEL[severity],
         message: { text: message(report, section, field) },
         locations: [location(report, section, field)],
-        partialFingerprints:
-          options.fingerprintOf === undefined
-            ? { 'tidemarkPlace/v1': placeFingerprint(source, original, originalField) }
-            : { 'tidemark/v2': options.fingerprintOf(original, originalField) },
+        partialFingerprints: {
+          'tidemarkPlace/v1': placeFingerprint(source, original, originalField),
+          ...(options.fingerprintOf === undefined
+            ? {}
+            : { 'tidemark/v2': options.fingerprintOf(original, originalField) }),
+        },
       };
     });
   });
