@@ -18,6 +18,7 @@ const SECTIONS: Readonly<Record<string, () => Promise<{ run: Section }>>> = {
   restore: () => import('./restore.ts'),
   replica: () => import('./replica.ts'),
   dashboard: () => import('./dashboard.ts'),
+  daemon: () => import('./daemon.ts'),
 };
 
 function size(name: string, usual: number): number {

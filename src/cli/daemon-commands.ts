@@ -28,6 +28,17 @@ export const DAEMON_COMMANDS: readonly CommandRow[] = [
       'tidemark daemon --config /etc/tidemark.yaml --no-http',
     ],
     outlivesOutput: () => true,
-    load: async () => (await import('./daemon.ts')).daemon,
+    load: async () => {
+      // Before the rest is loaded, which would be compiled in the other way.
+      (await import('./daemon-memory.ts')).keepSmall();
+      return (await import('./daemon.ts')).daemon;
+    },
+  },
+  {
+    name: 'daemon-job',
+    isHidden: true,
+    description: 'Does one job for the daemon that starts it',
+    outlivesOutput: () => true,
+    load: async () => (await import('./daemon-job.ts')).daemonJob,
   },
 ];

@@ -1,12 +1,10 @@
 /** `tidemark daemon`: the schedules, until it is stopped. */
-import { hostname } from 'node:os';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source-definitions.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import { silentLogger } from '../core/logger.ts';
 import { copyWork } from '../daemon/copies/copy-work.ts';
 import type { Daemon } from '../daemon/daemon.ts';
 import { startDaemon } from '../daemon/daemon.ts';
@@ -14,10 +12,10 @@ import type { DaemonEffects } from '../daemon/effects.ts';
 import type { StartHttp } from '../daemon/http-endpoint.ts';
 import { giveMemoryBack } from '../daemon/idle-memory.ts';
 import { openNoticing } from '../daemon/notices/noticing.ts';
-import { commandLogger, openReadClient } from '../wire-client.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
+import { readConfig, openConfiguredMirror } from '../wire.ts';
 import type { CommandContext } from './context.ts';
-import { terminalLog } from './terminal-log.ts';
+import { daemonEffects, daemonLog } from './daemon-effects.ts';
+import { jobStarter } from './daemon-job-start.ts';
 
 interface DaemonCommandOptions {
   readonly once?: boolean;
@@ -29,21 +27,15 @@ interface DaemonCommandOptions {
 /** Exit 0 after a stop; with `--once` the worst of what ran, 0 where nothing was due. */
 export async function daemon(context: CommandContext, options: DaemonCommandOptions): Promise<ExitCode> {
   if (options.check === true) return (await import('./daemon-check.ts')).daemonCheck(context);
-  const { env, pid } = context;
+  const { env } = context;
   const loadConfig = (): Config => readConfig(context, context.options);
   // For what it says of the log, and of channels until the daemon has read its own.
   const first = loadConfig();
   const log = daemonLog(context, first.log.level);
   const effects: DaemonEffects = {
-    clock: systemClock,
-    random: Math.random,
-    log,
-    loadConfig,
-    openMirror: (config, mode, command) => openConfiguredMirror(config, mode, command, pid),
-    openReadClient,
+    ...daemonEffects(context, log),
     onRest: giveMemoryBack,
-    host: hostname(),
-    pid,
+    startJob: jobStarter(context),
   };
   const living: { daemon: Daemon | null } = { daemon: null };
   const view = (): Daemon['view'] | null => living.daemon?.view ?? null;
@@ -102,12 +94,4 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
         }),
     });
   };
-}
-
-function daemonLog(context: CommandContext, configured: Config['log']['level']): Logger {
-  const level = context.options.logLevel ?? (context.options.quiet === true ? 'warn' : configured);
-  if (level === 'silent') return silentLogger;
-  return context.stderr.isTTY === true
-    ? terminalLog(context, level, systemClock)
-    : commandLogger(level, undefined);
 }

@@ -29,6 +29,8 @@ export interface SourceConfig {
   readonly apiKey: Secret;
   /** Name or path of the profile as configured. */
   readonly profile: string;
+  /** Where the profile says that any key is told what it may do. */
+  readonly keyPath?: string;
   readonly organizations: 'all' | readonly string[];
   readonly projects: 'all' | readonly string[];
   readonly kinds: { readonly include: readonly Kind[] | null; readonly exclude: readonly Kind[] };

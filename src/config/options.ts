@@ -370,6 +370,10 @@ export const PROFILE_OPTIONS = section('Profile of a deployment', {
     description: 'What the profile is for.',
     example: 'The documented interface.',
   }),
+  keyPath: optional(text, {
+    description: 'Path that tells any key what it may do: `doctor` asks it.',
+    example: '/api/personal_api_keys/@current/',
+  }),
   rate: section('Default rates.', {
     perMinute: optional(RATE.options.perMinute.value, { description: 'As rate.perMinute.', example: 480 }),
     perHour: optional(RATE.options.perHour.value, { description: 'As rate.perHour.', example: 4800 }),

@@ -46,8 +46,8 @@ export function findProfile(nameOrPath: string, directory: string, mistakes: Mis
   if ('mistake' in file) return { mistake: `${path} ${file.mistake}` };
   const label = isPath ? nameOrPath : `profiles/${nameOrPath}.yaml`;
   const { tree } = readDocument(file.text, label, null, mistakes);
-  const { rate, kinds } = parseTree(PROFILE_OPTIONS, tree, mistakes);
-  return { profile: { name: nameOrPath, rate, kinds }, tree };
+  const { rate, keyPath, kinds } = parseTree(PROFILE_OPTIONS, tree, mistakes);
+  return { profile: { name: nameOrPath, rate, keyPath, kinds }, tree };
 }
 
 /**

@@ -10,6 +10,8 @@ import type { Path } from './tree.ts';
 /** What is known about one kind of deployment. */
 export interface Profile {
   readonly name: string;
+  /** Where any key is told what it may do; undefined where no such path is known. */
+  readonly keyPath?: string | undefined;
   readonly rate: {
     readonly perMinute?: number | undefined;
     readonly perHour?: number | undefined;

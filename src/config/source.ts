@@ -102,6 +102,7 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
     // Commands that need no key never send one.
     apiKey: apiKey ?? new Secret(''),
     profile: parsed.profile,
+    ...(found.profile.keyPath === undefined ? {} : { keyPath: found.profile.keyPath }),
     organizations: parsed.organizations,
     projects: parsed.projects,
     kinds,

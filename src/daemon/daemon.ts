@@ -9,12 +9,13 @@ import type { ExitCode } from '../core/errors.ts';
 import type { JobName, ScheduleRow } from '../mirror/daemon-state.ts';
 import { Alarm } from './alarm.ts';
 import { Books } from './books.ts';
+import { createView } from './daemon-view.ts';
 import type { DaemonEffects } from './effects.ts';
 import { worstExitCode } from './exit-code.ts';
 import { followUps } from './follow-ups.ts';
 import { HttpEndpoint } from './http-endpoint.ts';
 import type { StartHttp } from './http-endpoint.ts';
-import { requestJobs } from './job-request.ts';
+import { workplaceFor } from './jobs/child-work.ts';
 import type { EndedJob, JobObserver } from './jobs/observer.ts';
 import { Observers } from './jobs/observers.ts';
 import { JobRunner } from './jobs/runner.ts';
@@ -23,7 +24,7 @@ import { jobWorks } from './jobs/works.ts';
 import { MirrorKeeper } from './mirror-keeper.ts';
 import { announce } from './presence.ts';
 import type { Presence } from './presence.ts';
-import type { DueSchedule } from './schedule/timetable.ts';
+import { startSchedule } from './schedule-start.ts';
 import { Timetable } from './schedule/timetable.ts';
 import { Settings } from './settings.ts';
 import { Troubles } from './troubles.ts';
@@ -70,7 +71,6 @@ class LivingDaemon implements Daemon {
   readonly done: Promise<ExitCode>;
   readonly #effects: DaemonEffects;
   readonly #options: DaemonOptions;
-  readonly #startedAt: string;
   readonly #troubles: Troubles;
   readonly #settings: Settings;
   readonly #timetable: Timetable;
@@ -93,7 +93,6 @@ class LivingDaemon implements Daemon {
     this.#effects = effects;
     this.#options = options;
     const { clock, log, random } = effects;
-    this.#startedAt = isoTime(clock.now());
     this.#alarm = new Alarm(clock);
     this.#troubles = new Troubles(clock, log);
     this.#timetable = new Timetable({ random, hasJitter: !options.isOnce });
@@ -108,6 +107,7 @@ class LivingDaemon implements Daemon {
     this.#runner = new JobRunner({
       effects,
       works: this.#works,
+      workplace: workplaceFor({ effects, keeper: this.#keeper, troubles: this.#troubles }),
       keeper: this.#keeper,
       troubles: this.#troubles,
       observers: this.#observers,
@@ -128,7 +128,15 @@ class LivingDaemon implements Daemon {
       finish = resolve;
     });
     this.#finish = finish;
-    this.view = this.#makeView();
+    this.view = createView({
+      startedAt: isoTime(clock.now()),
+      settings: this.#settings,
+      keeper: this.#keeper,
+      timetable: this.#timetable,
+      runner: this.#runner,
+      works: this.#works,
+      troubles: this.#troubles,
+    });
   }
 
   async start(): Promise<void> {
@@ -240,23 +248,9 @@ class LivingDaemon implements Daemon {
   }
 
   #startDue(isFirst: boolean): void {
-    const { clock } = this.#effects;
-    for (const due of this.#timetable.takeDue(clock.now(), isFirst)) this.#startSchedule(due);
-  }
-
-  #startSchedule({ schedule, sources, trigger, missed, dueAt }: DueSchedule): void {
-    const { log } = this.#effects;
-    if (this.#runner.isAtWork(schedule)) {
-      this.#timetable.countSkipped(schedule);
-      log.warn({ schedule, dueAt }, `${schedule} is still at work: this tick is skipped`);
-      return;
-    }
-    if (missed > 0) {
-      log.warn({ schedule, dueAt, missed: missed + 1 }, `${schedule} was missed: one start makes up for it`);
-    }
-    const isPerSource = this.#works.get(schedule)?.isPerSource === true;
-    for (const source of isPerSource ? sources : [null]) {
-      this.#runner.add({ name: schedule, source, trigger, schedule, full: false, kinds: null });
+    const { clock, log } = this.#effects;
+    for (const due of this.#timetable.takeDue(clock.now(), isFirst)) {
+      startSchedule(due, { runner: this.#runner, timetable: this.#timetable, works: this.#works, log });
     }
   }
 
@@ -299,27 +293,6 @@ class LivingDaemon implements Daemon {
     const error = asTidemarkError(thrown);
     this.#effects.log.error({ code: error.code }, error.message);
     void this.stop().finally(() => this.#finish(exitCodeFor(error.code)));
-  }
-
-  #makeView(): DaemonView {
-    return {
-      startedAt: this.#startedAt,
-      config: () => this.#settings.current(),
-      configTrouble: () => this.#settings.trouble(),
-      mirror: () => this.#keeper.reader(),
-      schedules: () => this.#timetable.views(),
-      running: () => this.#runner.running(),
-      queued: () => this.#runner.queued().map(({ name, source, trigger }) => ({ name, source, trigger })),
-      figures: () => this.#runner.figures.all(),
-      troubles: () => this.#troubles.all(),
-      request: (name, sources, how = {}) =>
-        requestJobs(
-          this.#runner,
-          this.#works.get(name),
-          this.#settings.current().sources.map((source) => source.name),
-          { name, sources, how },
-        ),
-    };
   }
 }
 

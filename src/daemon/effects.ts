@@ -4,6 +4,7 @@ import type { Config, SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import type { StartJob } from './jobs/child-work.ts';
 
 export interface DaemonEffects {
   readonly clock: Clock;
@@ -14,7 +15,13 @@ export interface DaemonEffects {
   readonly loadConfig: () => Config;
   /** As `openMirror`; `command` is told to whoever finds it locked. @throws TidemarkError */
   readonly openMirror: (config: Config, mode: 'read' | 'write', command: string) => Mirror;
-  readonly openReadClient: (source: SourceConfig, log: Logger, mirror: Mirror | null) => ReadClient;
+  readonly openReadClient: (
+    source: SourceConfig,
+    log: Logger,
+    mirror: Mirror | null,
+  ) => ReadClient | Promise<ReadClient>;
+  /** Starts a process for one job. Left out, jobs are done in this one. */
+  readonly startJob?: StartJob;
   /** Called when a job is done and none waits: gives back the memory that it took. */
   readonly onRest: () => void;
   readonly host: string;

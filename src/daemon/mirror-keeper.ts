@@ -7,26 +7,31 @@ import type { Config } from '../config/config.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { DaemonEffects } from './effects.ts';
-import type { Troubles } from './troubles.ts';
+import type { TroubleSink } from './troubles.ts';
 
 /** Between two looks at a lock that another process holds. */
 const LOCK_RETRY_MS = 5_000;
 
 export interface WriterLease {
+  /** @throws Error while it is lent */
   readonly mirror: Mirror;
+  /** Closes the mirror for a process that works on it for this one. The turn stays: nobody else here gets it meanwhile. */
+  lend(): void;
+  /** The end of that: opens it again as soon as every other process has let go of it. @throws TidemarkError as `lease` */
+  regain(command: string, signal: AbortSignal): Promise<void>;
   /** Closes the mirror and lets the next one have it. Only the first call counts. */
   release(): void;
 }
 
 export class MirrorKeeper {
   readonly #effects: DaemonEffects;
-  readonly #troubles: Troubles;
+  readonly #troubles: TroubleSink;
   readonly #config: () => Config;
   #turn: Promise<void> = Promise.resolve();
   #isHeld = false;
   #reader: { readonly mirror: Mirror; readonly path: string; readonly file: string } | null = null;
 
-  constructor(effects: DaemonEffects, troubles: Troubles, config: () => Config) {
+  constructor(effects: DaemonEffects, troubles: TroubleSink, config: () => Config) {
     this.#effects = effects;
     this.#troubles = troubles;
     this.#config = config;
@@ -67,11 +72,27 @@ export class MirrorKeeper {
 
   #leaseOf(mirror: Mirror, pass: () => void): WriterLease {
     this.#isHeld = true;
+    let held: Mirror | null = mirror;
+    let isOver = false;
+    const lend = (): void => {
+      const closing = held;
+      held = null;
+      closing?.close();
+    };
     return {
-      mirror,
+      get mirror() {
+        if (held === null) throw new Error('the mirror is lent');
+        return held;
+      },
+      lend,
+      regain: async (command, signal) => {
+        held ??= await this.#openWhenFree(command, false, signal);
+      },
       release: () => {
+        if (isOver) return;
+        isOver = true;
         try {
-          mirror.close();
+          lend();
         } finally {
           this.#isHeld = false;
           pass();

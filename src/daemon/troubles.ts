@@ -5,7 +5,13 @@ import type { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { DaemonTrouble } from './view.ts';
 
-export class Troubles {
+/** Where what goes wrong is noted. */
+export interface TroubleSink {
+  begin(about: string, error: TidemarkError, level?: 'warn' | 'error'): void;
+  end(about: string, message: string): void;
+}
+
+export class Troubles implements TroubleSink {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #open = new Map<string, DaemonTrouble>();

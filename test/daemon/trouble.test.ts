@@ -1,5 +1,5 @@
 /** What goes wrong around a daemon: told once when it begins and once when it ends, and gone on from without a restart. */
-import { rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
 import { openMirror } from '../../src/mirror/mirror.ts';
@@ -126,5 +126,29 @@ describe('this machine', () => {
     await rig.advanceMinutes(30);
     expect(outcomes(rig).filter((each) => each.startsWith('overdue'))).toHaveLength(2);
     expect(outcomes(rig).length).toBeLessThanOrEqual(1 + 3 + 3 + 4);
+  });
+
+  it('a port that is taken: told once, tried again every minute, and found when it is free', async () => {
+    const rig = await Rig.create(EVERY_TEN);
+    const taken = { is: true, tries: 0 };
+    await rig.start({
+      startHttp: () => {
+        taken.tries += 1;
+        if (taken.is) throw new TidemarkError('port_in_use', 'port 8787 is taken');
+        return Promise.resolve({ url: 'http://127.0.0.1:8787', close: () => Promise.resolve() });
+      },
+    });
+    await rig.advanceMinutes(20);
+    expect(rig.loud()).toEqual(['port 8787 is taken']);
+    expect(taken.tries).toBeGreaterThan(15);
+    expect(rig.daemon.view.troubles().map(({ about }) => about)).toEqual(['http']);
+    expect(outcomes(rig)).toEqual(['overdue done', 'schedule done', 'schedule done']);
+    taken.is = false;
+    await rig.advanceMinutes(1);
+    expect(rig.lines.filter(({ message }) => message === 'HTTP is there again')).toHaveLength(1);
+    expect(JSON.parse(readFileSync(`${rig.mirrorPath}.daemon`, 'utf8'))).toMatchObject({
+      url: 'http://127.0.0.1:8787',
+    });
+    expect(rig.daemon.view.troubles()).toEqual([]);
   });
 });

@@ -11,6 +11,7 @@ import type { Logger } from '../../core/logger.ts';
 import type { Secret } from '../../core/secret.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { openMirror } from '../../mirror/mirror.ts';
+import { isCopyDue } from './copy-due.ts';
 import type { CopyProgress, CopyWork } from './copy-job.ts';
 import { readCopies } from './copy-list.ts';
 import { copiesToRemove } from './copy-retention.ts';
@@ -76,19 +77,9 @@ export function createCopier(options: CopierOptions): Copier {
     make,
     afterCompleteRun: async (mirror, runs, signal) => {
       if (!runs.some((run) => mirror.run(run)?.outcome === 'complete')) return null;
-      return (await isDue(options, mirrorId(mirror))) ? await make(signal) : null;
+      return (await isCopyDue(mirror, options)) ? await make(signal) : null;
     },
   };
-}
-
-/** Copies of the future, made before the clock stepped back, do not count: they would put off the next one for long. */
-async function isDue({ copies, clock }: CopierOptions, owner: string): Promise<boolean> {
-  const now = clock.now();
-  const times = (await readCopies(copies.directory))
-    .filter(({ state, manifest }) => state === 'whole' && manifest?.mirror === owner)
-    .map(({ madeAt }) => Date.parse(madeAt))
-    .filter((at) => at <= now);
-  return times.every((at) => now - at >= copies.everyMs);
 }
 
 async function makeOne(

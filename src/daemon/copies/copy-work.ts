@@ -3,7 +3,6 @@ import type { JsonValue } from '../../core/json.ts';
 import { EXIT } from '../../core/errors.ts';
 import type { JobResult, JobWork } from '../jobs/work.ts';
 import type { CopyOutcome } from './copier.ts';
-import { createCopier } from './copier.ts';
 
 /**
  * The job, with the environment that the command after a copy gets. Where copies are off, or none is due, it is done at
@@ -13,8 +12,15 @@ export function copyWork(env: Readonly<Record<string, string | undefined>>): Job
   return {
     holds: 'reader',
     isPerSource: false,
+    isWanted: async ({ config: { copies }, mirror, effects: { clock } }) => {
+      if (copies === null) return false;
+      const { isCopyDue } = await import('./copy-due.ts');
+      return isCopyDue(mirror, { copies, clock });
+    },
     run: async ({ config, mirror, effects, log, signal }) => {
       if (config.copies === null) return resultOf(null);
+      // What packs and encrypts is loaded where the work is done.
+      const { createCopier } = await import('./copier.ts');
       const { configured, http } = config;
       const copier = createCopier({
         copies: config.copies,

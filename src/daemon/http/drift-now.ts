@@ -5,6 +5,7 @@
 import type { Kind, ResourceDefinition } from '../../catalog/definition.ts';
 import type { Config } from '../../config/config.ts';
 import { TidemarkError } from '../../core/errors.ts';
+import { grouped } from '../../core/grouped.ts';
 import type { Drift } from '../../diff/drift.ts';
 import { assessDrift } from '../../diff/drift.ts';
 import { fingerprints } from '../../diff/fingerprint.ts';
@@ -81,7 +82,7 @@ async function findDrift(mirror: Mirror, config: Config, source: string, now: nu
   if (changes > MOST_CHANGES) {
     throw new TidemarkError(
       'usage',
-      `about ${changes.toLocaleString('en')} records changed since the baseline: too many to show here`,
+      `about ${grouped(changes)} records changed since the baseline: too many to show here`,
       {
         hint: `\`tidemark drift --source ${source}\` shows them; a newer baseline makes it less`,
       },

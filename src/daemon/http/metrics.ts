@@ -16,8 +16,8 @@ export interface Metrics {
   close(): void;
 }
 
-/** How often the event loop is looked at: four times a second costs nothing that can be measured. */
-const RESOLUTION_MS = 250;
+/** How often the event loop is looked at: each look wakes an idle process. */
+const RESOLUTION_MS = 1000;
 
 /** A registry of its own: nothing that other parts of the process measure gets in. */
 export function createMetrics(view: DaemonView): Metrics {

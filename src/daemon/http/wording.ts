@@ -1,8 +1,9 @@
 /** Short forms for people: numbers, sizes, durations, ages. */
+import { grouped } from '../../core/grouped.ts';
 
 /** 12345 → `12,345`. */
 export function count(value: number): string {
-  return value.toLocaleString('en-US');
+  return grouped(value);
 }
 
 /** `1 record`, `2 records`. */

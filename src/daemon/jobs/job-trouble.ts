@@ -1,6 +1,8 @@
 /** What can befall a job beside its own work, in words. */
 import { asTidemarkError, exitCodeFor, TidemarkError } from '../../core/errors.ts';
-import type { JobName } from '../../mirror/daemon-state.ts';
+import type { JobName, JobRow } from '../../mirror/daemon-state.ts';
+import type { Troubles } from '../troubles.ts';
+import { jobKey } from './job-log.ts';
 import type { JobResult } from './work.ts';
 
 /** A job that threw, or could not begin. */
@@ -27,4 +29,12 @@ export function unwritten(name: JobName, error: TidemarkError): TidemarkError {
     ...(error.hint === undefined ? {} : { hint: error.hint }),
     cause: error,
   });
+}
+
+/** A job that failed is a trouble until the next one of its kind did not. Its own line in the log tells it. */
+export function noteJobTrouble(troubles: Troubles, row: JobRow, error: TidemarkError | null): void {
+  if (row.outcome === 'interrupted') return;
+  if ((row.outcome === 'failed' || row.outcome === 'refused') && error !== null)
+    troubles.note(jobKey(row), error);
+  else troubles.clear(jobKey(row));
 }

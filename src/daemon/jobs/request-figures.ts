@@ -8,14 +8,14 @@ interface Sums {
   retries: number;
   throttled: number;
   /** The newest client. Its windows go on rolling after it was closed. */
-  client: ReadClient | null;
+  client: Pick<ReadClient, 'figures'> | null;
 }
 
 export class FigureBook {
   readonly #sums = new Map<string, Sums>();
 
   /** From now on this client works for that source; the one before has ended. */
-  begin(source: string, client: ReadClient): void {
+  begin(source: string, client: Pick<ReadClient, 'figures'>): void {
     const sums = this.#sums.get(source) ?? { requests: 0, retries: 0, throttled: 0, client: null };
     if (sums.client !== null) {
       const { requests, retries, throttled } = sums.client.figures();

@@ -1,5 +1,5 @@
 /**
- * Runs the daemon's jobs, one at a time in this process. A job takes the writer's lock while it works, or only to be
+ * Runs the daemon's jobs, one at a time. A job takes the writer's lock while it works, or only to be
  * written down; between jobs the lock is free for the command line.
  */
 import type { ReadClient } from '../../api/read-client.ts';
@@ -14,16 +14,19 @@ import type { MirrorKeeper, WriterLease } from '../mirror-keeper.ts';
 import type { Troubles } from '../troubles.ts';
 import type { RunningJob } from '../view.ts';
 import { JobLog, jobKey } from './job-log.ts';
-import { failedResult, mirrorDeleted, unwritten } from './job-trouble.ts';
+import { failedResult, mirrorDeleted, noteJobTrouble, unwritten } from './job-trouble.ts';
 import type { EndedJob } from './observer.ts';
 import type { Observers } from './observers.ts';
 import { JobQueue } from './queue.ts';
 import { FigureBook } from './request-figures.ts';
 import type { JobResult, JobWork, QueuedJob } from './work.ts';
+import type { Task, Workplace } from './workplace.ts';
+import { commandOf } from './workplace.ts';
 
 export interface RunnerOptions {
   readonly effects: DaemonEffects;
   readonly works: ReadonlyMap<JobName, JobWork>;
+  readonly workplace: Workplace;
   readonly keeper: MirrorKeeper;
   readonly troubles: Troubles;
   readonly observers: Observers;
@@ -43,7 +46,7 @@ interface Current {
   readonly job: QueuedJob;
   readonly startedAt: string;
   number: number;
-  client: ReadClient | null;
+  client: Pick<ReadClient, 'figures'> | null;
   records: () => number;
   over: Promise<void>;
 }
@@ -95,8 +98,8 @@ export class JobRunner {
 
   /**
    * Takes no more jobs and lets the one at work end, for `finishMs` at most; then it is told to give up. Resolves when it
-   * has, or when `graceMs` are over.
-   * @returns false where it did not end in time
+   * has, or when `graceMs` are over and it was ended from outside, where that can be done.
+   * @returns false where it did not end
    */
   async stop(graceMs: number): Promise<boolean> {
     this.#isStopping = true;
@@ -113,7 +116,8 @@ export class JobRunner {
     );
     if (isWorthWaiting && (await this.#within(current.over, finishMs))) return true;
     this.#abort.abort(new TidemarkError('interrupted', 'the daemon was stopped'));
-    return this.#within(current.over, isWorthWaiting ? graceMs - finishMs : graceMs);
+    if (await this.#within(current.over, isWorthWaiting ? graceMs - finishMs : graceMs)) return true;
+    return this.#options.workplace.kill() && this.#within(current.over, KILL_MS);
   }
 
   async #within(over: Promise<void>, ms: number): Promise<boolean> {
@@ -157,7 +161,7 @@ export class JobRunner {
 
   async #perform(current: Current): Promise<void> {
     const { job } = current;
-    const { works, effects, freshConfig } = this.#options;
+    const { works, effects, freshConfig, workplace } = this.#options;
     const work = works.get(job.name);
     const config = freshConfig();
     const source = config.sources.find(({ name }) => name === job.source) ?? null;
@@ -165,37 +169,40 @@ export class JobRunner {
       effects.log.info({ source: job.source }, `${job.name} is left out: it is configured no longer`);
       return;
     }
-    let lease: WriterLease | null = null;
-    let reader: Mirror | null = null;
-    let result: JobResult;
+    if (job.trigger !== 'request' && !(await this.#isWanted(work, config))) return;
+    let lease: WriterLease;
     try {
       lease = await this.#begin(current);
-      const log = effects.log.child({ job: current.number, task: job.name });
-      if (work.holds === 'reader') {
-        lease.release();
-        lease = null;
-        reader = this.#options.keeper.openReader(`daemon ${job.name}`);
-      }
-      result = await work.run({
-        job,
-        config,
-        source,
-        mirror: lease?.mirror ?? reader ?? missing(),
-        effects,
-        log,
-        signal: this.#abort.signal,
-        onClient: (client, records) => {
-          current.client = client;
-          current.records = records;
-          if (job.source !== null) this.figures.begin(job.source, client);
-        },
-      });
     } catch (thrown) {
-      result = failedResult(thrown, this.#abort.signal.aborted);
-    } finally {
-      reader?.close();
+      await this.#end(current, failedResult(thrown, this.#abort.signal.aborted), null);
+      return;
     }
-    await this.#end(current, result, lease);
+    const task: Task = {
+      job,
+      number: current.number,
+      work,
+      config,
+      source,
+      signal: this.#abort.signal,
+      onClient: (client, records) => {
+        current.client = client;
+        current.records = records;
+        if (job.source !== null) this.figures.begin(job.source, client);
+      },
+    };
+    const performed = await workplace.perform(task, lease);
+    await this.#end(current, performed.result, performed.lease);
+  }
+
+  async #isWanted(work: JobWork, config: Config): Promise<boolean> {
+    if (work.isWanted === undefined) return true;
+    const { effects, keeper } = this.#options;
+    try {
+      return await work.isWanted({ config, effects, mirror: keeper.reader() });
+    } catch {
+      // What keeps it from knowing keeps the job from its work, which tells it.
+      return true;
+    }
   }
 
   /** Writes the job's beginning down. @throws TidemarkError where the mirror cannot be written; then it has not begun */
@@ -203,7 +210,7 @@ export class JobRunner {
     const { job } = current;
     const { keeper, keepBooks, observers } = this.#options;
     // Only a sync may make a mirror: the others would find it empty.
-    const lease = await keeper.lease(`daemon ${job.name}`, job.name === 'sync', this.#abort.signal);
+    const lease = await keeper.lease(commandOf(job), job.name === 'sync', this.#abort.signal);
     try {
       keepBooks(lease.mirror);
       const { name, source, trigger } = job;
@@ -242,7 +249,7 @@ export class JobRunner {
     let lease = held;
     try {
       if (current.number !== 0) {
-        const command = `daemon ${name}`;
+        const command = commandOf(job);
         // While the daemon stops nothing is waited for: a job without an end is known for one that was cut short.
         if (this.#abort.signal.aborted) lease ??= keeper.leaseNow(command);
         else lease ??= await keeper.lease(command, false, this.#abort.signal);
@@ -252,11 +259,12 @@ export class JobRunner {
       }
       troubles.end('bookkeeping', 'what jobs do is written down again');
     } catch (error) {
-      troubles.begin('bookkeeping', unwritten(name, asTidemarkError(error)));
+      if (keeper.isThere()) troubles.begin('bookkeeping', unwritten(name, asTidemarkError(error)));
+      else troubles.begin('mirror', mirrorDeleted());
     } finally {
       this.#giveBack(lease);
     }
-    this.#noteTrouble(row, result.error);
+    noteJobTrouble(troubles, row, result.error);
     this.#jobLog.ended(row, result.error);
     observers.ended(ended);
     this.#options.onEnd(job, ended, result.exitCode);
@@ -272,18 +280,12 @@ export class JobRunner {
     if (lease !== null && !this.#options.keeper.isThere())
       this.#options.troubles.begin('mirror', mirrorDeleted());
   }
-
-  #noteTrouble(row: JobRow, error: TidemarkError | null): void {
-    const { troubles } = this.#options;
-    if (row.outcome === 'interrupted') return;
-    if ((row.outcome === 'failed' || row.outcome === 'refused') && error !== null)
-      troubles.note(jobKey(row), error);
-    else troubles.clear(jobKey(row));
-  }
 }
 
 /** Of the grace, what work under way is given to end by itself; the rest is for giving it up in order. */
 const FINISH_SHARE = 0.7;
+/** Until a process that was ended is gone. */
+const KILL_MS = 1_000;
 
 const UNENDED = {
   finishedAt: null,
@@ -293,7 +295,3 @@ const UNENDED = {
   errorCode: null,
   error: null,
 } as const;
-
-function missing(): never {
-  throw new Error('a job without a mirror');
-}

@@ -1,4 +1,4 @@
-/** What every job is given and what it hands back. One file per job does the work; `runner.ts` does the rest. */
+/** What every job is given and what it hands back. One file per job does the work; `workplace.ts` says where, `runner.ts` does the rest. */
 import type { ReadClient } from '../../api/read-client.ts';
 import type { Kind } from '../../catalog/definition.ts';
 import type { Config, SourceConfig } from '../../config/config.ts';
@@ -37,7 +37,7 @@ export interface JobContext {
   /** Aborted when the daemon has no more time for it. */
   readonly signal: AbortSignal;
   /** Tells of a client at work, so that its figures can be asked for; `records` so far. */
-  readonly onClient: (client: ReadClient, records: () => number) => void;
+  readonly onClient: (client: Pick<ReadClient, 'figures'>, records: () => number) => void;
 }
 
 export interface JobResult {
@@ -57,6 +57,8 @@ export interface JobWork {
   readonly holds: 'writer' | 'reader';
   /** True for one job per source, false for one over the mirror as a whole. */
   readonly isPerSource: boolean;
+  /** False where there is nothing to be done now, which leaves no row. Not asked for a job that was requested. */
+  isWanted?(context: Pick<JobContext, 'config' | 'mirror' | 'effects'>): Promise<boolean>;
   /** @throws TidemarkError; the runner records it */
   run(context: JobContext): Promise<JobResult>;
 }

@@ -3,6 +3,7 @@
  * fingerprint at the same place, and told as one that changed. Findings beyond `FOLLOWED` are told as one mass (subject
  * `drift`): nobody reads thousands, and their states would have to be kept.
  */
+import { grouped } from '../../core/grouped.ts';
 import { scopeKey } from '../../catalog/catalog.ts';
 import type { Severity } from '../../catalog/definition.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
@@ -116,7 +117,7 @@ function massEnds(seen: JobSeen, mass: NoticeState, findings: readonly FindingSu
         { at: seen.at, source, subject: MASS, event: 'drift_resolved' },
         {
           severity: 'low',
-          title: `${subjectName(source)}: ${counted(findings.length, 'finding')} of drift left of ${before.toLocaleString('en-US')}`,
+          title: `${subjectName(source)}: ${counted(findings.length, 'finding')} of drift left of ${grouped(before)}`,
           job: 'drift',
           count: Math.max(0, before - findings.length),
         },

@@ -1,4 +1,5 @@
 /** A notice as one channel is told it: findings below its severity left out, everything fit to be shown. */
+import { grouped } from '../../core/grouped.ts';
 import { hash } from 'node:crypto';
 import type { Severity } from '../../catalog/definition.ts';
 import type { TemplateValues } from '../../config/notice-template.ts';
@@ -61,7 +62,7 @@ export function linesOf({ lines, findings, more }: Message): string[] {
   return [
     ...lines,
     ...findings.map((finding) => findingLine(finding)),
-    ...(more === 0 ? [] : [`… and ${more.toLocaleString('en-US')} more`]),
+    ...(more === 0 ? [] : [`… and ${grouped(more)} more`]),
   ];
 }
 

@@ -1,10 +1,11 @@
 /** Short forms in notices: the one who is told has a telephone, not a terminal. */
+import { grouped } from '../../core/grouped.ts';
 import type { Kind, Scope } from '../../catalog/definition.ts';
 import { SCOPE_KEYS } from '../../catalog/definition.ts';
 
 /** `1 record`, `1,200 records`. */
 export function counted(value: number, one: string, many = `${one}s`): string {
-  return `${value.toLocaleString('en-US')} ${value === 1 ? one : many}`;
+  return `${grouped(value)} ${value === 1 ? one : many}`;
 }
 
 /** `roles (organization 0190…)`, or the kind alone at the root. */

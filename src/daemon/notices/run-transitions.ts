@@ -4,6 +4,7 @@
  */
 import { isLocalTrouble } from '../../core/errors.ts';
 import type { ErrorCode } from '../../core/errors.ts';
+import { grouped } from '../../core/grouped.ts';
 import { scopeKey } from '../../catalog/catalog.ts';
 import type { NoticeState } from '../../mirror/daemon-state.ts';
 import type { HeldRemovals } from '../../mirror/held-removals.ts';
@@ -187,7 +188,7 @@ function heldNotice(
       title: `${subjectName(of.source)}: ${counted(records, 'record is', 'records are')} missing from the service, and kept for now`,
       lines: held.map(
         ({ kind, scope, records: own, below }) =>
-          `${collectionName(kind, scope)}: ${counted(own, 'record')}${below === 0 ? '' : `, with ${below.toLocaleString('en-US')} below`}`,
+          `${collectionName(kind, scope)}: ${counted(own, 'record')}${below === 0 ? '' : `, with ${grouped(below)} below`}`,
       ),
       count: records,
       job: 'sync',

@@ -1,0 +1,33 @@
+/** What the daemon and the processes of its jobs do to the world, and how they log. */
+import { hostname } from 'node:os';
+import type { Config } from '../config/config.ts';
+import { systemClock } from '../core/clock.ts';
+import type { Logger } from '../core/logger.ts';
+import { createLogger, silentLogger } from '../core/logger.ts';
+import type { DaemonEffects } from '../daemon/effects.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
+import type { CommandContext } from './context.ts';
+import { terminalLog } from './terminal-log.ts';
+
+export function daemonEffects(context: CommandContext, log: Logger): DaemonEffects {
+  const { pid } = context;
+  return {
+    clock: systemClock,
+    random: Math.random,
+    log,
+    loadConfig: () => readConfig(context, context.options),
+    openMirror: (config, mode, command) => openConfiguredMirror(config, mode, command, pid),
+    // The daemon itself opens none as long as jobs have processes of their own: it need not load HTTP.
+    openReadClient: async (...what) => (await import('../wire-client.ts')).openReadClient(...what),
+    onRest: () => undefined,
+    host: hostname(),
+    pid,
+  };
+}
+
+/** JSON lines, and plain ones on a terminal. */
+export function daemonLog(context: CommandContext, configured: Config['log']['level']): Logger {
+  const level = context.options.logLevel ?? (context.options.quiet === true ? 'warn' : configured);
+  if (level === 'silent') return silentLogger;
+  return context.stderr.isTTY === true ? terminalLog(context, level, systemClock) : createLogger(level);
+}

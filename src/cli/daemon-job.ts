@@ -1,0 +1,64 @@
+/** `tidemark daemon-job`: what the daemon starts for each of its jobs. Nobody else calls it. */
+import process from 'node:process';
+import { afterRealTime } from '../core/clock.ts';
+import { EXIT, TidemarkError } from '../core/errors.ts';
+import type { ExitCode } from '../core/errors.ts';
+import { copyWork } from '../daemon/copies/copy-work.ts';
+import { performOrder } from '../daemon/jobs/child-job.ts';
+import type { ToChild, ToDaemon } from '../daemon/jobs/job-messages.ts';
+import { jobWorks } from '../daemon/jobs/works.ts';
+import { recentRequests } from '../wire-client.ts';
+import { readConfig } from '../wire.ts';
+import type { CommandContext } from './context.ts';
+import { daemonEffects, daemonLog } from './daemon-effects.ts';
+
+/** Without a daemon there is nobody to wait for: what does not give up by then is left. */
+const ORPHAN_MS = 5_000;
+
+/**
+ * Does the one job that comes by the channel, tells how it ended, and leaves when the daemon has heard it.
+ * @throws TidemarkError `usage` where no daemon has started it
+ */
+export async function daemonJob(context: CommandContext): Promise<ExitCode> {
+  if (!process.connected) {
+    throw new TidemarkError('usage', 'daemon-job is what the daemon starts for its jobs', {
+      hint: 'run `tidemark daemon`, or the job itself: `tidemark sync`, `tidemark drift`, `tidemark verify`',
+    });
+  }
+  // A terminal sends its signals to both: the daemon decides what becomes of the job. (A second one ends this one too.)
+  context.onHangup?.(() => undefined);
+  const stop = new AbortController();
+  const giveUp = (): void => stop.abort(new TidemarkError('interrupted', 'the daemon was stopped'));
+  const state = { isDone: false };
+  const gone = new Promise<void>((resolve) => {
+    process.once('disconnect', () => {
+      giveUp();
+      if (!state.isDone) afterRealTime(ORPHAN_MS, () => context.leave?.(EXIT.interrupted));
+      resolve();
+    });
+  });
+  const order = await new Promise<Extract<ToChild, { type: 'order' }> | null>((resolve) => {
+    process.on('message', (message: ToChild) => {
+      if (message.type === 'order') resolve(message);
+      else giveUp();
+    });
+    void gone.then(() => resolve(null));
+  });
+  if (order === null) return EXIT.interrupted;
+  await performOrder(order, {
+    effects: (config) => daemonEffects(context, daemonLog(context, config.log.level)),
+    loadConfig: () => readConfig(context, context.options),
+    works: jobWorks(copyWork(context.env)),
+    recentRequests,
+    tell,
+    signal: stop.signal,
+  });
+  state.isDone = true;
+  await gone;
+  return EXIT.done;
+}
+
+function tell(message: ToDaemon): void {
+  // Where the daemon is gone, nobody is left to be told, and the callback keeps that from being an error of its own.
+  if (process.connected) process.send?.(message, undefined, undefined, () => undefined);
+}

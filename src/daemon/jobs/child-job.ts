@@ -1,0 +1,136 @@
+/** The other end of `child-work.ts`: one job, done in this process for the daemon that started it. */
+import type { ReadClient } from '../../api/read-client.ts';
+import type { Config, SourceConfig } from '../../config/config.ts';
+import type { TidemarkError } from '../../core/errors.ts';
+import { asTidemarkError } from '../../core/errors.ts';
+import type { JobName } from '../../mirror/daemon-state.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { DaemonEffects } from '../effects.ts';
+import { MirrorKeeper } from '../mirror-keeper.ts';
+import { digestOf } from '../settings.ts';
+import type { TroubleSink } from '../troubles.ts';
+import type { ToChild, ToDaemon } from './job-messages.ts';
+import { wireError, wireResult } from './job-messages.ts';
+import type { JobWork } from './work.ts';
+import { OwnProcess } from './workplace.ts';
+
+export interface ChildJobOptions {
+  /** The log is made for the level that the configuration names. */
+  readonly effects: (config: Config) => DaemonEffects;
+  /** @throws TidemarkError */
+  readonly loadConfig: () => Config;
+  readonly works: ReadonlyMap<JobName, JobWork>;
+  readonly recentRequests: (source: SourceConfig, mirror: Mirror) => readonly number[];
+  /** To the daemon. Nothing happens where it is gone. */
+  readonly tell: (message: ToDaemon) => void;
+  /** Aborted when the daemon wants it, or is gone. */
+  readonly signal: AbortSignal;
+}
+
+/** Between two looks at how far a client is. */
+const LOOK_MS = 500;
+
+/** Does the job that was ordered and tells how it ended. */
+export async function performOrder(
+  { job, number, configDigest }: Extract<ToChild, { type: 'order' }>,
+  options: ChildJobOptions,
+): Promise<void> {
+  const { tell, signal, works } = options;
+  const config = readSame(options.loadConfig, configDigest);
+  const source = config?.sources.find(({ name }) => name === job.source) ?? null;
+  const work = works.get(job.name);
+  if (config === null || work === undefined) {
+    tell({ type: 'refused' });
+    return;
+  }
+  const effects = options.effects(config);
+  const keeper = new MirrorKeeper(effects, new ToldTroubles(tell), () => config);
+  const watch = new ClientWatch(effects, tell);
+  const task = { job, number, work, config, source, signal, onClient: watch.onClient };
+  const { result, lease } = await new OwnProcess(effects, keeper).perform(task, null);
+  watch.stop();
+  const starts = lease === null ? [] : startsOf(lease.mirror, source, options);
+  try {
+    lease?.release();
+  } catch (error) {
+    // Closing moves the log into the file: the next writer tries it again.
+    tell({ type: 'trouble', about: 'mirror', error: wireError(asTidemarkError(error)), level: 'error' });
+  }
+  tell({ type: 'done', result: wireResult(result), starts });
+}
+
+/** Null for another configuration than the daemon's: what it has in force is no longer there to be read. */
+function readSame(loadConfig: () => Config, digest: string): Config | null {
+  try {
+    const config = loadConfig();
+    return digestOf(config) === digest ? config : null;
+  } catch {
+    // The daemon says what is wrong with it: it reads it before every job.
+    return null;
+  }
+}
+
+function startsOf(
+  mirror: Mirror,
+  source: SourceConfig | null,
+  { recentRequests }: ChildJobOptions,
+): readonly number[] {
+  if (source === null || source.rate.perHour === 0) return [];
+  try {
+    return recentRequests(source, mirror);
+  } catch {
+    // Only for a figure: whatever is wrong with the mirror is told by the job.
+    return [];
+  }
+}
+
+/** Tells every now and then how far the client at work is. */
+class ClientWatch {
+  readonly #effects: DaemonEffects;
+  readonly #tell: (message: ToDaemon) => void;
+  readonly #end = new AbortController();
+  #look: () => void = () => undefined;
+
+  constructor(effects: DaemonEffects, tell: (message: ToDaemon) => void) {
+    this.#effects = effects;
+    this.#tell = tell;
+  }
+
+  readonly onClient = (client: Pick<ReadClient, 'figures'>, records: () => number): void => {
+    this.#look = () => this.#tell({ type: 'progress', figures: client.figures(), records: records() });
+    void this.#goOn();
+  };
+
+  /** Tells the last of it. */
+  stop(): void {
+    this.#look();
+    this.#end.abort();
+  }
+
+  async #goOn(): Promise<void> {
+    const { signal } = this.#end;
+    while (!signal.aborted) {
+      this.#look();
+      await this.#effects.clock.sleep(LOOK_MS, signal).catch(() => undefined);
+    }
+  }
+}
+
+/** Has the daemon note what is wrong. */
+class ToldTroubles implements TroubleSink {
+  readonly #tell: (message: ToDaemon) => void;
+  readonly #begun = new Set<string>();
+
+  constructor(tell: (message: ToDaemon) => void) {
+    this.#tell = tell;
+  }
+
+  begin(about: string, error: TidemarkError, level: 'warn' | 'error' = 'error'): void {
+    this.#begun.add(about);
+    this.#tell({ type: 'trouble', about, error: wireError(error), level });
+  }
+
+  end(about: string, message: string): void {
+    if (this.#begun.delete(about)) this.#tell({ type: 'relief', about, message });
+  }
+}

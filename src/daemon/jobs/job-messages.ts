@@ -1,0 +1,65 @@
+/**
+ * What the daemon and the process of a job say to each other: plain JSON, without keys. The process reads the configuration
+ * itself, and only does the job where it reads the same one.
+ */
+import type { RequestFigures } from '../../api/figures.ts';
+import { TidemarkError } from '../../core/errors.ts';
+import type { ErrorCode } from '../../core/errors.ts';
+import type { JobResult, QueuedJob } from './work.ts';
+
+/** To the process. */
+export type ToChild =
+  | {
+      readonly type: 'order';
+      readonly job: QueuedJob;
+      /** Of the job's row. */
+      readonly number: number;
+      /** Of the daemon's configuration (`digestOf`). */
+      readonly configDigest: string;
+    }
+  /** Give up: the daemon has no more time. */
+  | { readonly type: 'abort' };
+
+/** To the daemon. */
+export type ToDaemon =
+  /** Nothing was done: the configuration that it reads is another one, or a wrong one. */
+  | { readonly type: 'refused' }
+  | { readonly type: 'progress'; readonly figures: RequestFigures; readonly records: number }
+  | {
+      readonly type: 'trouble';
+      readonly about: string;
+      readonly error: WireError;
+      readonly level: 'warn' | 'error';
+    }
+  | { readonly type: 'relief'; readonly about: string; readonly message: string }
+  | {
+      readonly type: 'done';
+      readonly result: WireResult;
+      /** Starts of requests within the last hour, epoch milliseconds, where the hour is limited. */
+      readonly starts: readonly number[];
+    };
+
+export interface WireError {
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly hint: string | null;
+  readonly isRetryable: boolean;
+}
+
+export type WireResult = Omit<JobResult, 'error'> & { readonly error: WireError | null };
+
+export function wireError({ code, message, hint, isRetryable }: TidemarkError): WireError {
+  return { code, message, hint: hint ?? null, isRetryable };
+}
+
+export function errorOf({ code, message, hint, isRetryable }: WireError): TidemarkError {
+  return new TidemarkError(code, message, { ...(hint === null ? {} : { hint }), isRetryable });
+}
+
+export function wireResult(result: JobResult): WireResult {
+  return { ...result, error: result.error === null ? null : wireError(result.error) };
+}
+
+export function resultOf(wire: WireResult): JobResult {
+  return { ...wire, error: wire.error === null ? null : errorOf(wire.error) };
+}

@@ -1,0 +1,53 @@
+/** What is known of a client in another process, while it works and afterwards. */
+import { describe, expect, it } from 'vitest';
+import type { RequestFigures } from '../../../src/api/figures.ts';
+import { ToldFigures } from '../../../src/daemon/jobs/told-figures.ts';
+import { DrivenClock } from '../driven-clock.ts';
+
+const NOW = Date.UTC(2026, 2, 2, 10);
+
+function told(requests: number): RequestFigures {
+  const perMinute = { used: requests, limit: 240 };
+  return {
+    requests,
+    retries: 1,
+    throttled: 0,
+    bytes: 9,
+    perMinute,
+    perHour: { used: requests, limit: 1200 },
+  };
+}
+
+describe('figures that were told', () => {
+  it('are the last ones', () => {
+    const figures = new ToldFigures(new DrivenClock(NOW), told(1));
+    figures.take(told(7), 20);
+    expect([figures.figures(), figures.records]).toEqual([told(7), 20]);
+  });
+
+  it('stand until a window has wholly passed, where single starts are not known', () => {
+    const clock = new DrivenClock(NOW);
+    const figures = new ToldFigures(clock, told(7));
+    figures.end([]);
+    const used = (): number[] => [figures.figures().perMinute.used, figures.figures().perHour.used];
+    clock.move(59_999);
+    expect(used()).toEqual([7, 7]);
+    clock.move(1);
+    expect(used()).toEqual([0, 7]);
+    clock.move(3_540_000);
+    expect(used()).toEqual([0, 0]);
+  });
+
+  it('roll on by single starts, where they are known', () => {
+    const clock = new DrivenClock(NOW);
+    const figures = new ToldFigures(clock, told(3));
+    figures.end([NOW - 3_000_000, NOW - 30_000, NOW - 1_000]);
+    const used = (): number[] => [figures.figures().perMinute.used, figures.figures().perHour.used];
+    expect(used()).toEqual([2, 3]);
+    clock.move(30_000);
+    expect(used()).toEqual([1, 3]);
+    clock.move(570_000);
+    expect(used()).toEqual([0, 2]);
+    expect(figures.figures().perHour.limit).toBe(1200);
+  });
+});

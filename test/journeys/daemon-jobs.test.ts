@@ -1,0 +1,214 @@
+/** Jobs in processes of their own: whatever becomes of such a process, the daemon stays, and none of them outlives it. */
+import { execFileSync } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Ended } from './harness.ts';
+import { environment, scratch, start, tidemark } from './harness.ts';
+import { FakeService, respond } from './service.ts';
+
+class Story {
+  readonly service: FakeService;
+  readonly directory = scratch();
+  readonly env: Record<string, string>;
+  child: ChildProcess | null = null;
+  ended: Promise<Ended> | null = null;
+  isHeld = false;
+  #text = '';
+
+  private constructor(service: FakeService, more: Readonly<Record<string, string>>) {
+    this.service = service;
+    this.env = environment(service.url, this.directory, {
+      TIDEMARK_HTTP_LISTEN: '127.0.0.1:0',
+      TIDEMARK_SCHEDULES_SYNC_CRON: '0 0 1 1 *',
+      ...more,
+    });
+    service.quirks.push(({ path }) => this.isHeld && path.endsWith('/members/'));
+  }
+
+  static async create(more: Readonly<Record<string, string>> = {}): Promise<Story> {
+    return new Story(await FakeService.start(), more);
+  }
+
+  start(args: readonly string[] = []): ChildProcess {
+    const { child, ended } = start(['daemon', ...args], { env: this.env });
+    child.stderr?.on('data', (chunk: string) => (this.#text += chunk));
+    onTestFinished(() => void child.kill('SIGKILL'));
+    [this.child, this.ended] = [child, ended];
+    return child;
+  }
+
+  lines(): Record<string, unknown>[] {
+    const whole = this.#text.split('\n').filter((line) => line.startsWith('{') && line.endsWith('}'));
+    return whole.map((line) => JSON.parse(line) as Record<string, unknown>);
+  }
+
+  async until(isSo: () => boolean): Promise<void> {
+    for (let tries = 0; !isSo(); tries += 1) {
+      if (tries > 2000) throw new Error(`it never came: ${this.#text}`);
+      await delay(10);
+    }
+  }
+
+  count(message: RegExp): number {
+    return this.lines().filter(({ msg }) => message.test(String(msg))).length;
+  }
+
+  said(message: RegExp, times = 1): Promise<void> {
+    return this.until(() => this.count(message) >= times);
+  }
+
+  /** The process of the job that waits for an answer of the service. */
+  async jobAtWork(): Promise<number> {
+    const before = this.service.seen.filter(({ url }) => url.includes('/members/')).length;
+    await this.until(
+      () => this.service.seen.filter(({ url }) => url.includes('/members/')).length > before || before > 0,
+    );
+    return Number(execFileSync('pgrep', ['-P', String(this.child?.pid)], { encoding: 'utf8' }).trim());
+  }
+
+  async ask(target: string, body?: object): Promise<{ readonly status: number; readonly text: string }> {
+    const card = JSON.parse(readFileSync(join(this.directory, 'mirror.db.daemon'), 'utf8')) as {
+      url: string;
+      token: string;
+    };
+    const headers = { authorization: `Bearer ${card.token}`, 'content-type': 'application/json' };
+    const sent = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) };
+    const answer = await fetch(card.url + target, { headers, ...sent });
+    return { status: answer.status, text: await answer.text() };
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+describe('the process of a job', () => {
+  it('killed in the middle of a sync: the job fails with a clear line, the daemon answers, the next one goes on', async () => {
+    const story = await Story.create();
+    story.isHeld = true;
+    const daemon = story.start();
+    const job = await story.jobAtWork();
+    expect(job).not.toBe(daemon.pid);
+    expect((await story.ask('/healthz')).status).toBe(200);
+    const { text } = await story.ask('/api/v1/status');
+    expect(text).toContain('"requests"');
+    process.kill(job, 'SIGKILL');
+    await story.said(/^sync failed: its process was ended by SIGKILL before the job was done/);
+    const failed = story.lines().find(({ msg }) => String(msg).startsWith('sync failed'));
+    expect(failed).toMatchObject({ level: 50, job: 1, source: 'default', code: 'internal' });
+    expect(String(failed?.['hint'])).toContain('nothing published before is lost');
+    expect((await story.ask('/healthz')).status).toBe(200);
+    story.isHeld = false;
+    expect((await story.ask('/api/v1/runs', { job: 'sync' })).status).toBe(202);
+    await story.said(/^sync is done again/);
+    daemon.kill('SIGTERM');
+    expect((await story.ended)?.code).toBe(0);
+    const runs = await tidemark(['runs', '--json'], { env: story.env });
+    expect(JSON.parse(runs.stdout)).toMatchObject({
+      runs: [{ outcome: 'complete' }, { outcome: 'failed', error: { code: 'interrupted' } }],
+    });
+  });
+
+  it('gives up when the daemon is killed outright, and leaves no lock behind', async () => {
+    const story = await Story.create();
+    story.isHeld = true;
+    const daemon = story.start();
+    const job = await story.jobAtWork();
+    daemon.kill('SIGKILL');
+    // Its own end of the daemon's stderr closes with it.
+    await story.ended;
+    await story.until(() => !isAlive(job));
+    story.isHeld = false;
+    expect((await tidemark(['sync', '--quiet'], { env: story.env })).code).toBe(0);
+  });
+
+  it('is ended with the daemon when it does not give up within the grace', async () => {
+    const story = await Story.create({ TIDEMARK_DAEMON_SHUTDOWN_GRACE_MS: '600' });
+    story.isHeld = true;
+    const daemon = story.start();
+    const job = await story.jobAtWork();
+    process.kill(job, 'SIGSTOP');
+    daemon.kill('SIGTERM');
+    expect((await story.ended)?.code).toBe(0);
+    expect(isAlive(job)).toBe(false);
+    expect(story.count(/^sync was interrupted/)).toBe(1);
+    expect(story.lines().at(-1)).toMatchObject({ msg: 'daemon stopped' });
+  });
+
+  it('does every job, and logs in its name', async () => {
+    const copies = scratch();
+    const story = await Story.create({ TIDEMARK_COPIES_DIRECTORY: copies });
+    let isFirst = true;
+    story.service.quirks.push(({ path }, response) => {
+      if (!isFirst || !path.endsWith('/members/')) return false;
+      isFirst = false;
+      return respond(response, 429, '{"detail":"slow down"}', { 'retry-after': '0' });
+    });
+    const daemon = story.start();
+    await story.said(/^copy is done/);
+    expect(readdirSync(copies)).toHaveLength(2);
+    for (const job of ['drift', 'verify', 'forget', 'drill']) {
+      expect((await story.ask('/api/v1/runs', { job })).status).toBe(202);
+    }
+    await story.said(/^drill (is done|is partly done)/);
+    for (const job of ['drift', 'verify', 'forget'])
+      expect(story.count(new RegExp(`^${job} is done`))).toBe(1);
+    expect(story.lines().find(({ task }) => task === 'sync')).toMatchObject({
+      level: 40,
+      job: 1,
+      source: 'default',
+      msg: expect.stringContaining('asks for fewer requests') as string,
+    });
+    const { text } = await story.ask('/metrics');
+    expect(Number(/^tidemark_requests_total\{source="default"\} (\d+)/m.exec(text)?.[1])).toBe(
+      story.service.seen.length,
+    );
+    daemon.kill('SIGTERM');
+    expect((await story.ended)?.stderr).not.toContain('test-key-of-some-length');
+  });
+
+  it('does nothing under a wrong configuration: the daemon goes on by the one in force', async () => {
+    const story = await Story.create();
+    const file = join(story.directory, 'tidemark.yaml');
+    const text = [
+      `mirror: ${join(story.directory, 'mirror.db')}`,
+      'sources:',
+      `  - { name: a, baseUrl: "${story.service.url}", apiKey: some-key, rate: { perMinute: 0, perHour: 0 } }`,
+      'schedules: { sync: { cron: "0 0 1 1 *" } }',
+      'http: { listen: "127.0.0.1:0" }',
+    ].join('\n');
+    writeFileSync(file, text, { mode: 0o600 });
+    const daemon = story.start(['--config', file]);
+    await story.said(/^sync is done/);
+    writeFileSync(file, 'sources: 7\n');
+    expect((await story.ask('/api/v1/runs', { job: 'sync' })).status).toBe(202);
+    await story.said(/^sync is done/, 2);
+    expect(story.count(/^the old configuration stays in force/)).toBe(1);
+    daemon.kill('SIGTERM');
+    expect((await story.ended)?.code).toBe(0);
+  });
+
+  it('is no command for people', async () => {
+    const story = await Story.create();
+    const called = await tidemark(['daemon-job'], { env: story.env });
+    expect(called).toMatchObject({ code: 4 });
+    expect(called.stderr).toContain('what the daemon starts for its jobs');
+    expect((await tidemark(['--help'], { env: story.env })).stdout).not.toContain('daemon-job');
+  });
+});
+
+describe('tidemark config check', () => {
+  it('refuses a schedule that never comes', async () => {
+    const story = await Story.create({ TIDEMARK_SCHEDULES_SYNC_CRON: '0 0 31 2 *' });
+    const checked = await tidemark(['config', 'check'], { env: story.env });
+    expect(checked).toMatchObject({ code: 4 });
+    expect(checked.stderr).toContain('never comes');
+  });
+});
