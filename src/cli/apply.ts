@@ -63,7 +63,8 @@ async function requireUnmoved(session: RestoreSession, plan: Plan, desired: Desi
   const sent = plan.steps.filter(isExecutable);
   if (sent.length === 0) return;
   const { definitions } = session;
-  const kinds = kindsToRead(new Set(sent.map(({ kind }) => kind)), definitions);
+  const removes = sent.some(({ action }) => action === 'remove');
+  const kinds = kindsToRead(new Set(sent.map(({ kind }) => kind)), definitions, removes);
   const organizations = organizationsOf(plan);
   const filter = { kinds, ...(organizations === null ? {} : { organizations }) };
   const moved = movedSince(plan, planSide(await session.readLive(filter), filter), definitions, desired);
@@ -95,6 +96,7 @@ function movedLines({ definitions }: RestoreSession, { step, how, fields, by }: 
     const who = by === null || isSecretId(definition) ? '' : ` (${by})`;
     return [`${head} is there by now${who}`];
   }
+  if (how === 'holds') return [`${head} holds more by now, which would go with it`];
   if (how === 'gone') return [`${head} is gone`];
   if (how === 'unread') return [`${head} could not be looked at`];
   return fields.length === 0

@@ -53,7 +53,7 @@ export async function consents(
   );
   if (answer === null) {
     throw new TidemarkError('interrupted', 'nothing was sent', {
-      hint: 'the plan can be saved with --out FILE and applied later with `tidemark apply FILE`',
+      hint: 'a plan that `tidemark restore --out FILE` saves can be applied later, with `tidemark apply FILE`',
     });
   }
   return answer;

@@ -1,5 +1,6 @@
 /** Shows a plan; where it is to be applied and nothing stands against it, asks and sends it. */
 import type { ExitCode } from '../core/errors.ts';
+import type { JsonValue } from '../core/json.ts';
 import type { Plan } from '../restore/plan.ts';
 import { isExecutable, planExitCode } from '../restore/plan.ts';
 import type { PlanState } from '../restore/plan-input.ts';
@@ -23,7 +24,7 @@ export interface Shown {
   readonly plan: Plan;
   readonly desired: DesiredLookup;
   readonly notes: readonly string[];
-  readonly approved?: Readonly<Record<string, number | boolean>>;
+  readonly approved?: Readonly<Record<string, JsonValue>>;
   readonly undoes?: number;
 }
 
@@ -45,7 +46,9 @@ export async function showAndSend(
     if (options.apply === true) remark(context, ['nothing was sent']);
     else if (sends && format === 'text' && options.out === undefined) {
       remark(context, [
-        'nothing was sent: add --apply to send this, or --out FILE to keep it for `tidemark apply`',
+        sending.undoes === undefined
+          ? 'nothing was sent: add --apply to send this, or --out FILE to keep it for `tidemark apply`'
+          : 'nothing was sent: add --apply to send this',
       ]);
     }
     return planExitCode(plan);

@@ -6,6 +6,7 @@ import { configuredSecrets } from '../restore/configured-secrets.ts';
 import { ownUserIn, planSide } from '../restore/gather.ts';
 import { planUndo, undoKinds, undoneState } from '../restore/undo.ts';
 import type { UndoOptions } from '../restore/undo.ts';
+import { standingNamesakes } from '../restore/undo-standing.ts';
 import type { CommandContext } from './context.ts';
 import { requireConsent } from './plan-consent.ts';
 import { planFormat } from './plan-output.ts';
@@ -51,9 +52,17 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     }
     const { undoing, notes } = await readForUndo(session, number, options.forceChanged === true);
     const plan = planUndo(mirror, number, undoing);
-    const desired = lookupIn(undoneState(mirror, number, undoing).state);
-    const approved = options.forceChanged === undefined ? {} : { forceChanged: options.forceChanged };
-    return await showAndSend(session, { plan, desired, notes, approved, undoes: number }, options);
+    const { state } = undoneState(mirror, number, undoing);
+    const standing = standingNamesakes(plan, state.records, definitions);
+    const approved = {
+      ...(options.forceChanged === undefined ? {} : { forceChanged: options.forceChanged }),
+      ...(standing.length === 0 ? {} : { standing }),
+    };
+    return await showAndSend(
+      session,
+      { plan, desired: lookupIn(state), notes, approved, undoes: number },
+      options,
+    );
   } finally {
     session.close();
   }

@@ -37,11 +37,6 @@ export function afterRealTime(ms: number, action: () => void): () => void {
   return () => clearTimeout(timer);
 }
 
-/** Waits so much real time: for a moment in which work gathers, where a clock that a test moves would stand still. */
-export async function realPause(ms: number): Promise<void> {
-  await delay(ms);
-}
-
 /** ISO 8601 in UTC with milliseconds, as every `…_at` of the mirror and of the JSON documents. */
 export function isoTime(epochMs: number): string {
   return new Date(epochMs).toISOString();

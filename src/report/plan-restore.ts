@@ -19,6 +19,7 @@ export interface ShownRestoreStep {
   readonly outcome: 'applied' | 'failed' | 'skipped' | 'blocked' | 'manual' | 'planned' | 'sent';
   readonly status: number | null;
   readonly new_id: string | null;
+  readonly new_kind?: Kind;
   readonly verified: boolean | null;
   readonly differences: readonly FieldChange[];
   readonly error: { readonly message: string; readonly hint?: string } | null;
@@ -30,15 +31,20 @@ export interface ShownRestore {
   readonly undoes: number | null;
   readonly outcome: 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
   readonly steps: readonly ShownRestoreStep[];
-  readonly summary: {
-    readonly applied: number;
-    readonly unverified: number;
-    readonly failed: number;
-    readonly skipped: number;
-    readonly blocked: number;
-    readonly manual: number;
-    readonly open: number;
-  };
+  readonly summary: ShownSummary;
+  /** Where it was gone on with: what was done this time. */
+  readonly this_time?: ShownSummary;
+  readonly undone_by?: number;
+}
+
+interface ShownSummary {
+  readonly applied: number;
+  readonly unverified: number;
+  readonly failed: number;
+  readonly skipped: number;
+  readonly blocked: number;
+  readonly manual: number;
+  readonly open: number;
 }
 
 export interface RestoreTextOptions extends Pick<ReportOptions, 'definitions'>, LineOptions {
@@ -66,7 +72,12 @@ export function renderRestoreText(report: ShownRestore, options: RestoreTextOpti
     ...section('failed', of('failed'), options),
     ...section('skipped', of('skipped'), options),
     ...section('sent, and the answer never came', of('sent'), options),
-    ...section('applied, but not as sent', unverified, options),
+    ...section('applied, but not as sent', unverified.filter(isOther), options),
+    ...section(
+      'applied, but not read back',
+      unverified.filter((step) => !isOther(step)),
+      options,
+    ),
     ...section('not reached', of('planned'), options),
     ...section('blocked', of('blocked'), options),
     ...section('needs a person', of('manual'), options),
@@ -77,22 +88,44 @@ export function renderRestoreText(report: ShownRestore, options: RestoreTextOpti
   return `${lines.join('\n')}\n`;
 }
 
-/** E.g. `12 applied and read back as sent, 1 failed, 2 blocked`. */
-export function restoreSummary({ summary, outcome }: ShownRestore): string {
-  const { applied, unverified, failed, skipped, blocked, manual, open } = summary;
+/** Read back, and not what was sent. */
+function isOther({ verified }: ShownRestoreStep): boolean {
+  return verified === false;
+}
+
+/** E.g. `12 applied and read back as sent, 1 failed, 2 blocked`; of one that was gone on with, what was done this time. */
+export function restoreSummary(report: ShownRestore): string {
+  const { steps, summary, outcome, this_time: now = summary, undone_by: undo } = report;
+  const { applied, unverified, failed, skipped, blocked, manual, open } = now;
   const count = (value: number, what: string): string | null =>
     value === 0 ? null : `${grouped(value)} ${what}`;
+  const unseen = Math.min(
+    unverified,
+    steps.filter((step) => step.outcome === 'applied' && step.verified === null).length,
+  );
+  const unanswered = steps.filter((step) => step.outcome === 'sent').length;
   const parts = [
     count(applied - unverified, 'applied and read back as sent'),
-    count(unverified, 'applied, but not as sent'),
+    count(unverified - unseen, 'applied, but not as sent'),
+    count(unseen, 'applied, but not read back'),
     count(failed, 'failed'),
     count(skipped, 'skipped'),
-    count(open, 'not reached'),
+    count(unanswered, 'sent without an answer'),
+    count(open - unanswered, 'not reached'),
     count(blocked, 'blocked'),
     count(manual, manual === 1 ? 'needs a person' : 'need a person'),
   ].filter((part) => part !== null);
   const head = outcome === 'interrupted' ? 'interrupted; ' : '';
-  return `${head}${parts.length === 0 ? 'nothing was to be sent' : parts.join(', ')}`;
+  const earlier = summary.applied - applied;
+  const tail = [
+    ...(earlier === 0 ? [] : [`${grouped(earlier)} applied before`]),
+    ...(undo === undefined ? [] : [`undone by restore ${undo}`]),
+  ];
+  const text =
+    parts.length === 0
+      ? `nothing was to be sent${report.this_time === undefined ? '' : ' any more'}`
+      : parts.join(', ');
+  return `${head}${[text, ...tail].join('; ')}`;
 }
 
 function paintOf({ outcome }: ShownRestore, colors: Colors): (text: string) => string {
@@ -108,7 +141,9 @@ function section(title: string, steps: readonly ShownRestoreStep[], options: Res
       `${String(step.n).padStart(4)} ${deedOf(step, options)}${step.status === null || step.outcome === 'applied' ? '' : ` (HTTP ${step.status})`}`,
       ...(step.error === null ? [] : [`      ${neutralise(step.error.message)}`]),
       ...(step.error?.hint === undefined ? [] : [`      → ${neutralise(step.error.hint)}`]),
-      ...(step.outcome === 'applied' && step.verified === null ? ['      it could not be read back'] : []),
+      ...(step.outcome === 'applied' && step.verified === null && step.error === null
+        ? ['      it could not be read back']
+        : []),
       ...step.differences.flatMap((field) => fieldLines(field, options)),
     ]),
   ];
@@ -131,27 +166,35 @@ function deedOf(
 
 function newIds({ steps }: ShownRestore, options: RestoreTextOptions): string[] {
   const created = steps.filter(
-    ({ new_id: id, kind }) => id !== null && !isSecretId(options.definitions(kind)),
+    ({ new_id: id, new_kind: newKind, kind }) =>
+      id !== null && !isSecretId(options.definitions(newKind ?? kind)),
   );
   if (created.length === 0) return [];
   return [
     '',
     options.colors.bold('new ids'),
     ...created.map(
-      ({ kind, name, id, new_id: now }) =>
-        `  ${options.definitions(kind).title.one} ${nameText(name)}: ${nameText(id)} → ${nameText(now ?? '')}`,
+      ({ kind, new_kind: newKind, name, id, new_id: now }) =>
+        `  ${options.definitions(newKind ?? kind).title.one} ${nameText(name)}: ${nameText(id)} → ${nameText(now ?? '')}`,
     ),
   ];
 }
 
-function nextLines({ restore, outcome, summary }: ShownRestore): string[] {
+function nextLines({
+  restore,
+  outcome,
+  summary,
+  this_time: now = summary,
+  undone_by: undo,
+}: ShownRestore): string[] {
+  const isStanding = summary.applied > 0 && (undo === undefined || now.applied > 0);
   const resume = `go on with \`tidemark restore --resume ${restore}\``;
   return [
     ...(outcome === 'interrupted' || outcome === 'running' || summary.open > 0 ? [resume] : []),
     ...(summary.failed + summary.skipped > 0 && outcome !== 'interrupted' && outcome !== 'running'
       ? [`try what failed again: \`tidemark restore --resume ${restore}\``]
       : []),
-    ...(summary.applied > 0 ? [`take it back: \`tidemark undo ${restore}\``] : []),
+    ...(isStanding ? [`take it back: \`tidemark undo ${restore}\``] : []),
     ...(summary.applied > 0 ? ['`tidemark sync` brings the mirror up to date'] : []),
   ];
 }
@@ -165,7 +208,8 @@ export function maskedRestore<T extends ShownRestore>(
     ...report,
     steps: report.steps.map((step) => {
       const definition = definitions(step.kind);
-      const newId = step.new_id === null ? null : maskedId(step.new_id, definition);
+      const created = step.new_kind === undefined ? definition : definitions(step.new_kind);
+      const newId = step.new_id === null ? null : maskedId(step.new_id, created);
       return { ...withMaskedId(step, definition), new_id: newId };
     }),
   };

@@ -17,7 +17,7 @@ import type { Plan, PlanStep } from './plan.ts';
 import { isExecutable } from './plan.ts';
 import { planHash } from './plan-hash.ts';
 import type { RestoreReport, StepReport } from './restore-report.ts';
-import { restoreReport, stepReport } from './restore-report.ts';
+import { restoreReport, resumedReport, stepReport } from './restore-report.ts';
 import type { DesiredLookup, StepContext } from './step-context.ts';
 import { runStep } from './step-runner.ts';
 
@@ -84,7 +84,6 @@ export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
   const journal =
     options.restore === undefined
       ? RestoreJournal.begin({
-          lanes: options.concurrency,
           mirror,
           clock,
           source: source.name,
@@ -92,7 +91,8 @@ export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
           approved: options.approved ?? {},
           ...(options.undoes === undefined ? {} : { undoes: options.undoes }),
         })
-      : RestoreJournal.resume({ mirror, clock, plan, lanes: options.concurrency }, options.restore);
+      : RestoreJournal.resume({ mirror, clock, plan }, options.restore);
+  const done = new Set(journal.rows().flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])));
   const over = new AbortController();
   const patience = new AbortController();
   const losePatience = (): void => void waitThenAbort(clock, over.signal, patience);
@@ -107,13 +107,14 @@ export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
     signal.removeEventListener('abort', losePatience);
     over.abort();
   }
-  return restoreReport(mirror, journal.restore);
+  const report = restoreReport(mirror, journal.restore);
+  return options.restore === undefined ? report : resumedReport(report, done);
 }
 
 function requireSafe(plan: Plan): void {
   const [refusal] = plan.refused;
   if (refusal !== undefined) throw new TidemarkError('unsafe_plan', refusal.reason, { hint: refusal.hint });
-  if (planHash(plan.steps) === plan.hash) return;
+  if (planHash(plan) === plan.hash) return;
   throw new TidemarkError(
     'unsafe_plan',
     'the plan is not what its hash says: it was changed since it was made',
@@ -178,10 +179,10 @@ async function applyLevels(context: StepContext, options: ApplyOptions): Promise
   for (const level of [...levels.keys()].sort((a, b) => a - b)) {
     await eachConcurrently(levels.get(level) ?? [], concurrency, async (step) => {
       if (signal.aborted || isHopeless) return;
-      const missing = step.after.find((n) => journal.row(n).outcome !== 'applied');
       events.stepStarted(step);
-      if (missing === undefined) isHopeless = (await runStep(context, step)) === 'hopeless' || isHopeless;
-      else skip(journal, plan, step, missing);
+      const obstacle = await obstacleBefore(context, plan, step);
+      if (obstacle === null) isHopeless = (await runStep(context, step)) === 'hopeless' || isHopeless;
+      else journal.end(step.n, { outcome: 'skipped', errorCode: 'needs_failed', error: obstacle });
       events.stepEnded(
         step,
         stepReport(step, journal.row(step.n), (n) => journal.row(n).newId),
@@ -190,10 +191,27 @@ async function applyLevels(context: StepContext, options: ApplyOptions): Promise
   }
 }
 
-function skip(journal: RestoreJournal, plan: Plan, step: PlanStep, missing: number): void {
-  const need = plan.steps.find(({ n }) => n === missing);
-  const error = `it needs step ${missing} (${need?.kind} ${need?.name}), which was not applied`;
-  journal.end(step.n, { outcome: 'skipped', errorCode: 'needs_failed', error });
+/** Why a step cannot be begun after what became of those before it; null where it can. */
+async function obstacleBefore(context: StepContext, plan: Plan, step: PlanStep): Promise<string | null> {
+  const { journal } = context;
+  const named = (n: number): string => {
+    const need = plan.steps.find((each) => each.n === n);
+    return `step ${n} (${need?.kind} ${need?.name})`;
+  };
+  const missing = step.after.find((n) => journal.row(n).outcome !== 'applied');
+  if (missing !== undefined) return `it needs ${named(missing)}, which was not applied`;
+  if (step.action !== 'act') return null;
+  // What runs again must run as desired: not before the record was seen to hold what was sent.
+  for (const n of step.after) {
+    const before = plan.steps.find((each) => each.n === n);
+    if (before === undefined || before.kind !== step.kind || before.id !== step.id) continue;
+    if (journal.row(n).verified === null) await runStep(context, before);
+    const { verified } = journal.row(n);
+    if (verified === true) continue;
+    const why = verified === false ? 'which does not hold what was sent' : 'which could not be read back';
+    return `it waits for ${named(n)}, ${why}`;
+  }
+  return null;
 }
 
 function outcomeOf(

@@ -10,10 +10,11 @@ import type { FieldChange } from '../diff/compare.ts';
 import { compareBodies } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { isRedacted } from '../sync/redaction.ts';
+import { narrowedTo, unaskedChange } from './asked-fields.ts';
 import { managedDigest } from './digest.ts';
 import type { Draft, DraftFill } from './draft.ts';
 import { draftKey } from './draft.ts';
-import type { Inverse } from './plan.ts';
+import type { Inverse, Obstacle, SecretNeed } from './plan.ts';
 import { ownerObstacle, ownUserObstacle } from './protected-records.ts';
 import { remapped } from './references.ts';
 import { planReplacement } from './removal-steps.ts';
@@ -173,7 +174,7 @@ function planSorted(
   const { input, drafts } = planning;
   const { act } = sorted;
   const moved = act?.order === 'before' ? movedFields(definition, act.moves, desired, sorted.send) : [];
-  const built = separate(input, desired, remap, [...sorted.send, ...moved], live.body);
+  const built = separate(input, definition, desired, remap, [...sorted.send, ...moved], live.body);
   const slots = liveSlots(definition, live);
   const present = {
     state: 'present',
@@ -186,7 +187,7 @@ function planSorted(
     const step = { ...draft, key: draftKey(desired, `stuck ${name}`), fields: only(draft.fields, [name]) };
     drafts.set(step.key, stopped(step, 'blocked', obstacle, `${name}: ${reason}`));
   }
-  for (const { name, needs, unknown } of built.stopped) {
+  for (const { name, needs, obstacle, reason } of built.stopped) {
     isStopped = true;
     const step = {
       ...draft,
@@ -194,12 +195,7 @@ function planSorted(
       fields: only(draft.fields, [name]),
       needs,
     };
-    drafts.set(
-      step.key,
-      needs.length > 0
-        ? stopped(step, 'blocked', 'secret_missing', needsText(needs))
-        : stopped(step, 'blocked', 'reference_unknown', unknown),
-    );
+    drafts.set(step.key, stopped(step, 'blocked', obstacle, reason));
   }
   const names = Object.keys(built.body);
   if (names.length > 0) {
@@ -256,26 +252,49 @@ function movedFields(
   );
 }
 
+/** A field that cannot be sent, and why. */
+interface StoppedField {
+  readonly name: string;
+  readonly needs: readonly SecretNeed[];
+  readonly obstacle: Obstacle;
+  readonly reason: string;
+}
+
 /** The body of what can be sent; field by field, so that one that cannot does not hold up the others. */
 function separate(
   input: Planning['input'],
+  definition: ResourceDefinition,
   desired: ParsedRecord,
   remap: ReturnType<typeof remapped>,
   fields: readonly FieldDefinition[],
   live: JsonValue,
-) {
+): { readonly body: JsonObject; readonly fills: readonly DraftFill[]; readonly stopped: StoppedField[] } {
+  const { isFieldAbout } = input;
   const body: JsonObject = {};
   const fills: DraftFill[] = [];
-  const stoppedFields: { name: string; needs: ReturnType<typeof buildBody>['needs']; unknown: string }[] = [];
+  const stoppedFields: StoppedField[] = [];
   for (const field of fields) {
-    const built = buildBody(input, desired, remap, [field], live);
-    if (built.needs.length > 0 || built.unknown.length > 0) {
-      const unknown = built.unknown.map(({ pointer, reason }) => `${pointer}: ${reason}`).join('; ');
-      stoppedFields.push({ name: field.name, needs: built.needs, unknown });
+    const { name } = field;
+    const stop = (obstacle: Obstacle, reason: string, needs: readonly SecretNeed[] = []): void =>
+      void stoppedFields.push({ name, needs, obstacle, reason });
+    const narrowed =
+      isFieldAbout === undefined ? remap : narrowedTo(isFieldAbout, definition, field, remap, live);
+    if ('reason' in narrowed) {
+      stop('no_value', narrowed.reason);
       continue;
     }
-    for (const name of Object.keys(built.body)) setOwn(body, name, getOwn(built.body, name) ?? null);
-    fills.push(...built.fills);
+    const built = buildBody(input, desired, narrowed, [field], live);
+    const unasked =
+      isFieldAbout === undefined ? null : unaskedChange(isFieldAbout, field, built, desired.body, live);
+    if (unasked !== null) stop('no_value', unasked);
+    else if (built.needs.length > 0) stop('secret_missing', needsText(built.needs), built.needs);
+    else if (built.unknown.length > 0) {
+      const unknown = built.unknown.map(({ pointer, reason }) => `${pointer}: ${reason}`).join('; ');
+      stop('reference_unknown', unknown);
+    } else {
+      for (const each of Object.keys(built.body)) setOwn(body, each, getOwn(built.body, each) ?? null);
+      fills.push(...built.fills);
+    }
   }
   return { body, fills, stopped: stoppedFields };
 }

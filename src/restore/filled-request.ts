@@ -1,7 +1,7 @@
 /** A planned request with everything filled in: what apply sends. */
 import { fillPath } from '../catalog/catalog.ts';
 import type { JsonValue } from '../core/json.ts';
-import { parseLossless } from '../core/json.ts';
+import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
 import type { Secret } from '../core/secret.ts';
 import { resolvePointer, splitPointer } from '../diff/pointer.ts';
 import { withMember } from './places.ts';
@@ -43,6 +43,22 @@ export function filledBody(request: PlannedRequest, values: FillValues): string 
     body = withMember(body, splitPointer(fill.pointer), value) ?? value;
   }
   return JSON.stringify(body);
+}
+
+/** Every text and number of the secrets that the body holds: what must not be kept of an answer that repeats them. */
+export function filledSecrets(request: PlannedRequest, values: FillValues): string[] {
+  return request.fills.flatMap((fill) => {
+    const value = fill.from === 'step' ? undefined : fillValue(fill, values);
+    return value === undefined ? [] : textsIn(value);
+  });
+}
+
+function textsIn(value: JsonValue): string[] {
+  if (typeof value === 'string') return [value];
+  if (value === null || typeof value === 'boolean') return [];
+  if (Array.isArray(value)) return value.flatMap(textsIn);
+  if (!isJsonObject(value)) return [JSON.stringify(value)];
+  return Object.keys(value).flatMap((name) => textsIn(getOwn(value, name) ?? null));
 }
 
 function fillValue(fill: PlannedRequest['fills'][number], values: FillValues): JsonValue | undefined {

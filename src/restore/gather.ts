@@ -19,7 +19,7 @@ import { nothingCompared } from '../state/nothing-compared.ts';
 import type { BlindSpot, CollectionKey, Coverage, LoadedState } from '../state/state.ts';
 import { wantedKinds } from '../sync/extent.ts';
 import { configuredSecrets } from './configured-secrets.ts';
-import { idLookup } from './id-map.ts';
+import { idChoice, idLookup } from './id-map.ts';
 import { kindsToRead } from './kinds-to-read.ts';
 import type { PlanCollection, PlanInput, PlanOptions, PlanState } from './plan-input.ts';
 import { placeOf, PlacesOfKind, scopeKeys } from './record-place.ts';
@@ -66,10 +66,12 @@ export interface Gathered {
  */
 export async function gather(options: GatherOptions): Promise<Gathered> {
   const { request, desired, source, definitions, now } = options;
-  const { filter } = request;
+  // Ids name records, before and after they were created again; the rest of the filter names collections.
+  const { ids, ...filter } = request.filter;
+  const idsOf = ids === undefined ? null : idChoice(ids, options.idMap);
   const isField = fieldChoice(request.fields);
-  const asked = askedKinds(options);
-  const kinds = kindsToRead(asked, definitions);
+  const asked = askedKinds(options, idsOf);
+  const kinds = kindsToRead(asked, definitions, request.prune !== null);
   const within: StateFilter = {
     kinds,
     ...(filter.organizations === undefined ? {} : { organizations: filter.organizations }),
@@ -81,10 +83,16 @@ export async function gather(options: GatherOptions): Promise<Gathered> {
     ...live.projectsOf(organizations),
   ]);
   const [wanted, there] = parsedRecords(desired.records(within), live.records(within));
+  const isWithin = (record: ParsedRecord): boolean =>
+    asked.has(record.kind) && parts.some((part) => selectsRecord(part, record));
   const skipped = [
     ...skippedCollections(options, live, asked, parts),
     ...doubtfulCollections(options, live, asked, parts, () => extraIn(wanted, there)),
   ];
+  if (idsOf !== null && skipped.length === 0) {
+    const found = [...wanted, ...there].filter(isWithin).flatMap(idsOf);
+    requireFound(ids ?? [], new Set(found), request);
+  }
   const notes: string[] = [];
   const ownUserId = ownUserIn(source, definitions, [...there, ...wanted], notes);
   return {
@@ -107,7 +115,7 @@ export async function gather(options: GatherOptions): Promise<Gathered> {
         maxAgeMs: request.isAgeMeant || source.restore.maxAgeMs === 0 ? null : source.restore.maxAgeMs,
         rate: source.rate,
       },
-      isAbout: (record) => asked.has(record.kind) && parts.some((part) => selectsRecord(part, record)),
+      isAbout: (record) => isWithin(record) && (idsOf === null || idsOf(record).length > 0),
       ...(isField === null ? {} : { isFieldAbout: isField }),
       skipped,
       now,
@@ -149,7 +157,8 @@ function stateSide(state: LoadedState, filter: StateFilter, records: readonly Pa
     const coverage = state.coverage(kind, scope);
     if (coverage.how !== 'read' && coverage.how !== 'unread') return [];
     const isComplete = coverage.how === 'read' && coverage.isPartial !== true;
-    return [{ kind, scope, isComplete }];
+    const isNotOffered = coverage.how === 'unread' && coverage.code === 'not_found';
+    return [{ kind, scope, isComplete, ...(isNotOffered ? { isNotOffered } : {}) }];
   });
   return { reference: state.reference, records, collections };
 }
@@ -183,7 +192,10 @@ function withinReach(whole: PlanState, live: LoadedState, notes: string[]): Plan
 }
 
 /** The kinds that the user named, or those of the records that were named, or all that the configuration includes. */
-function askedKinds({ request: { filter }, desired, definitions, source }: GatherOptions): ReadonlySet<Kind> {
+function askedKinds(
+  { request: { filter }, desired, definitions, source, idMap }: GatherOptions,
+  idsOf: ReturnType<typeof idChoice> | null,
+): ReadonlySet<Kind> {
   const { kinds } = filter;
   if (kinds !== undefined) {
     for (const kind of kinds) {
@@ -195,15 +207,27 @@ function askedKinds({ request: { filter }, desired, definitions, source }: Gathe
     }
     return new Set(kinds);
   }
-  if (filter.ids !== undefined) {
+  if (filter.ids !== undefined && idsOf !== null) {
     const found = new Set<Kind>();
     const { ids, organizations } = filter;
-    const named = organizations === undefined ? { ids } : { ids, organizations };
-    for (const { kind } of desired.records(named)) found.add(kind);
+    const all = [...new Set([...ids, ...idMap.flatMap(({ oldId, newId }) => [oldId, newId])])];
+    const named = organizations === undefined ? { ids: all } : { ids: all, organizations };
+    for (const record of desired.records(named)) if (idsOf(record).length > 0) found.add(record.kind);
     if (found.size > 0) return found;
   }
   const included = wantedKinds(source, null);
   return new Set(KINDS.filter((kind) => included.has(kind) && definitions(kind).restore.never === null));
+}
+
+/** @throws TidemarkError `not_found` for an id that no record of either side has: "nothing to do" would say that it is well */
+function requireFound(ids: readonly string[], found: ReadonlySet<string>, { filter }: RestoreRequest): void {
+  const missing = ids.filter((id) => !found.has(id));
+  if (missing.length === 0) return;
+  const { kinds = [] } = filter;
+  const what = kinds.length === 0 ? 'no record' : `no record of ${kinds.join(', ')}`;
+  throw new TidemarkError('not_found', `${what} has the id ${missing.join(', ')}, neither in FROM nor live`, {
+    hint: 'correct the id; for one that was removed before, name an earlier state (`tidemark log KIND ID` tells when)',
+  });
 }
 
 /** Collections that were asked for and could not be compared. */

@@ -17,3 +17,26 @@ export function idLookup(mappings: readonly IdMapping[]): (kind: Kind, id: strin
     return at;
   };
 }
+
+/**
+ * For a record, those of the ids that name it: its own, and those that it had or got by being created again. None where it
+ * is not meant.
+ */
+export function idChoice(
+  ids: readonly string[],
+  mappings: readonly IdMapping[],
+): (record: { readonly kind: Kind; readonly id: string }) => readonly string[] {
+  const near = new Map<string, Set<string>>();
+  const link = (one: string, other: string): void =>
+    void near.set(one, (near.get(one) ?? new Set()).add(other));
+  for (const { kind, oldId, newId } of mappings) {
+    link(`${kind} ${oldId}`, newId);
+    link(`${kind} ${newId}`, oldId);
+  }
+  const asked = new Set(ids);
+  return ({ kind, id }) => {
+    const known = new Set([id]);
+    for (const each of known) for (const other of near.get(`${kind} ${each}`) ?? []) known.add(other);
+    return [...known].filter((each) => asked.has(each));
+  };
+}

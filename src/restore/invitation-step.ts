@@ -9,6 +9,7 @@ import { resolvePointer } from '../diff/pointer.ts';
 import { naturalKeyDigest } from './digest.ts';
 import type { Draft, Slot } from './draft.ts';
 import { draftKey } from './draft.ts';
+import { planRemoval, removalKey } from './removal-step.ts';
 import { requestFor, stopped, waitsFor } from './step-parts.ts';
 import type { Planning } from './step-parts.ts';
 import { memberPointer } from './writable.ts';
@@ -67,6 +68,14 @@ export function planInvitation(
     drafts.set(key, stopped({ ...draft, key }, 'blocked', 'collection_not_read', reason));
     return;
   }
+  const isReplaced = open !== undefined && resolvePointer(open.body, '/is_expired') !== true;
+  if (isReplaced && input.options.prune === null) {
+    const reason = `another ${invitation.title.one} to that address is open, and would be replaced: only with --prune and --max-removals`;
+    drafts.set(key, stopped({ ...draft, key }, 'blocked', 'not_replaceable', reason));
+    return;
+  }
+  // The service lets the older one go without a word: as a step it is shown and counted.
+  if (isReplaced) planRemoval(planning, invitation, open);
   for (const { field, option } of invitation.restore.requestValues)
     setOwn(body, field, input.options[option]);
   drafts.set(key, {
@@ -77,6 +86,6 @@ export function planInvitation(
     reason: 'invited: comes back when the invite is accepted',
     precondition: { state: 'absent', digest: naturalKeyDigest(definition, desired.body) },
     inverse: { action: 'remove' },
-    after: [...draft.after, ...waitsFor(slots, [])],
+    after: [...draft.after, ...waitsFor(slots, []), ...(isReplaced ? [removalKey(open)] : [])],
   });
 }

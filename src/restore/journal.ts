@@ -1,7 +1,7 @@
 /** The journal of one restore: what is known of each step, on disk before anything is done with it. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../core/clock.ts';
-import { isoTime, realPause } from '../core/clock.ts';
+import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -16,10 +16,6 @@ import type {
 import type { Plan, PlanStep } from './plan.ts';
 import { isExecutable, planDocument } from './plan.ts';
 
-/** With so many steps at work, what they journal within this time goes into one transaction and one sync. */
-const BUSY_LANES = 16;
-const GATHERING_MS = 2;
-
 export type StepChange = Partial<Omit<RestoreStepRow, 'restore' | 'n'>>;
 
 /** The id map's entry for a created record. */
@@ -32,8 +28,6 @@ export interface JournalStart {
   readonly plan: Plan;
   readonly approved: Readonly<Record<string, JsonValue>>;
   readonly undoes?: number;
-  /** Steps at work at a time. */
-  readonly lanes: number;
 }
 
 export class RestoreJournal {
@@ -47,10 +41,7 @@ export class RestoreJournal {
   #running: Promise<void> = Promise.resolve();
   #next: Promise<void> | null = null;
 
-  readonly #lanes: number;
-
-  private constructor(mirror: Mirror, clock: Clock, restore: number, lanes: number) {
-    this.#lanes = lanes;
+  private constructor(mirror: Mirror, clock: Clock, restore: number) {
     this.#mirror = mirror;
     this.#clock = clock;
     this.restore = restore;
@@ -58,7 +49,7 @@ export class RestoreJournal {
   }
 
   /** Writes the whole plan down. */
-  static begin({ mirror, clock, source, plan, approved, undoes, lanes }: JournalStart): RestoreJournal {
+  static begin({ mirror, clock, source, plan, approved, undoes }: JournalStart): RestoreJournal {
     const start: RestoreStart = {
       source,
       plan: JSON.stringify(planDocument(plan)),
@@ -75,7 +66,7 @@ export class RestoreJournal {
         })),
       ...(undoes === undefined ? {} : { undoes }),
     };
-    return new RestoreJournal(mirror, clock, mirror.beginRestore(start), lanes);
+    return new RestoreJournal(mirror, clock, mirror.beginRestore(start));
   }
 
   /**
@@ -83,7 +74,7 @@ export class RestoreJournal {
    * @throws TidemarkError `reference_unknown`; `unsafe_plan` when it was another plan
    */
   static resume(
-    { mirror, clock, plan, lanes }: Pick<JournalStart, 'mirror' | 'clock' | 'plan' | 'lanes'>,
+    { mirror, clock, plan }: Pick<JournalStart, 'mirror' | 'clock' | 'plan'>,
     restore: number,
   ): RestoreJournal {
     const row = mirror.restore(restore);
@@ -93,7 +84,7 @@ export class RestoreJournal {
       });
     }
     mirror.resumeRestore(restore);
-    return new RestoreJournal(mirror, clock, restore, lanes);
+    return new RestoreJournal(mirror, clock, restore);
   }
 
   row(n: number): RestoreStepRow {
@@ -137,14 +128,8 @@ export class RestoreJournal {
     await this.#next;
   }
 
-  /** Whether more steps are at work than would be served well by a transaction each. */
-  #isBusy(): boolean {
-    return this.#lanes >= BUSY_LANES;
-  }
-
   async #writeWaiting(): Promise<void> {
-    if (this.#isBusy()) await realPause(GATHERING_MS);
-    else await nextTurn();
+    await nextTurn();
     this.#next = null;
     this.#writeAll([], 'process');
     await this.#mirror.journalSettled();

@@ -2,14 +2,17 @@
 import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
+import { dependentKinds } from './dependents.ts';
 
 /**
  * The kinds to read, in catalog order: those asked for, their parents, what they refer to, what stands in their place,
  * and the other kinds that show the same records. Kinds that are never written are left out.
+ * @param removes true where records may be removed: then what goes with them is read too
  */
 export function kindsToRead(
   asked: ReadonlySet<Kind>,
   definitions: (kind: Kind) => ResourceDefinition,
+  removes = false,
 ): Kind[] {
   const needed = new Set<Kind>();
   const add = (kind: Kind): void => {
@@ -24,6 +27,9 @@ export function kindsToRead(
     if (family === null) return;
     for (const other of CATALOG) if (other.family === family) add(other.kind);
   };
-  for (const kind of asked) add(kind);
+  for (const kind of asked) {
+    add(kind);
+    if (removes) for (const other of dependentKinds(kind, definitions)) add(other.kind);
+  }
   return CATALOG.map(({ kind }) => kind).filter((kind) => needed.has(kind));
 }

@@ -1,11 +1,13 @@
 /** What became of a write whose answer was lost: looked up, never guessed (design.md, Never broken 6). */
 import type { JsonValue } from '../core/json.ts';
+import { equalValues } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { managedDigest } from './digest.ts';
 import { movedFields, plannedDigest } from './precondition.ts';
 import { differencesFrom } from './read-back.ts';
 import type { ReadyStep, StepContext } from './step-context.ts';
 import { claim, isTaken, keyOfStep } from './step-context.ts';
+import { topMember } from './writable.ts';
 
 export type LookUp =
   /** `id` of the created record; null for the other actions. */
@@ -31,9 +33,21 @@ export async function lookUp(context: StepContext, ready: ReadyStep): Promise<Lo
   }
   const before = plannedDigest(context, step);
   if (before !== null && managedDigest(definition, body) === before) return { found: 'not_done' };
-  // Some of the fields as sent, or as the service made them out of what was sent: it was done. None: somebody else.
-  const isOurs = ready.request.role !== 'remove' && movedFields(step, body).length > 0;
-  return isOurs ? { found: 'done', id: null } : { found: 'moved' };
+  return holdsSome(ready, body) ? { found: 'done', id: null } : { found: 'moved' };
+}
+
+/**
+ * Whether one of the fields that the step changes is no longer as before, and is as sent: then it was done, whatever the
+ * service made of the others. A value that is neither may be somebody else's.
+ */
+function holdsSome({ step, request, sent }: ReadyStep, body: JsonValue): boolean {
+  if (request.role !== 'update' || sent === null) return false;
+  const moved = new Set(movedFields(step, body));
+  return step.fields.some(({ path }) => {
+    if (!moved.has(topMember(path))) return false;
+    const [now, wanted] = [resolvePointer(body, path), resolvePointer(sent, path)];
+    return now === undefined || wanted === undefined ? now === wanted : equalValues(now, wanted);
+  });
 }
 
 async function lookUpCreated(context: StepContext, ready: ReadyStep): Promise<LookUp> {

@@ -3,11 +3,12 @@ import { TidemarkError } from '../core/errors.ts';
 import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Plan, PlanDocument } from './plan.ts';
-import { planHash } from './plan-hash.ts';
+import { hashOfSteps, planHash } from './plan-hash.ts';
 
 /**
- * The plan of a `tidemark.plan/1` document. Its steps are pinned by its hash, so that a plan that was edited is none.
- * @throws TidemarkError `usage` when the text is no plan, `unsafe_plan` when its hash is not that of its steps
+ * The plan of a `tidemark.plan/1` document. All that apply relies on is pinned by its hash, so that a plan that was edited
+ * is none.
+ * @throws TidemarkError `usage` when the text is no plan, `unsafe_plan` when its hash is another one
  */
 export function readPlan(text: string): Plan {
   const document = parsed(text);
@@ -23,10 +24,13 @@ export function readPlan(text: string): Plan {
   }
   // The hash stands for the shape of the steps too: only what the planner wrote has one that fits.
   const { plan, ...rest } = document as unknown as PlanDocument;
-  if (planHash(rest.steps) !== plan) {
+  if (hashOf(rest) !== plan) {
+    const isOld = hashOfSteps(rest.steps) === plan;
     throw new TidemarkError(
       'unsafe_plan',
-      'the plan was changed since it was made: its hash is not that of its steps',
+      isOld
+        ? 'the plan was made by an older tidemark: its hash covers its steps only'
+        : 'the plan was changed since it was made: its hash is another one',
       {
         hint: 'make it anew with `tidemark restore --out FILE`; edit the desired state (an export), never the plan',
       },
@@ -38,6 +42,13 @@ export function readPlan(text: string): Plan {
     ...(skipped === undefined ? {} : { skipped }),
     ...{ summary, cost },
   };
+}
+
+/** Null for a document that lacks what a plan has. */
+function hashOf(document: Omit<PlanDocument, 'schema' | 'plan'>): string | null {
+  const { from, to, adopted, left, refused, summary } = document as Partial<PlanDocument>;
+  const isWhole = [from, to, adopted, left, refused, summary].every((part) => part instanceof Object);
+  return isWhole ? planHash(document) : null;
 }
 
 function parsed(text: string): JsonValue {

@@ -8,6 +8,8 @@ export interface PlanCollection {
   readonly kind: Kind;
   readonly scope: Scope;
   readonly isComplete: boolean;
+  /** True where the service has no such collection: then nothing is in it. */
+  readonly isNotOffered?: true;
 }
 
 /** One side: records of the affected collections, and of those that they hang from or refer to. */

@@ -5,6 +5,7 @@ import type { ParsedRecord } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { equalValues } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
+import { dependentKinds, goesWith } from './dependents.ts';
 import { managedDigest, naturalKeyDigest } from './digest.ts';
 import { isExecutable } from './plan.ts';
 import { textsWhere } from './places.ts';
@@ -17,10 +18,10 @@ import type { DesiredLookup } from './step-context.ts';
 export interface Moved {
   readonly step: PlanStep;
   /** `unread`: it could not be looked at. */
-  readonly how: 'gone' | 'changed' | 'taken' | 'unread';
+  readonly how: 'gone' | 'changed' | 'taken' | 'unread' | 'holds';
   /** For `changed`: from the value that was planned against to the one that is live, as far as the step is about it. */
   readonly fields: readonly FieldChange[];
-  /** For `taken`: the record that has the name by now. */
+  /** For `taken`: the record that has the name by now; for `holds`: one that would go with it, and that the plan does not know. */
   readonly by: string | null;
 }
 
@@ -72,9 +73,31 @@ export function movedSince(
       ];
     }
     const definition = definitions(kind);
-    if (managedDigest(definition, record.body) === precondition.digest) return [];
+    if (managedDigest(definition, record.body) === precondition.digest) {
+      const by = step.action === 'remove' ? unplannedBelow(plan, live, record, definitions) : undefined;
+      return by === undefined ? [] : [{ step, how: 'holds', fields: [], by: by.id }];
+    }
     return [{ step, how: 'changed', fields: movedFields(definition, step, record), by: null }];
   });
+}
+
+/** A live record that would go with a removed one, and that the plan does not remove. */
+function unplannedBelow(
+  { steps }: Pick<Plan, 'steps'>,
+  live: PlanState,
+  removed: ParsedRecord,
+  definitions: (kind: Kind) => ResourceDefinition,
+): ParsedRecord | undefined {
+  const kinds = dependentKinds(removed.kind, definitions);
+  if (kinds.length === 0) return undefined;
+  const planned = new Set(
+    steps.flatMap(({ action, kind, scope, id }) => (action === 'remove' ? [placeOf(kind, scope, id)] : [])),
+  );
+  return live.records.find(
+    (record) =>
+      kinds.some((definition) => goesWith(definition, record, definitions(removed.kind), removed)) &&
+      !planned.has(placeOf(record.kind, record.scope, record.id)),
+  );
 }
 
 /** True for a record that the plan itself removes or renames before. */

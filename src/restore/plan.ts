@@ -168,7 +168,7 @@ export interface Refusal {
 export interface Plan {
   readonly from: StateReference;
   readonly to: StateReference;
-  /** SHA-256 (hex) over the steps: what `apply` is allowed to do. */
+  /** SHA-256 (hex) over what `apply` relies on: what it is allowed to do, and to what (`planHash`). */
   readonly hash: string;
   readonly steps: readonly PlanStep[];
   readonly adopted: readonly Adoption[];

@@ -19,7 +19,7 @@ import { planHash } from './plan-hash.ts';
 import type { PlanInput } from './plan-input.ts';
 import { keepLastHolders } from './protected-records.ts';
 import { referencesOf } from './references.ts';
-import { planRemovals } from './removal-steps.ts';
+import { planDependentRemovals, planRemovals } from './removal-steps.ts';
 import { draftOf, stopped } from './step-parts.ts';
 import type { Planning } from './step-parts.ts';
 
@@ -55,12 +55,12 @@ export function planRestore(input: PlanInput): Plan {
   }
   planRemovals(planning);
   keepLastHolders(planning);
+  planDependentRemovals(planning);
   orderNames(planning);
   const steps = finishedSteps(ordered(drafts));
-  return {
+  const plan = {
     from: input.desired.reference,
     to: input.live.reference,
-    hash: planHash(steps),
     steps,
     adopted: matching.adopted,
     left: [...left.values()] satisfies readonly LeftAlone[],
@@ -69,13 +69,14 @@ export function planRestore(input: PlanInput): Plan {
     summary: { ...countsOf(steps), unchanged },
     cost: costOf(steps, input.options.rate),
   };
+  return { ...plan, hash: planHash(plan) };
 }
 
 /** Plans one kind's desired records; returns how many need nothing. */
 function planKind(planning: Planning, match: KindMatch): number {
   const { definition } = match;
   const { isAbout = () => true, isFieldAbout } = planning.input;
-  const pairs = match.pairs.filter(({ desired }) => isAbout(desired));
+  const pairs = match.pairs.filter(({ desired, live }) => isAbout(desired) || isAbout(live));
   const missing = match.missing.filter(isAbout);
   const { never } = definition.restore;
   const leaving = never ?? (isFieldAbout === undefined ? null : NOT_A_FIELD);

@@ -1,10 +1,13 @@
 /** The look before a write: is live still what the step was planned against? (design.md, Never broken 5). */
 import { scopeKey } from '../catalog/catalog.ts';
-import type { ResourceDefinition } from '../catalog/definition.ts';
+import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { operationOf } from '../catalog/definition.ts';
+import { scopeKeyNaming } from '../catalog/lineage.ts';
+import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import { equalValues } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
+import { dependentKinds } from './dependents.ts';
 import { managedDigest } from './digest.ts';
 import { textsWhere } from './places.ts';
 import type { PlanStep } from './plan.ts';
@@ -31,7 +34,9 @@ export async function obstacleTo(context: StepContext, ready: ReadyStep): Promis
   const body = await context.live.read(definition, ready.scope, id, false, context.signal);
   if (body === undefined) return moved(`the ${definition.title.one} is gone`);
   const digest = plannedDigest(context, step);
-  if (digest === null || managedDigest(definition, body) === digest) return null;
+  if (digest === null || managedDigest(definition, body) === digest) {
+    return ready.request.role === 'remove' ? await stillHolding(context, ready, id) : null;
+  }
   const names = movedFields(step, body);
   return moved(
     `the ${definition.title.one} is no longer as planned${names.length === 0 ? '' : `: ${names.join(', ')} changed`}`,
@@ -86,6 +91,38 @@ async function twinOf(context: StepContext, ready: ReadyStep): Promise<StepError
   return twin === undefined
     ? null
     : moved(`there is a ${definition.title.one} of that name by now${shown(definition, twin)}`);
+}
+
+/** What came into a record since the plan: it would go with it. What was planned to go has gone before. */
+async function stillHolding(
+  context: StepContext,
+  { definition, scope }: ReadyStep,
+  id: string,
+): Promise<StepError | null> {
+  const key = scopeKeyNaming(definition.kind);
+  if (key === undefined) return null;
+  for (const below of dependentKinds(definition.kind, context.definitions)) {
+    if (below.scope.at(-1) !== key) continue;
+    const ids = await idsWithin(context, below, { ...scope, [key]: id });
+    if (ids.length === 0) continue;
+    const what = ids.length === 1 ? below.title.one : below.title.many;
+    return moved(`the ${definition.title.one} has ${ids.length} ${what} that the plan does not know`);
+  }
+  return null;
+}
+
+/** Empty where the service has no such collection. */
+async function idsWithin(
+  { live, signal }: StepContext,
+  definition: ResourceDefinition,
+  scope: Scope,
+): Promise<readonly string[]> {
+  try {
+    return await live.idsOf(definition, scope, null, true, signal);
+  } catch (error) {
+    if (error instanceof TidemarkError && error.code === 'not_found') return [];
+    throw error;
+  }
 }
 
 function absentKey({ precondition }: PlanStep): string | null {

@@ -1,53 +1,113 @@
 /** Steps that remove: only what the user asked for by name (design.md, Never broken 7). */
-import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { operationOf } from '../catalog/definition.ts';
 import { CATALOG, scopeKey } from '../catalog/catalog.ts';
-import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ParsedRecord } from '../diff/change.ts';
-import { compareRecords } from '../diff/change.ts';
 import { recordName } from '../diff/name.ts';
-import { isJsonObject } from '../core/json.ts';
+import { compareTexts } from '../diff/order.ts';
 import { planCreation } from './creation-steps.ts';
-import { managedDigest } from './digest.ts';
+import { dependentKinds, dependentsOf } from './dependents.ts';
 import type { Draft } from './draft.ts';
-import { draftKey } from './draft.ts';
+import { blocked, draftKey } from './draft.ts';
 import type { KindMatch } from './matching.ts';
-import { ownerObstacle, ownUserObstacle } from './protected-records.ts';
-import { hiddenFields, withoutSecrets } from './secret-values.ts';
-import { draftOf, liveSlots, requestFor, stopped } from './step-parts.ts';
+import type { Obstacle } from './plan.ts';
+import { planRemoval, removalKey } from './removal-step.ts';
+import { stopped } from './step-parts.ts';
 import type { Planning } from './step-parts.ts';
-import { writableFields } from './writable.ts';
 
 const NOT_PRUNED = 'not in the desired state; removed only with --prune and --max-removals';
 
-/** Plans the live records that the desired state does not have, children before parents. */
+/** Plans the live records that the desired state does not have. What goes with them comes later (`planDependentRemovals`). */
 export function planRemovals(planning: Planning): void {
   const { input, matching } = planning;
   const { isAbout = () => true } = input;
   if (input.isFieldAbout !== undefined) return;
   const covered = coveredCollections(planning);
-  const goes = new Set<string>();
   for (const { kind } of CATALOG) {
     const match = matching.kinds.get(kind);
     for (const record of match?.extra ?? []) {
-      const isBelowRemoved = (Object.entries(record.scope) as [ScopeKey, string][]).some(([key, id]) =>
-        goes.has(`${SCOPE_KIND[key]} ${id}`),
-      );
-      if (match === undefined || (!covered.has(collectionOf(record)) && !isBelowRemoved)) continue;
-      if (!isAbout(record) && !isBelowRemoved) continue;
+      if (match === undefined || !covered.has(collectionOf(record)) || !isAbout(record)) continue;
       if (match.definition.restore.never !== null) {
-        planning.leave(kind, match.definition.restore.never, nameOf(match, record));
+        planning.leave(kind, match.definition.restore.never, nameOf({ ...match, record }));
       } else if (!match.definition.restore.isRemovable) {
-        planning.leave(kind, `${match.definition.title.many} are never removed`, nameOf(match, record));
+        planning.leave(
+          kind,
+          `${match.definition.title.many} are never removed`,
+          nameOf({ ...match, record }),
+        );
       } else if (input.options.prune === null) {
-        planning.leave(kind, NOT_PRUNED, nameOf(match, record));
+        planning.leave(kind, NOT_PRUNED, nameOf({ ...match, record }));
       } else if (operationOf(match.definition, 'remove') !== undefined) {
         planRemoval(planning, match.definition, record);
-        goes.add(`${kind} ${record.id}`);
       }
     }
   }
-  orderChildrenFirst(planning);
+}
+
+/**
+ * Adds what goes with the records that are removed, each as a step of its own ahead of it: shown, counted, and there to be
+ * undone. Where that cannot be, nothing is removed. To be called when it is settled which removals stay.
+ */
+export function planDependentRemovals(planning: Planning): void {
+  const { drafts, matching, input } = planning;
+  const dependent = new Map<Kind, ReturnType<typeof dependentKinds>>();
+  const dependentOn = (kind: Kind): ReturnType<typeof dependentKinds> => {
+    const known = dependent.get(kind) ?? dependentKinds(kind, input.definitions);
+    dependent.set(kind, known);
+    return known;
+  };
+  // By key: the plan does not depend on the order of the records.
+  const waiting = [...drafts.values()]
+    .filter(({ action, kind }) => action === 'remove' && dependentOn(kind).length > 0)
+    .sort((a, b) => compareTexts(a.key, b.key));
+  for (let parent = waiting.pop(); parent !== undefined; parent = waiting.pop()) {
+    const { key, kind, id, name } = parent;
+    const scope = scopeKey(parent.scope);
+    const removed = matching.kinds
+      .get(kind)
+      ?.live.find((record) => record.id === id && scopeKey(record.scope) === scope);
+    if (removed === undefined) continue;
+    const goes: { readonly definition: ResourceDefinition; readonly record: ParsedRecord }[] = [];
+    let obstacle: { readonly obstacle: Obstacle; readonly reason: string } | null = null;
+    for (const definition of dependentOn(kind)) {
+      const found = dependentsOf(planning, removed, definition);
+      if ('unread' in found) obstacle ??= { obstacle: 'collection_not_read', reason: found.unread };
+      else goes.push(...found.records.map((record) => ({ definition, record })));
+    }
+    goes.sort((a, b) => compareTexts(removalKey(a.record), removalKey(b.record)));
+    const kept = goes.find(({ definition, record }) => !canGo(planning, definition, record));
+    if (kept !== undefined) {
+      const what = `${kept.definition.title.one} ${nameOf(kept)}`;
+      obstacle ??= { obstacle: 'depends_on_blocked', reason: `${what} would go with it, and is to stay` };
+    }
+    if (obstacle !== null) {
+      drafts.set(key, blocked(parent, obstacle.obstacle, obstacle.reason));
+      continue;
+    }
+    for (const { definition, record } of goes) {
+      if (drafts.has(removalKey(record))) continue;
+      const planned = planRemoval(planning, definition, record);
+      const reason = planned.reason ?? `goes with ${input.definitions(kind).title.one} ${name}`;
+      const child = { ...planned, reason };
+      drafts.set(child.key, child);
+      if (child.action === 'remove' && dependentOn(child.kind).length > 0) waiting.push(child);
+    }
+    const first = goes.map(({ record }) => removalKey(record));
+    drafts.set(key, { ...parent, after: [...parent.after, ...first] });
+  }
+}
+
+/** True for a record that the desired state does not have, and that the interface lets remove. */
+function canGo(
+  { matching, drafts }: Planning,
+  definition: ResourceDefinition,
+  record: ParsedRecord,
+): boolean {
+  if (drafts.has(removalKey(record))) return true;
+  const { restore, kind } = definition;
+  const isRemovable = restore.never === null && restore.isRemovable;
+  const isExtra = matching.kinds.get(kind)?.extra.includes(record) === true;
+  return isExtra && isRemovable && operationOf(definition, 'remove') !== undefined;
 }
 
 /** Live collections of which both sides are whole: only there absence means something. */
@@ -66,36 +126,8 @@ function collectionOf({ kind, scope }: { readonly kind: Kind; readonly scope: Sc
   return `${kind} ${scopeKey(scope)}`;
 }
 
-function nameOf(match: KindMatch, record: ParsedRecord): string {
-  return recordName(match.definition, record.body, record.id);
-}
-
-/** The key of the step that removes a live record; live and desired scopes never share one. */
-export function removalKey(live: ParsedRecord): string {
-  return draftKey(live, 'remove');
-}
-
-function planRemoval(planning: Planning, definition: ResourceDefinition, live: ParsedRecord): Draft {
-  const mode = writableFields(definition).length > 0 ? 'managed' : 'default';
-  const draft: Draft = {
-    ...draftOf(planning, definition, null, live, removalKey(live)),
-    fields: hiddenFields(definition, compareRecords(definition, live, undefined, mode)?.fields ?? []),
-  };
-  const obstacle = ownerObstacle(definition, live) ?? ownUserObstacle(planning, definition, live);
-  const step: Draft =
-    obstacle !== null
-      ? stopped(draft, 'blocked', obstacle.obstacle, obstacle.reason)
-      : {
-          ...draft,
-          action: 'remove',
-          request: requestFor(definition, 'remove', liveSlots(definition, live), null, []),
-          precondition: { state: 'present', id: live.id, digest: managedDigest(definition, live.body) },
-          inverse: isJsonObject(live.body)
-            ? { action: 'create', ...withoutSecrets(definition, live.body) }
-            : null,
-        };
-  planning.drafts.set(step.key, step);
-  return step;
+function nameOf({ definition, record }: Pick<KindMatch, 'definition'> & { record: ParsedRecord }): string {
+  return recordName(definition, record.body, record.id);
 }
 
 /** A kind without PATCH: the record is removed and created again, where removing was asked for. */
@@ -118,17 +150,4 @@ export function planReplacement(
   const creation = planning.drafts.get(createKey);
   // What could not be created again is not removed either.
   if (creation?.action === 'create') planRemoval(planning, definition, live);
-}
-
-function orderChildrenFirst(planning: Planning): void {
-  const removals = [...planning.drafts.values()].filter(({ action }) => action === 'remove');
-  const parents = new Map(removals.map((draft) => [`${draft.kind} ${draft.id}`, draft]));
-  for (const child of removals) {
-    for (const [key, id] of Object.entries(child.scope) as [ScopeKey, string][]) {
-      const parent = parents.get(`${SCOPE_KIND[key]} ${id}`);
-      if (parent === undefined) continue;
-      const current = planning.drafts.get(parent.key) ?? parent;
-      planning.drafts.set(parent.key, { ...current, after: [...current.after, child.key] });
-    }
-  }
 }

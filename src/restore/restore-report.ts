@@ -33,6 +33,8 @@ export interface StepReport {
   readonly status: number | null;
   /** The id that the service gave to a created record. */
   readonly new_id: string | null;
+  /** What that is the id of, where it is no record of the step's kind: an invite, for a member. */
+  readonly new_kind?: Kind;
   /** Whether the record, read back, held what was sent; null where it was not read back. */
   readonly verified: boolean | null;
   /** What the service keeps (`from`) in place of what was sent (`to`); secrets replaced by `[secret]`. */
@@ -57,17 +59,23 @@ export interface RestoreReport {
   readonly started_at: string;
   readonly finished_at: string | null;
   readonly steps: readonly StepReport[];
-  readonly summary: {
-    readonly applied: number;
-    /** Of them, those that do not hold what was sent, or could not be read back. */
-    readonly unverified: number;
-    readonly failed: number;
-    readonly skipped: number;
-    readonly blocked: number;
-    readonly manual: number;
-    /** Not reached, or without an answer. */
-    readonly open: number;
-  };
+  readonly summary: RestoreSummary;
+  /** Of a restore that was gone on with: `summary` without the steps that were applied before. Else left out. */
+  readonly this_time?: RestoreSummary;
+  /** The last restore that took back something of this one; left out where none did. */
+  readonly undone_by?: number;
+}
+
+export interface RestoreSummary {
+  readonly applied: number;
+  /** Of them, those that do not hold what was sent, or could not be read back. */
+  readonly unverified: number;
+  readonly failed: number;
+  readonly skipped: number;
+  readonly blocked: number;
+  readonly manual: number;
+  /** Not reached, or without an answer. */
+  readonly open: number;
 }
 
 const REFUSED: ReadonlySet<StepErrorCode> = new Set(['unauthorized', 'forbidden']);
@@ -115,7 +123,25 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     finished_at: row.finishedAt,
     steps,
     summary: summaryOf(steps),
+    ...undoneBy(mirror, row.source, restore),
   };
+}
+
+/** The report of a restore that was gone on with, told apart from what was applied before. */
+export function resumedReport(report: RestoreReport, doneBefore: ReadonlySet<number>): RestoreReport {
+  return { ...report, this_time: summaryOf(report.steps.filter(({ n }) => !doneBefore.has(n))) };
+}
+
+function undoneBy(mirror: Mirror, source: string, restore: number): Pick<RestoreReport, 'undone_by'> {
+  const undo = undoOf(mirror, source, restore);
+  return undo === undefined ? {} : { undone_by: undo };
+}
+
+/** The last restore that took back something of a restore; undefined where none did. */
+export function undoOf(mirror: Mirror, source: string, restore: number): number | undefined {
+  const undoes = mirror.restores({ source }).filter((row) => row.undoes === restore);
+  return undoes.find((row) => mirror.restoreSteps(row.restore).some(({ outcome }) => outcome === 'applied'))
+    ?.restore;
 }
 
 /** What the journal knows of a step. */
@@ -135,6 +161,9 @@ export function stepReport(
     outcome,
     status,
     new_id: newId,
+    ...(newId === null || step.request === null || step.request.kind === step.kind
+      ? {}
+      : { new_kind: step.request.kind }),
     verified,
     differences,
     error: errorCode === null ? null : { code: errorCode as StepErrorCode, message: error ?? errorCode },

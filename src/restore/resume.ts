@@ -1,9 +1,12 @@
 /** Restores that were not finished, and how they go on (design.md, Never broken 6). */
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { RestoreRow } from '../mirror/restores.ts';
+import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
 import type { Plan } from './plan.ts';
 import { readPlan } from './plan-file.ts';
+import { undoOf } from './restore-report.ts';
+
+const NAMES_SHOWN = 10;
 
 export interface ResumableRestore {
   readonly row: RestoreRow;
@@ -12,30 +15,66 @@ export interface ResumableRestore {
 }
 
 /**
- * The restore to go on with: the one of that number, or the source's latest unfinished one. Steps that were applied stay
- * applied; one that was sent without an answer is looked up first; failed and skipped ones are tried again.
+ * The restore to go on with: the one of that number, or the source's latest, where that is unfinished and was not undone.
+ * Steps that were applied stay applied; one that was sent without an answer is looked up first; failed and skipped ones
+ * are tried again.
  * @throws TidemarkError `reference_unknown` when there is none of that number and source, `not_found` when none is
- * unfinished, `usage` when that one is complete
+ * unfinished, `usage` when that one has nothing left to send, or when only an older one or an undone one is unfinished
  */
 export function readResumable(mirror: Mirror, source: string, restore?: number): ResumableRestore {
-  const row =
-    restore === undefined
-      ? mirror.restores({ source }).find(({ outcome }) => outcome !== 'complete')
-      : mirror.restores({ source }).find((each) => each.restore === restore);
-  if (row === undefined && restore === undefined) {
+  const row = restore === undefined ? latest(mirror, source) : numbered(mirror, source, restore);
+  return { row, plan: readPlan(row.plan) };
+}
+
+/** What was approved long ago may not be what is wanted after a newer restore, or after it was taken back. */
+function latest(mirror: Mirror, source: string): RestoreRow {
+  const rows = mirror.restores({ source });
+  const unfinished = rows.filter((row) => isUnfinished(mirror, row));
+  if (unfinished.length === 0) {
     throw new TidemarkError('not_found', `no restore of ${source} is unfinished`, {
       hint: '`tidemark restores list` lists them',
     });
   }
+  const [newest] = rows;
+  const [first] = unfinished;
+  if (first !== undefined && first === newest && undoOf(mirror, source, first.restore) === undefined) {
+    return first;
+  }
+  const named = unfinished.slice(0, NAMES_SHOWN).map((row) => {
+    const undo = undoOf(mirror, source, row.restore);
+    return `${row.restore} of ${row.startedAt}${undo === undefined ? '' : `, undone by restore ${undo}`}`;
+  });
+  throw new TidemarkError(
+    'usage',
+    `which restore to go on with is not clear: unfinished is ${named.join('; ')}`,
+    {
+      hint: `\`tidemark restores\` lists what came after; give the number: \`tidemark restore --resume ${first?.restore ?? 'N'}\``,
+    },
+  );
+}
+
+function numbered(mirror: Mirror, source: string, restore: number): RestoreRow {
+  const row = mirror.restores({ source }).find((each) => each.restore === restore);
   if (row === undefined) {
     throw new TidemarkError('reference_unknown', `there is no restore ${restore} of ${source}`, {
       hint: '`tidemark restores list` lists them',
     });
   }
-  if (row.outcome === 'complete') {
-    throw new TidemarkError('usage', `restore ${row.restore} is complete: there is nothing to go on with`, {
-      hint: '`tidemark restore` makes a new plan',
-    });
-  }
-  return { row, plan: readPlan(row.plan) };
+  if (isUnfinished(mirror, row)) return row;
+  const state = row.outcome === 'complete' ? 'is complete' : 'has sent all that it could send';
+  throw new TidemarkError('usage', `restore ${row.restore} ${state}: there is nothing to go on with`, {
+    hint: '`tidemark restore` makes a new plan',
+  });
+}
+
+function isUnfinished(mirror: Mirror, { restore, outcome }: RestoreRow): boolean {
+  if (outcome === 'complete') return false;
+  if (outcome === 'interrupted' || outcome === 'running') return true;
+  return mirror.restoreSteps(restore).some((step) => isOpenStep(step));
+}
+
+/** What a resumed restore works on: not done yet, or done and not read back. */
+function isOpenStep({ outcome, verified }: RestoreStepRow): boolean {
+  if (outcome === 'applied') return verified === null;
+  return outcome !== 'blocked' && outcome !== 'manual';
 }

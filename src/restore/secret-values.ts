@@ -40,14 +40,14 @@ export function secretsIn(
 
 /**
  * Places inside a field's value that nothing but their name, or a password in a URL, tells of: of two inside each other the
- * outer one. A switch is no secret.
+ * outer one. A switch is no secret. `member`: the name of a field that no documentation tells of.
  */
-function secretsByName(value: JsonValue): string[] {
+function secretsByName(value: JsonValue, member?: string): string[] {
   const found: string[] = [];
   const stack: { value: JsonValue; path: readonly string[] }[] = [{ value, path: [] }];
   for (let at = stack.pop(); at !== undefined; at = stack.pop()) {
     const { value: here, path } = at;
-    if (isSecretByName(here, path.at(-1))) {
+    if (isSecretByName(here, path.at(-1) ?? member)) {
       found.push(pointerTo(path));
     } else if (Array.isArray(here)) {
       here.forEach((element, index) => stack.push({ value: element, path: [...path, String(index)] }));
@@ -113,7 +113,8 @@ export function withoutSecrets(
     const value = getOwn(body, name) ?? null;
     const field = fields.get(name);
     let hidden: JsonValue = value;
-    for (const pointer of field === undefined ? [] : secretsIn(field, value, undefined).clear) {
+    const clear = field === undefined ? secretsByName(value, name) : secretsIn(field, value, undefined).clear;
+    for (const pointer of clear) {
       hidden = withMember(hidden, splitPointer(pointer), HIDDEN) ?? HIDDEN;
       withheld.push(memberPointer(name) + pointer);
     }
@@ -131,12 +132,18 @@ export function hiddenFields(
     ...(field.isSecret ? [[field.name]] : []),
     ...field.secretPointers.map((pointer) => [field.name, ...splitPointer(pointer)]),
   ]);
+  const documented = new Set(definition.fields.map(({ name }) => name));
   return fields.map((change) => {
     const at = splitPointer(change.path);
+    const isNamedSo = at.some((name, index) => (index > 0 || !documented.has(name)) && isSecretName(name));
+    const shown = (value: JsonValue): JsonValue =>
+      isNamedSo && value !== null && value !== '' && typeof value !== 'boolean'
+        ? HIDDEN
+        : hiddenAt(value, at, places);
     return {
       ...change,
-      ...(change.from === undefined ? {} : { from: hiddenAt(change.from, at, places) }),
-      ...(change.to === undefined ? {} : { to: hiddenAt(change.to, at, places) }),
+      ...(change.from === undefined ? {} : { from: shown(change.from) }),
+      ...(change.to === undefined ? {} : { to: shown(change.to) }),
     };
   });
 }

@@ -11,7 +11,7 @@ import type { ParsedRecord } from '../diff/change.ts';
 import type { ApplyEvents } from './apply.ts';
 import type { SecretLookup } from './configured-secrets.ts';
 import { naturalKeyDigest } from './digest.ts';
-import { filledBody, filledPath } from './filled-request.ts';
+import { filledBody, filledPath, filledSecrets } from './filled-request.ts';
 import type { RestoreJournal } from './journal.ts';
 import type { LiveRecords } from './live-records.ts';
 import type { PlannedRequest, PlanStep } from './plan.ts';
@@ -57,6 +57,8 @@ export interface ReadyStep {
   /** JSON text; it may hold secrets. */
   readonly body: string | null;
   readonly sent: JsonValue | null;
+  /** The secrets in the body. */
+  readonly secrets: readonly string[];
   readonly alternativePath: string | null;
 }
 
@@ -80,11 +82,12 @@ export function readyStep(context: StepContext, step: PlanStep, request: Planned
         : fill.from === 'desired' || context.secrets.find(desired, fill.pointer) !== undefined;
     if (!isThere) known(undefined, `the value for ${fill.pointer}`);
   }
-  const body = filledBody(request, {
+  const fillValues = {
     idOf,
-    secret: (pointer) => context.secrets.find(desired, pointer),
+    secret: (pointer: string) => context.secrets.find(desired, pointer),
     desired: desired.body,
-  });
+  };
+  const body = filledBody(request, fillValues);
   return {
     step,
     request,
@@ -96,6 +99,7 @@ export function readyStep(context: StepContext, step: PlanStep, request: Planned
         : known(values.get(definition.idParameter), `the id of the ${definition.title.one}`),
     body,
     sent: body === null ? null : parseLossless(body),
+    secrets: filledSecrets(request, fillValues),
     alternativePath: request.alternative === null ? null : filledPath(request.alternative, { idOf }),
   };
 }

@@ -10,6 +10,7 @@ import type { PlanStep } from './plan.ts';
 import { moved, obstacleTo } from './precondition.ts';
 import { differencesFrom } from './read-back.ts';
 import type { StepError } from './restore-report.ts';
+import { scrubbedOutcome } from './scrubbed.ts';
 import type { ReadyStep, StepContext } from './step-context.ts';
 import { claim, readyStep } from './step-context.ts';
 
@@ -17,6 +18,8 @@ import { claim, readyStep } from './step-context.ts';
 const MAX_SENDS = 3;
 /** A request that was cut off may still be at work: what is not found is looked for once more, after this long. */
 const LOOK_AGAIN_MS = 2000;
+/** How long a request may be at work after its process was killed. */
+const AT_WORK_MS = 60_000;
 
 /** What fails for every further request too. */
 const HOPELESS: ReadonlySet<ErrorCode> = new Set([
@@ -41,13 +44,15 @@ export async function runStep(context: StepContext, step: PlanStep): Promise<Ste
   try {
     ready = readyStep(context, step, step.request);
     if (row.outcome === 'applied') return await readBack(context, ready);
-    if (row.attempts > 0 && (row.outcome === 'sent' || step.action === 'create')) {
-      return await settleLost(context, ready, null);
-    }
+    // What was refused, or settled as not done, is begun anew: a namesake that is there by now is somebody else's.
+    if (row.outcome === 'sent') return await settleLost(context, ready, null);
     const obstacle = await obstacleTo(context, ready);
     if (obstacle !== null) return fail(context, step, obstacle, null);
   } catch (error) {
     if (signal.aborted) return 'not_begun';
+    // What was done, or may have been, is not undone by what cannot be told now.
+    if (row.outcome === 'sent') return leaveOpen(context, step, error);
+    if (row.outcome === 'applied') return notReadBack(context, step, error);
     return failBy(context, step, error);
   }
   return await send(context, ready);
@@ -61,7 +66,7 @@ async function send(context: StepContext, ready: ReadyStep): Promise<StepEnd> {
   await journal.sending(step.n);
   let answer: WriteOutcome;
   try {
-    answer = await request(context, ready, before.status);
+    answer = scrubbedOutcome(await request(context, ready, before.status), ready.secrets);
   } catch (error) {
     // Given up while it waited for its turn: it never left.
     if (![patience, signal].some(({ aborted }) => aborted)) throw error;
@@ -76,8 +81,8 @@ async function send(context: StepContext, ready: ReadyStep): Promise<StepEnd> {
     journal.note(step.n, { status, ...errorColumns(stepError(answer.error)) });
     return await settleLost(context, ready, answer.error);
   }
-  if (isSettledByRefusal(ready, answer.error) || before.attempts > 0) {
-    // It says no because it had been done.
+  if (isSettledByRefusal(ready, answer.error) || (before.attempts > 0 && ready.id !== null)) {
+    // It says no because it had been done. Not so a creation: what is there by now need not be what was sent before.
     const found = await lookUp(context, ready).catch(() => null);
     if (found?.found === 'done') return await done(context, ready, found.id, status);
   }
@@ -117,11 +122,14 @@ async function settleLost(
   events.lookingUp(step);
   try {
     let looked = await lookUp(context, ready);
-    if (looked.found === 'not_done' && error !== null && !patience.aborted) {
+    const { status, attempts, sentAt } = journal.row(step.n);
+    const isYoung = sentAt !== null && clock.now() - Date.parse(sentAt) < AT_WORK_MS;
+    if (looked.found === 'not_done' && (error !== null || isYoung)) {
+      // Given up: it stays `sent`, and is looked up by a resumed restore.
+      if (patience.aborted) return 'not_begun';
       await clock.sleep(LOOK_AGAIN_MS, patience);
       looked = await lookUp(context, ready);
     }
-    const { status, attempts } = journal.row(step.n);
     if (looked.found === 'done') return await done(context, ready, looked.id, status);
     if (looked.found === 'moved') {
       const what = `the ${ready.definition.title.one} is neither as before nor as sent`;
@@ -211,12 +219,19 @@ async function readBack(context: StepContext, ready: ReadyStep): Promise<StepEnd
   } catch (error) {
     // Given up: a resumed restore reads it back.
     if (patience.aborted) return 'ended';
-    const known = localOrKnown(error);
-    return end(null, [], null, {
-      ...stepError(known),
-      message: `applied, but not read back: ${known.message}`,
-    });
+    return notReadBack(context, step, error);
   }
+}
+
+/** Done, and not seen again: a resumed restore reads it back. */
+function notReadBack({ journal }: StepContext, step: PlanStep, cause: unknown): StepEnd {
+  const known = localOrKnown(cause);
+  const message = `applied, but not read back: ${known.message}`;
+  journal.readBack(step.n, {
+    ...{ verified: null, differences: [], digest: null },
+    ...errorColumns({ ...stepError(known), message }),
+  });
+  return 'ended';
 }
 
 function leaveOpen(context: StepContext, step: PlanStep, cause: unknown): StepEnd {

@@ -2,22 +2,22 @@
  * The plan that takes a restore back. The state before it is put together from live and the inverses that were kept when
  * it was applied; then the one planner plans as for any other desired state.
  */
-import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
-import { scopeKey } from '../catalog/catalog.ts';
-import { TidemarkError } from '../core/errors.ts';
+import { CATALOG, scopeKey } from '../catalog/catalog.ts';
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { compareBodies } from '../diff/compare.ts';
 import { recordName } from '../diff/name.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
+import { appliedSteps } from './applied-steps.ts';
+import type { AppliedStep, AppliedSteps } from './applied-steps.ts';
 import type { SecretLookup } from './configured-secrets.ts';
+import { dependentKinds, goesWith } from './dependents.ts';
 import { managedDigest } from './digest.ts';
 import { idLookup } from './id-map.ts';
 import { kindsToRead } from './kinds-to-read.ts';
-import type { Inverse, Plan, PlannedRequest, PlanStep } from './plan.ts';
-import { readPlan } from './plan-file.ts';
+import type { Inverse, LeftAlone, Plan, PlanStep } from './plan.ts';
 import { planHash } from './plan-hash.ts';
 import type { PlanOptions, PlanState } from './plan-input.ts';
 import { planRestore } from './planner.ts';
@@ -43,9 +43,15 @@ export interface UndoOptions {
 export interface UndoneState {
   readonly state: PlanState;
   /** Records that were changed since, and stand in the state as they are live. */
-  readonly changed: readonly ParsedRecord[];
-  /** How many records the restore created that are still there. */
-  readonly created: number;
+  readonly changed: readonly ChangedSince[];
+  /** Records that go: those that the restore created and that are still there, and what is in them by now. */
+  readonly gone: readonly ParsedRecord[];
+}
+
+interface ChangedSince {
+  readonly record: ParsedRecord;
+  /** E.g. `it was changed since restore 3`. */
+  readonly why: string;
 }
 
 /**
@@ -54,7 +60,10 @@ export interface UndoneState {
  */
 export function undoKinds(mirror: Mirror, restore: number, definitions: UndoOptions['definitions']): Kind[] {
   const { steps } = appliedSteps(mirror, restore);
-  return kindsToRead(new Set(steps.map(({ request }) => request.kind)), definitions);
+  const kinds = new Set(steps.map(({ request }) => request.kind));
+  // What was created may hold something by now that goes with it.
+  const removes = steps.some(({ inverse }) => inverse?.action === 'remove');
+  return kindsToRead(kinds, definitions, removes);
 }
 
 /**
@@ -63,17 +72,17 @@ export function undoKinds(mirror: Mirror, restore: number, definitions: UndoOpti
  * @throws TidemarkError `reference_unknown`; `usage` while the answer to one of its writes is not known
  */
 export function planUndo(mirror: Mirror, restore: number, options: UndoOptions): Plan {
-  const { state, changed, created } = undoneState(mirror, restore, options);
-  const { row } = appliedSteps(mirror, restore);
+  const { state, changed, gone } = undoneState(mirror, restore, options);
+  const applied = appliedSteps(mirror, restore);
   const plan = planRestore({
     desired: state,
     live: options.live,
     definitions: options.definitions,
-    idMap: idLookup(mirror.idMap(row.source)),
+    idMap: idLookup(mirror.idMap(applied.row.source)),
     secrets: options.secrets,
     options: {
-      // Exactly what the restore created, whatever else came since.
-      prune: { maxRemovals: created },
+      // Exactly what the restore created, and what was put into it since where that is forced.
+      prune: { maxRemovals: gone.length },
       // The restore passed the limits; taking it back touches nothing else.
       limits: { maxShare: 1, minRecords: Number.MAX_SAFE_INTEGER },
       createOrganizations: true,
@@ -85,13 +94,48 @@ export function planUndo(mirror: Mirror, restore: number, options: UndoOptions):
     },
     now: options.now,
   });
-  if (changed.length === 0) return plan;
+  const left = [...plan.left, ...notTakenBack(plan, applied, gone, options)];
+  if (changed.length === 0 && left.length === plan.left.length) return plan;
   const steps = [
     ...plan.steps,
-    ...changed.map((record, index) => refusal(plan.steps.length + index + 1, record, restore, options)),
+    ...changed.map((each, index) => refusal(plan.steps.length + index + 1, each, options)),
   ];
   const summary = { ...plan.summary, blocked: plan.summary.blocked + changed.length };
-  return { ...plan, steps, summary, hash: planHash(steps) };
+  const whole = { ...plan, steps, left, summary };
+  return { ...whole, hash: planHash(whole) };
+}
+
+/** What the restore did and the plan says nothing of: told, so that nobody believes it was taken back. */
+function notTakenBack(
+  { steps }: Plan,
+  { steps: applied, unknown }: AppliedSteps,
+  gone: readonly ParsedRecord[],
+  { definitions }: UndoOptions,
+): LeftAlone[] {
+  const about = new Set(steps.map(({ id, kind }) => `${definitions(kind).family ?? kind} ${id}`));
+  const whole = new Set(applied.flatMap((each) => (each.inverse === null ? [] : [placeOf(each)])));
+  const silent = gone
+    .map(({ kind, id, body }) => ({ kind, id, name: recordName(definitions(kind), body, id) }))
+    .filter(
+      ({ kind, id }) =>
+        !about.has(`${definitions(kind).family ?? kind} ${id}`) && definitions(kind).restore.isRemovable,
+    );
+  const noWay = applied.filter((each) => each.inverse === null && !whole.has(placeOf(each)));
+  return [
+    ...leftAlone(silent, 'the restore created it, and it cannot be removed through the interface'),
+    ...leftAlone(noWay, 'what the restore did to it cannot be taken back'),
+    ...leftAlone(unknown, 'the restore created it, and the service told no id: look for it by its name'),
+  ];
+}
+
+function leftAlone(
+  records: readonly { readonly kind: Kind; readonly name: string }[],
+  reason: string,
+): LeftAlone[] {
+  return [...Map.groupBy(records, ({ kind }) => kind)].map(([kind, same]) => ({
+    ...{ kind, count: same.length, reason },
+    names: same.slice(0, 10).map(({ name }) => name),
+  }));
 }
 
 /**
@@ -102,10 +146,11 @@ export function undoneState(mirror: Mirror, restore: number, options: UndoOption
   const { row, steps } = appliedSteps(mirror, restore);
   const liveByPlace = new Map(options.live.records.map((record) => [placeOf(record), record]));
   const records = new Map(liveByPlace);
-  const changed = new Map<string, ParsedRecord>();
-  const made = new Set<string>();
+  const changed = new Map<string, ChangedSince>();
+  const gone = new Map<string, ParsedRecord>();
   // The last step of a record left it as it must still be.
   const left = new Map(steps.map((applied) => [placeOf(applied), applied.row.digest]));
+  const created = new Set(steps.filter(({ inverse }) => inverse?.action === 'remove').map(placeOf));
   for (const applied of steps.toReversed()) {
     const place = placeOf(applied);
     const { inverse } = applied;
@@ -121,14 +166,25 @@ export function undoneState(mirror: Mirror, restore: number, options: UndoOption
     const isAsBefore =
       before !== undefined && compareBodies(definition, live.body, before, 'managed').length === 0;
     const original = liveByPlace.get(place) ?? live;
+    const added = before === undefined ? addedTo(original, records.values(), created, options) : [];
     const digest = left.get(place) ?? null;
-    const isChanged = digest !== null && managedDigest(definition, original.body) !== digest;
-    if (isChanged && !isAsBefore && !options.forceChanged) {
-      changed.set(place, original);
+    const why = changedSince(
+      restore,
+      { digest, now: managedDigest(definition, original.body), added },
+      options,
+    );
+    if (why !== null && !isAsBefore && !options.forceChanged) {
+      changed.set(place, { record: original, why });
       records.set(place, original);
-    } else if (before === undefined) {
-      records.delete(place);
-      made.add(place);
+      continue;
+    }
+    // Other kinds that show the record would hold on to it as it is.
+    for (const twin of twinsOf(applied, options)) records.delete(twin);
+    if (before === undefined) {
+      for (const record of [live, ...added]) {
+        records.delete(placeOf(record));
+        gone.set(placeOf(record), record);
+      }
     } else {
       records.set(place, { ...live, body: before });
     }
@@ -139,60 +195,47 @@ export function undoneState(mirror: Mirror, restore: number, options: UndoOption
     records: [...records.values()],
     collections,
   };
-  return { state, changed: [...changed.values()], created: made.size };
+  return { state, changed: [...changed.values()], gone: [...gone.values()] };
 }
 
-/** A step that was applied, with the record that it was about. */
-interface AppliedStep {
-  readonly row: RestoreStepRow;
-  readonly inverse: Inverse | null;
-  readonly request: PlannedRequest;
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly id: string;
-}
-
-function appliedSteps(
-  mirror: Mirror,
+/** Why a record is not as the restore left it, or may not be; null where it is. */
+function changedSince(
   restore: number,
-): { readonly row: RestoreRow; readonly steps: readonly AppliedStep[] } {
-  const row = mirror.restore(restore);
-  if (row === undefined) {
-    throw new TidemarkError('reference_unknown', `there is no restore ${restore}`, {
-      hint: '`tidemark restores list` lists them',
-    });
-  }
-  const rows = new Map(mirror.restoreSteps(restore).map((step) => [step.n, step]));
-  if ([...rows.values()].some(({ outcome }) => outcome === 'sent')) {
-    throw new TidemarkError('usage', `what restore ${restore} did is not known whole: an answer was lost`, {
-      hint: `\`tidemark restore --resume ${restore}\` looks it up; then undo it`,
-    });
-  }
-  const steps = readPlan(row.plan).steps.flatMap((step) => {
-    const journaled = rows.get(step.n);
-    return journaled?.outcome === 'applied' ? appliedStep(step, journaled, rows) : [];
-  });
-  return { row, steps };
+  { digest, now, added }: { digest: string | null; now: string; added: readonly ParsedRecord[] },
+  { definitions }: UndoOptions,
+): string | null {
+  if (digest === null)
+    return `restore ${restore} could not read it back, so what was changed since is not known`;
+  if (now !== digest) return `it was changed since restore ${restore}`;
+  const [first] = added;
+  if (first === undefined) return null;
+  const { one, many } = definitions(first.kind).title;
+  return `it has ${added.length} ${added.length === 1 ? one : many} since restore ${restore}`;
 }
 
-function appliedStep(
-  { request, scope }: PlanStep,
-  row: RestoreStepRow,
-  rows: ReadonlyMap<number, RestoreStepRow>,
-): AppliedStep[] {
-  if (request === null) return [];
-  const values: Record<string, string | undefined> = {};
-  for (const each of request.parameters) {
-    values[each.name] = 'value' in each ? each.value : (rows.get(each.step)?.newId ?? undefined);
-  }
-  const within = Object.fromEntries(
-    Object.keys(scope).map((key) => [key, values[key] ?? scope[key as keyof Scope]]),
+/** What is in a created record by now that the restore did not put there: it would go with it. */
+function addedTo(
+  record: ParsedRecord,
+  records: Iterable<ParsedRecord>,
+  created: ReadonlySet<string>,
+  { definitions }: UndoOptions,
+): ParsedRecord[] {
+  const definition = definitions(record.kind);
+  const dependents = dependentKinds(record.kind, definitions);
+  if (dependents.length === 0) return [];
+  return [...records].filter(
+    (other) =>
+      !created.has(placeOf(other)) &&
+      dependents.some((dependent) => goesWith(dependent, other, definition, record)),
   );
-  const own = request.parameters.map(({ name }) => name).find((name) => !Object.hasOwn(scope, name));
-  const id = request.role === 'create' ? row.newId : own === undefined ? undefined : values[own];
-  if (id === null || id === undefined) return [];
-  const inverse = row.inverse as unknown as Inverse | null;
-  return [{ row, inverse, request, kind: request.kind, scope: within, id }];
+}
+
+/** Places where other kinds of its family show the record. */
+function twinsOf({ kind, scope, id }: AppliedStep, { definitions }: UndoOptions): string[] {
+  const { family } = definitions(kind);
+  if (family === null) return [];
+  const others = CATALOG.filter((each) => each.kind !== kind && definitions(each.kind).family === family);
+  return others.map((other) => placeOf({ kind: other.kind, scope, id }));
 }
 
 /** The record as it was before the step; secrets that were not kept stand as what the planner takes for a mask. */
@@ -218,8 +261,8 @@ function stateBefore({ restore: { state } }: ResourceDefinition, act: string): J
   return state === null || action === undefined ? {} : { [state.field]: action.value };
 }
 
-function refusal(n: number, record: ParsedRecord, restore: number, options: UndoOptions): PlanStep {
-  const definition = options.definitions(record.kind);
+function refusal(n: number, { record, why }: ChangedSince, { definitions }: UndoOptions): PlanStep {
+  const definition = definitions(record.kind);
   return {
     n,
     level: 0,
@@ -231,7 +274,7 @@ function refusal(n: number, record: ParsedRecord, restore: number, options: Undo
     name: recordName(definition, record.body, record.id),
     fields: [],
     request: null,
-    reason: `it was changed since restore ${restore}; --force-changed takes it back all the same`,
+    reason: `${why}; --force-changed takes it back all the same`,
     obstacle: 'changed_since',
     needs: [],
     precondition: null,

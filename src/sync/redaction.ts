@@ -29,13 +29,13 @@ export function isRedacted(text: string): boolean {
 }
 
 /**
- * What is secret is what reports mask: the fields and places that catalog, profile and configuration name, members below
- * the top level by their names, and texts that hold a URL with a password (as a whole). Null, the empty text, masks and
+ * What is secret: the fields and places that catalog, profile and configuration name; members below the top level, and
+ * those at the top that none of them knows, by their names; and texts that hold a URL with a password (as a whole). Null, the empty text, masks and
  * the id stay.
  * @param key the mirror's (`fingerprintKey`)
  */
 export function redactionWith(key: Uint8Array): Redaction {
-  const placesByKind = new Map<Kind, readonly (readonly string[])[]>();
+  const shapes = new Map<Kind, Shape>();
   const namesJudged = new Map<string, boolean>();
   const isNamedSo = (name: string): boolean => {
     const known = namesJudged.get(name) ?? isSecretName(name);
@@ -54,11 +54,14 @@ export function redactionWith(key: Uint8Array): Redaction {
   };
   const textOf = (definition: ResourceDefinition, text: string): string => {
     const { kind, idPath } = definition;
-    const places = placesByKind.get(kind) ?? placesOf(definition);
-    placesByKind.set(kind, places);
+    const shape = shapes.get(kind) ?? shapeOf(definition);
+    shapes.set(kind, shape);
+    const { places, documented } = shape;
     return replaceValues(text, (path, valueText) => {
       const isPlace = places.some((place) => isAt(place, path));
-      if (!isPlace && !(path.length > 1 && isNamedSo(path.at(-1) ?? ''))) {
+      const name = path.at(-1) ?? '';
+      const isByName = (path.length > 1 || !documented.has(name)) && isNamedSo(name);
+      if (!isPlace && !isByName) {
         const whole = valueText();
         return isUrlWithPassword(whole) ? fingerprint(definition, path[0], whole) : null;
       }
@@ -78,11 +81,18 @@ export function redactionWith(key: Uint8Array): Redaction {
   };
 }
 
-function placesOf(definition: ResourceDefinition): readonly (readonly string[])[] {
-  return definition.fields.flatMap((field) => [
+interface Shape {
+  readonly places: readonly (readonly string[])[];
+  /** Top-level members of which the catalog tells whether they are secret. */
+  readonly documented: ReadonlySet<string>;
+}
+
+function shapeOf({ fields }: ResourceDefinition): Shape {
+  const places = fields.flatMap((field) => [
     ...(field.isSecret ? [[field.name]] : []),
     ...field.secretPointers.map((pointer) => [field.name, ...splitPointer(pointer)]),
   ]);
+  return { places, documented: new Set(fields.map(({ name }) => name)) };
 }
 
 function isAt(place: readonly string[], path: readonly string[]): boolean {

@@ -263,4 +263,86 @@ describe('undo', () => {
     expect((await story.list('batch_exports')).length).toBe(count - 1);
     await expect(story.named('batch_exports', 'Load test sink')).rejects.toThrow();
   });
+
+  it('takes back a component that two lists show', async () => {
+    const story = await Story.start();
+    const [lost] = await story.list('pipeline_destinations');
+    const name = String(lost?.['name']);
+    await story.call('DELETE', `${ORGANIZATION}pipeline_destinations/${String(lost?.['id'])}/`);
+    await story.applied(0, 'restore', '--kind', 'pipeline_destinations', '--apply');
+    expect((await story.named('plugins', name))['id']).toBe(
+      (await story.named('pipeline_destinations', name))['id'],
+    );
+    const shown = await story.expectRun(2, 'undo', '1');
+    expect(shown.stdout).toContain(name);
+    expect(shown.stderr).not.toContain('--out');
+    await story.applied(0, 'undo', '1', '--apply');
+    await expect(story.named('pipeline_destinations', name)).rejects.toThrow();
+    await expect(story.named('plugins', name)).rejects.toThrow();
+  });
+
+  it.each([
+    ['an answer under way', 'rewrite'],
+    ['a request that never arrives', 'gate'],
+  ] as const)('that is killed with %s, and gone on with, makes everything once', async (_what, kind) => {
+    const story = await Story.start();
+    const { name, team_id, destination, interval } = await story.named('batch_exports', 'Load test sink');
+    const body = { name, team_id, destination, interval, model: 'events', paused: true };
+    const path = `${ORGANIZATION}batch_exports/`;
+    // Three of that name: two are removed and come back, the third stood there all the time.
+    await story.call('POST', path, body);
+    await story.expectRun(0, 'sync', '--quiet');
+    await story.call('POST', path, body);
+    await story.call('POST', path, body);
+    const before = (await story.list('batch_exports')).length;
+    await story.applied(0, 'restore', '--prune', '--max-removals', '2', '--apply');
+    expect(await story.list('batch_exports')).toHaveLength(before - 2);
+    let child: ChildProcess | null = null;
+    const kill = (given: unknown): unknown => {
+      child?.kill('SIGKILL');
+      return given;
+    };
+    const never = new Promise<void>(() => undefined);
+    const fault =
+      kind === 'gate'
+        ? ({ kind, until: never, reached: () => void kill(null) } as const)
+        : ({ kind, json: kill } as const);
+    story.proxy.setRules([{ method: 'POST', fault }]);
+    const undoing = start(['undo', '1', '--apply', '--yes'], { env: story.env, cwd: story.directory });
+    child = undoing.child;
+    expect((await undoing.ended).code).toBeNull();
+    story.proxy.setRules([]);
+    const made = (await story.list('batch_exports')).length - (before - 2);
+    expect(made > 0).toBe(kind === 'rewrite');
+    await story.expectRun(0, 'restore', '--resume', '--json');
+    expect(await story.list('batch_exports')).toHaveLength(before);
+  });
+});
+
+describe('--resume without a number', () => {
+  it('goes on with the latest restore only, and tells what it did itself', async () => {
+    const story = await damaged();
+    story.proxy.setRules([
+      {
+        method: 'PATCH',
+        path: /members/,
+        fault: { kind: 'answer', status: 400, body: { detail: 'no' } },
+      },
+    ]);
+    await story.expectRun(3, 'restore', '--apply', '--yes');
+    const again = await story.expectRun(3, 'restore', '--resume');
+    expect(again.stdout).toContain('1 failed; 1 applied before');
+    await story.expectRun(0, 'undo', '1', '--apply', '--yes');
+    story.proxy.setRules([]);
+    const from = story.writes().length;
+    const { stderr } = await story.expectRun(4, 'restore', '--resume');
+    expect(stderr).toContain('undone by restore 2');
+    expect(stderr).toContain('`tidemark restore --resume 1`');
+    expect(story.writes()).toHaveLength(from);
+    const named = await story.expectRun(0, 'restore', '--resume', '1');
+    expect(named.stdout).toContain('1 applied and read back as sent; 1 applied before; undone by restore 2');
+    const { stdout } = await story.expectRun(0, 'restores', 'show', '1', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ undone_by: 2 });
+    await story.expectRun(4, 'restore', '--resume', '1');
+  });
 });

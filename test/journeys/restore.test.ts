@@ -172,6 +172,109 @@ describe('what differs', () => {
   });
 });
 
+describe('what goes with a removal', () => {
+  it('is a step of its own, counts, and comes back with an undo', async () => {
+    const story = await Story.start();
+    story.env['TIDEMARK_DEFINITIONS'] =
+      '{"role_memberships":{"fields":{"user_uuid":{"type":"any","writable":true}}},"roles":{"fields":{"name":{"type":"any","writable":true}}}}';
+    const owen = await story.member('Owen');
+    const role = await story.call('POST', `${ORGANIZATION}roles/`, { name: 'Raffle' });
+    const path = `${ORGANIZATION}roles/${String(role['id'])}/role_memberships/`;
+    await story.call('POST', path, { user_uuid: owen.id });
+    const asked = ['--kind', 'roles', '--prune', '--max-removals'];
+    expect(await story.plan(6, ...asked, '1')).toMatchObject({ summary: { remove: 2 } });
+    await story.applied(0, 'restore', ...asked, '2', '--apply');
+    expect(story.writes().map(({ method }) => method)).toEqual(['DELETE', 'DELETE']);
+    await story.applied(0, 'undo', '1', '--apply');
+    const again = await story.named('roles', 'Raffle');
+    const { results } = await story.call('GET', path.replace(String(role['id']), String(again['id'])));
+    expect(results).toMatchObject([{ user: { uuid: owen.id } }]);
+  });
+});
+
+describe('a record that is named by its id', () => {
+  it('is found by the one that it had and the one that it got; one that nothing has is an error', async () => {
+    const story = await Story.start();
+    story.supplySecrets(SECRET);
+    const { id: old } = await story.named('batch_exports', 'Events → BigQuery');
+    await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(old)}/`);
+    await story.applied(0, 'restore', '--id', String(old), '--apply');
+    const { id: now } = await story.named('batch_exports', 'Events → BigQuery');
+    expect(now).not.toBe(old);
+    await story.call('PATCH', `${ORGANIZATION}batch_exports/${String(now)}/`, { interval: 'week' });
+    for (const id of [old, now]) {
+      expect(deed(await story.plan(2, '--id', String(id)))).toEqual([
+        'update batch_exports Events → BigQuery',
+      ]);
+    }
+    for (const command of [['restore'], ['restore', '--kind', 'batch_exports'], ['diff', 'latest', 'live']]) {
+      const { stdout, stderr } = await story.expectRun(1, ...command, '--id', 'nobody');
+      expect(stderr).toContain('nobody');
+      expect(stdout).not.toContain('nothing to do');
+    }
+    const { stderr } = await story.expectRun(1, 'restore', '--id', String(now), '--id', 'nobody');
+    expect(stderr).toContain('nobody');
+  });
+});
+
+describe('a person who is missing', () => {
+  it('is invited by a link that is never shown, over an open invite only with --prune', async () => {
+    const story = await Story.start();
+    const owen = await story.member('Owen');
+    const address = String((owen['user'] as Body)['email']);
+    await story.call('DELETE', `${ORGANIZATION}members/${owen.id}/`);
+    const other = await story.call('POST', `${ORGANIZATION}invites/`, { target_email: address, level: 8 });
+    const asked = ['--kind', 'members', '--invite-missing'];
+    const blocked = await story.plan(3, ...asked);
+    expect(blocked.steps).toMatchObject([
+      { action: 'blocked', kind: 'members', obstacle: 'not_replaceable' },
+    ]);
+    expect(blocked.steps[0]?.reason).toContain('--prune');
+    const prune = [...asked, '--prune', '--max-removals', '1', '--out', 'plan.json'];
+    expect(deed(await story.plan(2, ...prune)).map((line) => line.split(' ').slice(0, 2).join(' '))).toEqual([
+      'create members',
+      'remove invites',
+    ]);
+    const report = await story.applied(0, 'restore', ...asked, '--prune', '--max-removals', '1', '--apply');
+    const open = (await story.list('invites')).filter(({ target_email: to }) => to === address);
+    expect(open).toMatchObject([{ level: 1 }]);
+    const link = String(open[0]?.['id']);
+    expect(link).not.toBe(other['id']);
+    const shown = await Promise.all([
+      story.run('restores', 'show', '1'),
+      story.run('restores', 'show', '1', '--json'),
+      story.run('restores', '--json'),
+    ]);
+    for (const { stdout } of shown) expect(stdout).not.toBe('');
+    expect(JSON.stringify([report, shown])).not.toContain(link);
+    expect(report.steps.find(({ new_id: id }) => id !== null)).toMatchObject({
+      new_id: expect.stringContaining('[secret') as string,
+      new_kind: 'invites',
+    });
+  });
+});
+
+describe('what the service says of a secret', () => {
+  it('is neither printed nor journaled', async () => {
+    const story = await Story.start();
+    story.supplySecrets(SECRET);
+    const { id } = await story.named('batch_exports', 'Events → BigQuery');
+    await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(id)}/`);
+    const detail = `cannot log in with ${SECRET}-private_key: refused`;
+    const body = { type: 'validation_error', code: 'invalid', detail, attr: 'destination' };
+    story.proxy.setRules([
+      { method: 'POST', path: /batch_exports/, fault: { kind: 'answer', status: 400, body } },
+    ] as Parameters<typeof story.proxy.setRules>[0]);
+    const told = await story.expectRun(3, 'restore', '--apply', '--yes', '--log-level', 'debug');
+    const shown = await story.run('restores', 'show', '1', '--json');
+    expect(told.stdout).toContain('cannot log in with [secret]');
+    expect(JSON.stringify([told, shown])).not.toContain(SECRET);
+    for (const file of ['mirror.db', 'mirror.db-wal']) {
+      expect(readFileSync(story.file(file)).includes(SECRET), file).toBe(false);
+    }
+  });
+});
+
 describe('what cannot simply be sent', () => {
   it('names the line of configuration that allows a kind, and takes it', async () => {
     const story = await Story.start();

@@ -137,6 +137,8 @@ describe('a drill that begins with nothing', () => {
     expect(document.outcome).toBe('short');
     expect(document.remaining.find(({ change }) => change === 'changed')?.fields).toMatchObject([
       { path: '/hogql_query', from: 'select 1' },
+      // And so it does not run: what runs again must run as desired.
+      { path: '/paused', from: false, to: true },
     ]);
   });
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { EXIT } from '../../src/core/errors.ts';
+import { movedSince } from '../../src/restore/plan-moved.ts';
 import { kindsToRead } from '../../src/restore/kinds-to-read.ts';
 import { planExitCode } from '../../src/restore/plan.ts';
 import { costOf } from '../../src/restore/cost.ts';
@@ -75,6 +76,69 @@ describe('removal', () => {
     expect(guards(planOf([organization], [organization, ...roles(1), below], prune(1)))).toEqual([
       'max_removals',
     ]);
+  });
+
+  const membership = (id: string, role: string, user: object) =>
+    record('role_memberships', id, user, { organization_id: ORG, role_id: role });
+
+  it('counts and shows what goes with a role, asked for or not', () => {
+    const live = [organization, ...roles(1), membership('m', 'r0', { user: { uuid: 'u' } })];
+    const plan = planOf([organization], live, { ...prune(1), isAbout: ({ kind }) => kind === 'roles' });
+    expect(lines(plan)).toEqual([
+      'remove role_memberships DELETE …/roles/r0/role_memberships/m/',
+      'remove roles DELETE …/roles/r0/',
+    ]);
+    expect(plan.steps[0]?.reason).toMatch(/^goes with role /);
+    expect(plan.steps[1]?.after).toEqual([1]);
+    expect(guards(plan)).toEqual(['max_removals']);
+  });
+
+  it('counts and shows the role memberships that go with a member, and leaves those of others', () => {
+    const owner = record('members', 'own-user', { user: { uuid: 'own-user', email: 'o@k' }, level: 15 });
+    const gone = record('members', 'u', { user: { uuid: 'u', email: 'u@k' }, level: 1 });
+    const desired = [organization, owner, ...roles(1), membership('m0', 'r0', { user_uuid: 'own-user' })];
+    const more = [gone, membership('m1', 'r0', { user: { uuid: 'u' } })];
+    const about = { ...prune(9), isAbout: ({ kind }: { kind: string }) => kind === 'members' };
+    expect(lines(planOf(desired, [...desired, ...more], about))).toEqual([
+      'remove role_memberships DELETE …/roles/r0/role_memberships/m1/',
+      'remove members DELETE …/members/u/',
+    ]);
+    expect(kindsToRead(new Set(['members']), posthog, true)).toContain('role_memberships');
+    expect(kindsToRead(new Set(['roles']), posthog, true)).toContain('role_memberships');
+    // Nobody knows what would go: nothing does.
+    const unread = stateOf([...desired, ...more], { unread: ['role_memberships'] });
+    expect(planOf(desired, unread, about).steps).toMatchObject([
+      { action: 'blocked', kind: 'members', obstacle: 'collection_not_read' },
+    ]);
+    // A service without roles has nothing that could go.
+    const people = [organization, owner, gone];
+    const without = stateOf(people, { unread: ['roles'] });
+    const collections = without.collections.map((each) =>
+      each.kind === 'roles' ? { ...each, isNotOffered: true as const } : each,
+    );
+    expect(planOf([organization, owner], without, about).summary).toMatchObject({ blocked: 1, remove: 0 });
+    expect(planOf([organization, owner], { ...without, collections }, about).summary).toMatchObject({
+      blocked: 0,
+      remove: 1,
+    });
+  });
+
+  it('keeps what holds something that is to stay', () => {
+    const kept = membership('m0', 'r0', { user_uuid: 'u' });
+    const owner = record('members', 'own-user', { user: { uuid: 'own-user', email: 'o@k' }, level: 15 });
+    const member = record('members', 'u', { user: { uuid: 'u', email: 'u@k' }, level: 1 });
+    const desired = [organization, owner, ...roles(1), kept];
+    expect(planOf(desired, [...desired, member], prune(9)).steps).toMatchObject([
+      { action: 'blocked', kind: 'members', obstacle: 'depends_on_blocked' },
+    ]);
+  });
+
+  it('is refused by a saved plan when it would take more along by now', () => {
+    const live = [organization, ...roles(1), membership('m', 'r0', {})];
+    const plan = planOf([organization], live, prune(9));
+    const moved = (records: typeof live) => movedSince(plan, stateOf(records), posthog, () => undefined);
+    expect(moved(live)).toEqual([]);
+    expect(moved([...live, membership('m2', 'r0', {})])).toMatchObject([{ how: 'holds', by: 'm2' }]);
   });
 
   it('never touches organizations or projects', () => {

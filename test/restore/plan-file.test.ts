@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { planDocument } from '../../src/restore/plan.ts';
+import { hashOfSteps, planHash } from '../../src/restore/plan-hash.ts';
 import { readPlan } from '../../src/restore/plan-file.ts';
 import { organization, planOf, record, withBody } from './states.ts';
 
@@ -25,6 +26,37 @@ describe('a saved plan', () => {
   ])('with %s changed is refused', (_what, changed) => {
     expect(changed).not.toBe(text);
     expect(() => readPlan(changed)).toThrow(expect.objectContaining({ code: 'unsafe_plan' }));
+  });
+
+  it('that guards refuse cannot be talked out of it, nor into other ids or another source', () => {
+    const refusal = { guard: 'empty_desired', kind: null, reason: 'r', hint: 'h' } as const;
+    const adoption = { kind: 'domains', scope: {}, name: 'n', desired_id: '1', live_id: '2' } as const;
+    const whole = {
+      ...plan,
+      to: { ref: 'live', source: 'eu' },
+      refused: [refusal],
+      adopted: [{ ...adoption, by: 'id_map' as const }],
+    };
+    const document = planDocument({ ...whole, hash: planHash(whole) });
+    expect(readPlan(JSON.stringify(document)).refused).toEqual([refusal]);
+    for (const edit of [
+      { refused: [] },
+      { refused: undefined },
+      { adopted: [] },
+      { to: { ref: 'live', source: 'us' } },
+      { from: { ref: 'run:1' } },
+      { summary: { ...plan.summary, update: 0 } },
+    ]) {
+      const changed = JSON.stringify({ ...document, ...edit });
+      expect(() => readPlan(changed), changed).toThrow(expect.objectContaining({ code: 'unsafe_plan' }));
+    }
+  });
+
+  it('of an older hash is refused as such', () => {
+    const old = JSON.stringify({ ...planDocument(plan), plan: hashOfSteps(plan.steps) });
+    expect(() => readPlan(old)).toThrow(
+      expect.objectContaining({ message: expect.stringContaining('older') as string }),
+    );
   });
 
   it.each(['', '{}', '[]', '{"schema":"tidemark.diff/1"}', '{"schema":"tidemark.plan/1","plan":"x"}'])(

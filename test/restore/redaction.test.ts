@@ -54,6 +54,15 @@ describe('a redaction', () => {
     expect(isRedacted(whole.config_schema.credentials)).toBe(true);
   });
 
+  it('takes members that no documentation knows by their names, and documented ones by the documentation', () => {
+    const of = redacted(
+      '{"id":1,"name":"n","webhook_secret":"s","has_token":true,"extra":{"password":"p"}}',
+    ) as { webhook_secret: string; extra: { password: string } };
+    expect(isRedacted(of.webhook_secret)).toBe(true);
+    expect(isRedacted(of.extra.password)).toBe(true);
+    expect(of).toMatchObject({ id: 1, name: 'n', has_token: true });
+  });
+
   it('differs by value and key, not by spelling', () => {
     const of = (value: string, key = redaction): string =>
       (JSON.parse(key.text(sharing, `{"access_token":${value}}`)) as { access_token: string }).access_token;

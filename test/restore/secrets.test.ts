@@ -227,6 +227,32 @@ describe('a secret in clear', () => {
     expect(filledBody(step.request!, values)).toBe('{"slack_incoming_webhook":"https://hook/old-secret"}');
   });
 
+  it('in a member that no documentation knows stands in no plan either, however it is put', () => {
+    const unknown = {
+      webhook_secret: 'clear-1',
+      extra: { password: 'clear-2', deep: [{ apiKey: 'clear-3' }], token: true },
+      mirror: 'postgres://reader:clear-4@db.example/1',
+    };
+    const extra = withBody(s3, { id: 'b2', name: 'Extra', ...unknown });
+    const removal = planOf([organization], [organization, { ...extra, id: 'b2' }], {
+      options: { prune: { maxRemovals: 1 } },
+    });
+    expect(removal.steps).toMatchObject([{ action: 'remove', inverse: { action: 'create' } }]);
+    expect(JSON.stringify(planDocument(removal))).not.toContain('clear-');
+    expect(removal.steps[0]?.inverse).toMatchObject({
+      body: { extra: { token: true } },
+      withheld: ['/webhook_secret', '/extra/deep/0/apiKey', '/extra/password', '/mirror'],
+    });
+    // A kind of which nothing is known to be writable is compared whole.
+    const proxy = record('proxy_records', 'p1', { id: 'p1', domain: 'r.example', ...unknown });
+    const changed = withBody(proxy, { webhook_secret: 'clear-5', extra: {} });
+    for (const live of [[organization], [organization, changed]]) {
+      const plan = planOf([organization, proxy], live, { definitions: svc });
+      expect(plan.steps[0]?.fields.map(({ path }) => path)).toContain('/webhook_secret');
+      expect(JSON.stringify(planDocument(plan))).not.toContain('clear-');
+    }
+  });
+
   it('shows null and empty as they are', () => {
     const plan = planOf([organization, web(null)], [organization, web('')]);
     expect(plan.steps[0]?.fields).toEqual([{ path: '/slack_incoming_webhook', from: '', to: null }]);

@@ -1,0 +1,58 @@
+/** What a service says of a request may repeat what was sent: the secrets of it are taken out before it is kept. */
+import { TidemarkError } from '../core/errors.ts';
+import { HIDDEN } from './secret-values.ts';
+
+/** What a service or a shortened message may put between the parts of a text: escapes, quotes, line ends. */
+const BETWEEN = '[^]{0,8}?';
+const BREAKS = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\s"'\\/]+/u;
+/** The shortest start of a secret at the end of a shortened message that is one beyond doubt, characters. */
+const LEAST_START = 4;
+
+/** The text without these values, whole or, where it was cut off at its end, as far as they go. */
+export function scrubbed(text: string, values: readonly string[]): string {
+  const known = [...new Set(values)].filter((value) => value.trim() !== '');
+  const longestFirst = known.sort((a, b) => b.length - a.length);
+  let clean = text;
+  for (const value of longestFirst) {
+    const parts = value.split(BREAKS).filter((part) => part !== '');
+    // Nothing but marks: as it stands.
+    const pattern = (parts.length === 0 ? [value] : parts).map(escaped).join(BETWEEN);
+    clean = clean.replaceAll(new RegExp(pattern, 'giu'), HIDDEN);
+  }
+  return clean.endsWith('…') ? longestFirst.reduce(withoutStart, clean) : clean;
+}
+
+function escaped(part: string): string {
+  return part.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`);
+}
+
+function withoutStart(text: string, value: string): string {
+  const body = text.slice(0, -1).trimEnd();
+  const line = value.replaceAll(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
+  for (let length = Math.min(line.length, body.length); length >= LEAST_START; length -= 1) {
+    if (body.endsWith(line.slice(0, length).trimEnd())) {
+      return `${body.slice(0, body.length - line.slice(0, length).trimEnd().length)}${HIDDEN}…`;
+    }
+  }
+  return text;
+}
+
+/** The outcome of a request with the secrets that were sent taken out of what the service said. */
+export function scrubbedOutcome<T extends { readonly outcome: string; readonly error?: TidemarkError }>(
+  outcome: T,
+  values: readonly string[],
+): T {
+  const { error } = outcome;
+  if (error === undefined || values.length === 0) return outcome;
+  const { hint, isRetryable, status, permission, retryAfterMs, field } = error;
+  // Without its cause: that one has the message too.
+  const clean = new TidemarkError(error.code, scrubbed(error.message, values), {
+    isRetryable,
+    ...(hint === undefined ? {} : { hint: scrubbed(hint, values) }),
+    ...(status === undefined ? {} : { status }),
+    ...(permission === undefined ? {} : { permission: scrubbed(permission, values) }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(field === undefined ? {} : { field: scrubbed(field, values) }),
+  });
+  return { ...outcome, error: clean };
+}

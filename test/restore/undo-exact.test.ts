@@ -1,0 +1,85 @@
+import { describe, expect, it } from 'vitest';
+import type { ParsedRecord } from '../../src/diff/change.ts';
+import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';
+import type { Plan } from '../../src/restore/plan.ts';
+import { isExecutable } from '../../src/restore/plan.ts';
+import { planUndo, undoKinds } from '../../src/restore/undo.ts';
+import { altered, nativeWorld, planState, startRig, without } from './apply-rig.ts';
+import type { Rig } from './apply-rig.ts';
+import { posthog } from './states.ts';
+
+const isKind = (kind: string) => (record: ParsedRecord) => record.kind === kind;
+
+/** As the command plans it: from the kinds that it reads, no others. */
+function undoPlan(rig: Rig, restore: number, forceChanged = false): Plan {
+  const kinds = new Set(undoKinds(rig.mirror(), restore, posthog));
+  return planUndo(rig.mirror(), restore, {
+    live: planState(rig.live().filter(({ kind }) => kinds.has(kind))),
+    definitions: posthog,
+    secrets: NO_SECRETS,
+    forceChanged,
+    rate: { perMinute: 0, perHour: 0 },
+    ownUserId: 'nobody',
+    now: 0,
+  });
+}
+
+describe('undo', () => {
+  it('blocks what was changed since where the restore could not read it back', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const [one] = native.filter(isKind('projects'));
+    rig.put(altered(native, ({ id, kind }) => kind === 'projects' && id === one?.id, { timezone: 'X' }));
+    rig.proxy.setRules([
+      {
+        method: 'GET',
+        path: /projects\/\d+\/$/,
+        nth: 2,
+        fault: { kind: 'answer', status: 403, body: { detail: 'no' } },
+      },
+    ]);
+    const report = await rig.apply(rig.plan(native));
+    rig.proxy.setRules([]);
+    expect(report.steps).toMatchObject([{ outcome: 'applied', verified: null }]);
+    const path = `/api/organizations/${native[0]?.id}/projects/${one?.id}/`;
+    await rig.running.call('PATCH', path, { timezone: 'Y' });
+    expect(undoPlan(rig, report.restore).steps).toMatchObject([
+      { action: 'blocked', obstacle: 'changed_since', id: one?.id },
+    ]);
+    expect(undoPlan(rig, report.restore, true).steps).toMatchObject([{ action: 'update' }]);
+  });
+
+  it('keeps a role that somebody joined since, unless forced', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const role = native.find(isKind('roles'));
+    rig.put(without(native, ({ id }) => id === role?.id));
+    const report = await rig.apply(rig.plan(native));
+    const made = report.steps.find(({ kind }) => kind === 'roles')?.new_id;
+    const joined = report.steps.filter(({ kind }) => kind === 'role_memberships').map(({ name }) => name);
+    const members = rig.live().filter(isKind('members'));
+    const path = `/api/organizations/${native[0]?.id}/roles/${made}/role_memberships/`;
+    const before = undoPlan(rig, report.restore);
+    expect(before.steps.filter((step) => !isExecutable(step))).toEqual([]);
+    let answer = 0;
+    for (const { id } of members) {
+      const { status } = await rig.running.call('POST', path, { user_uuid: id });
+      if (status === 201) answer = status;
+      if (answer === 201) break;
+    }
+    expect(answer, joined.join()).toBe(201);
+    // Agreed to before somebody joined: looked at again before it is sent.
+    const early = await rig.apply(before, { undoes: report.restore });
+    const late = early.steps.find(({ kind }) => kind === 'roles');
+    expect(late).toMatchObject({ outcome: 'failed', error: { code: 'moved' } });
+    expect(rig.live().some(({ id }) => id === made)).toBe(true);
+    const blocked = undoPlan(rig, report.restore).steps.filter((step) => !isExecutable(step));
+    expect(blocked).toMatchObject([{ kind: 'roles', id: made, obstacle: 'changed_since' }]);
+    expect(blocked[0]?.reason).toContain('1 role membership');
+    const forced = undoPlan(rig, report.restore, true);
+    expect(forced.refused).toEqual([]);
+    expect(forced.steps.every(({ action }) => action === 'remove')).toBe(true);
+    await rig.apply(forced, { undoes: report.restore });
+    expect(rig.live().filter(({ id, scope }) => id === made || scope.role_id === made)).toEqual([]);
+  });
+});
