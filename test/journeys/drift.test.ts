@@ -131,7 +131,7 @@ describe('drift', () => {
       runs: { results: { partialFingerprints: Record<string, string> }[] }[];
     };
     const json = JSON.parse((await expectRun(2, 'drift', '--json')).stdout) as DriftJson;
-    expect([sarif.runs[0]?.results[0]?.partialFingerprints?.['tidemark/v2']]).toEqual([
+    expect([sarif.runs[0]?.results[0]?.partialFingerprints['tidemark/v2']]).toEqual([
       json.findings[0]?.fingerprint,
     ]);
     await expectRun(2, 'drift', '--format', 'html', '--output', 'drift.html', '--quiet');
