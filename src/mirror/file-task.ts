@@ -1,7 +1,7 @@
 /** Work on the mirror's whole file that takes long: done by a worker thread, so that the event loop goes on. */
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import { packageFile } from '../core/package-root.ts';
+import { workerFile } from '../core/worker-file.ts';
 import type { Connection } from './database.ts';
 import { BUSY_TIMEOUT_MS } from './database.ts';
 
@@ -37,10 +37,7 @@ export function performTask(connection: Connection, task: FileTask): void {
  * @throws what SQLite throws
  */
 export async function inWorker(path: string, task: FileTask): Promise<void> {
-  const file = import.meta.url.endsWith('.ts')
-    ? packageFile('src', 'mirror', 'checkpoint-worker.ts')
-    : packageFile('dist', 'checkpoint-worker.js');
-  const worker = new Worker(file, { workerData: { path, task } });
+  const worker = new Worker(workerFile('mirror/checkpoint-worker'), { workerData: { path, task } });
   let failure: { code: string; message: string } | undefined;
   worker.on('message', (told: { code: string; message: string }) => {
     failure = told;

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import type { ErrorCode } from '../../core/errors.ts';
 import { TidemarkError } from '../../core/errors.ts';
-import { packageFile } from '../../core/package-root.ts';
+import { workerFile } from '../../core/worker-file.ts';
 import type { CopyJob, CopyProgress } from './copy-job.ts';
 import type { CopyManifest } from './manifest.ts';
 
@@ -35,7 +35,7 @@ export async function makeCopyInThread(
 ): Promise<CopyManifest> {
   const { signal, onProgress } = options;
   if (signal.aborted) throw interrupted();
-  const worker = new Worker(workerFile(), {
+  const worker = new Worker(workerFile('daemon/copies/copy-worker'), {
     workerData: job,
     resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
   });
@@ -59,12 +59,6 @@ export async function makeCopyInThread(
     throw new TidemarkError(code, message, { ...(hint === undefined ? {} : { hint }), isRetryable });
   }
   throw interrupted();
-}
-
-function workerFile(): string {
-  return import.meta.url.endsWith('.ts')
-    ? packageFile('src', 'daemon', 'copies', 'copy-worker.ts')
-    : packageFile('dist', 'copy-worker.js');
 }
 
 function interrupted(): TidemarkError {
