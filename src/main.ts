@@ -5,6 +5,10 @@
  */
 const OLDEST_NODE = [22, 18] as const;
 
+/** The young generation as it is held, and how many arrays of 8 KB may be allocated until it has grown to that. */
+const YOUNG_BYTES = 8 * 1024 * 1024;
+const MOST_BALLAST = 1024;
+
 function isTooOld(version: string): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   return major < OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor < OLDEST_NODE[1]);
@@ -18,20 +22,22 @@ function isTooOld(version: string): boolean {
  * the time); a young generation of 2 MB from the start (185 MB, 15 % more: it is scavenged five times a page).
  * Set here and not on Node's command line, so that it holds however the program is started. V8 reads both flags anew
  * whenever it sizes a generation; `--max-semi-space-size` is read once, before any of our code runs.
+ *
+ * The young generation is grown at once, by a ballast that lives through two collections (some 4 ms), and then held. To
+ * watch the collections and hold it when it has grown is a race: where many modules load without the event loop turning,
+ * it had reached 128 MB before anybody looked, and a sync 300 MB.
  */
 async function boundHeap(): Promise<void> {
   const { getHeapSpaceStatistics, setFlagsFromString } = await import('node:v8');
-  const { PerformanceObserver } = await import('node:perf_hooks');
+  const youngBytes = (): number =>
+    getHeapSpaceStatistics().find(({ space_name }) => space_name === 'new_space')?.space_size ?? Infinity;
   setFlagsFromString('--heap-growing-percent=100');
-  // From the 1 MB that it begins with to 8 MB in one step (twice that is in use), and then no further.
+  // From the 1 MB that it begins with to 8 MB (counted twice) in one step, and then no further.
   setFlagsFromString('--semi-space-growth-factor=8');
-  const collections = new PerformanceObserver(() => {
-    const young = getHeapSpaceStatistics().find(({ space_name }) => space_name === 'new_space');
-    if (young !== undefined && young.space_size < 4 * 1024 * 1024) return;
-    setFlagsFromString('--semi-space-growth-factor=1');
-    collections.disconnect();
-  });
-  collections.observe({ type: 'gc' });
+  const ballast: number[][] = [];
+  while (youngBytes() < YOUNG_BYTES && ballast.length < MOST_BALLAST)
+    ballast.push(new Array<number>(1024).fill(0));
+  setFlagsFromString('--semi-space-growth-factor=1');
 }
 
 /**
