@@ -1,6 +1,7 @@
 /** Shows a plan; where it is to be applied and nothing stands against it, asks and sends it. */
 import type { ExitCode } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
+import type { ParsedRecord } from '../diff/change.ts';
 import type { Plan } from '../restore/plan.ts';
 import { isExecutable, planExitCode } from '../restore/plan.ts';
 import type { PlanState } from '../restore/plan-input.ts';
@@ -60,8 +61,11 @@ export async function showAndSend(
   return sendPlan(session, { plan, ...sending });
 }
 
-/** For plans whose desired state is at hand. */
+/** For plans whose desired state is at hand. Of a hundred thousand records only those that are looked up are parsed. */
 export function lookupIn({ records }: Pick<PlanState, 'records'>): DesiredLookup {
-  const bodies = new Map(records.map(({ kind, scope, id, body }) => [placeOf(kind, scope, id), body]));
-  return ({ kind, scope, id }) => bodies.get(placeOf(kind, scope, id));
+  let byPlace: ReadonlyMap<string, ParsedRecord> | null = null;
+  return ({ kind, scope, id }) => {
+    byPlace ??= new Map(records.map((record) => [placeOf(record.kind, record.scope, record.id), record]));
+    return byPlace.get(placeOf(kind, scope, id))?.body;
+  };
 }

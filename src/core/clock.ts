@@ -1,7 +1,7 @@
 /**
  * The one door to time. Everything that waits or stamps takes a `Clock`; tests hand in one that they move.
  */
-import { setTimeout as delay } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 
 export interface Clock {
   /** Wall-clock time, milliseconds since the epoch. May step back. */
@@ -35,6 +35,12 @@ export const systemClock: Clock = {
 export function afterRealTime(ms: number, action: () => void): () => void {
   const timer = setTimeout(action, ms).unref();
   return () => clearTimeout(timer);
+}
+
+/** Lets other work go on: for one turn of the event loop, or for that much real time. */
+export async function realPause(ms: number): Promise<void> {
+  if (ms < 1) await nextTurn();
+  else await delay(ms);
 }
 
 /** ISO 8601 in UTC with milliseconds, as every `…_at` of the mirror and of the JSON documents. */

@@ -12,6 +12,7 @@ import type { ParsedRecord, Skipped } from '../diff/change.ts';
 import { fieldFilter } from '../diff/field-filter.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import type { RecordState } from '../diff/states.ts';
+import { pairByKey } from '../diff/states.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import type { StateFilter } from '../state/filter.ts';
 import { filterParts, selectsCollection, selectsRecord } from '../state/filter.ts';
@@ -22,7 +23,7 @@ import { configuredSecrets } from './configured-secrets.ts';
 import { idChoice, idLookup } from './id-map.ts';
 import { kindsToRead } from './kinds-to-read.ts';
 import type { PlanCollection, PlanInput, PlanOptions, PlanState } from './plan-input.ts';
-import { placeOf, PlacesOfKind, scopeKeys } from './record-place.ts';
+import { placeOf, scopeKeys } from './record-place.ts';
 import type { BodyText } from './text-record.ts';
 import { textRecord } from './text-record.ts';
 
@@ -129,19 +130,13 @@ function parsedRecords(
   desired: Iterable<RecordState>,
   live: Iterable<RecordState>,
 ): [ParsedRecord[], ParsedRecord[]] {
-  const texts = new Map<Kind, PlacesOfKind<BodyText>>();
-  const there: ParsedRecord[] = [];
-  for (const { kind, scope, id, body: text } of live) {
-    const held: BodyText = { text };
-    there.push(textRecord({ kind, scope, id }, held));
-    let ofKind = texts.get(kind);
-    if (ofKind === undefined) texts.set(kind, (ofKind = new PlacesOfKind()));
-    ofKind.set(scope, id, held);
-  }
   const wanted: ParsedRecord[] = [];
-  for (const { kind, scope, id, body: text } of desired) {
-    const same = texts.get(kind)?.get(scope, id);
-    wanted.push(textRecord({ kind, scope, id }, same?.text === text ? same : { text }));
+  const there: ParsedRecord[] = [];
+  for (const { from, to } of pairByKey(desired, live)) {
+    const held: BodyText | null = to === undefined ? null : { text: to.body };
+    if (to !== undefined && held !== null) there.push(textRecord(to, held));
+    if (from === undefined) continue;
+    wanted.push(textRecord(from, held?.text === from.body ? held : { text: from.body }));
   }
   return [wanted, there];
 }

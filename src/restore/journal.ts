@@ -1,7 +1,6 @@
 /** The journal of one restore: what is known of each step, on disk before anything is done with it. */
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock } from '../core/clock.ts';
-import { isoTime } from '../core/clock.ts';
+import { isoTime, realPause } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -30,6 +29,12 @@ export interface JournalStart {
   readonly undoes?: number;
 }
 
+/**
+ * The least real time between two writes that steps share, milliseconds: less than a request takes, and enough for those
+ * of many steps to come together. A step that is alone does not wait for it: its last write is longer ago.
+ */
+const GATHER_MS = 3;
+
 export class RestoreJournal {
   readonly restore: number;
   readonly #mirror: Mirror;
@@ -40,6 +45,8 @@ export class RestoreJournal {
   readonly #waiting = new Map<number, JournalEntry>();
   #running: Promise<void> = Promise.resolve();
   #next: Promise<void> | null = null;
+  /** When the last shared write began, real time. */
+  #writtenAt = Number.NEGATIVE_INFINITY;
 
   private constructor(mirror: Mirror, clock: Clock, restore: number) {
     this.#mirror = mirror;
@@ -129,8 +136,9 @@ export class RestoreJournal {
   }
 
   async #writeWaiting(): Promise<void> {
-    await nextTurn();
+    await realPause(this.#writtenAt + GATHER_MS - performance.now());
     this.#next = null;
+    this.#writtenAt = performance.now();
     this.#writeAll([], 'process');
     await this.#mirror.journalSettled();
   }

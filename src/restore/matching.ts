@@ -55,10 +55,8 @@ export function matchStates(input: PlanInput): Matching {
     for (const record of live) places.set(record.scope, record.id, record);
     const sides = { places, known: known.get(kind) ?? new Set<string>() };
     const byIdMap = matchById(input, definition, desired, sides, twins);
-    const byId = pairsOf(kind, desired, places, twins);
-    const left = (records: readonly ParsedRecord[]): ParsedRecord[] =>
-      records.filter((record) => !byId.paired.has(record));
-    const rest = matchByName(input, definition, left(desired), left(live), twins);
+    const byId = pairsOf(kind, desired, live, places, twins);
+    const rest = matchByName(input, definition, byId.desired, byId.live, twins);
     const byName = { ...rest, pairs: [...byId.pairs, ...rest.pairs] };
     for (const pair of byName.pairs) {
       twins.pair(kind, pair.desired.id, pair.live.id);
@@ -144,26 +142,39 @@ function matchById(
   return byIdMap;
 }
 
-/** The records whose twin is known by now. */
+interface TwinsAndRest {
+  readonly pairs: KindMatch['pairs'];
+  /** Those without a twin. */
+  readonly desired: readonly ParsedRecord[];
+  readonly live: readonly ParsedRecord[];
+}
+
+/** The records whose twin is known by now, and the others. */
 function pairsOf(
   kind: Kind,
   desired: readonly ParsedRecord[],
+  live: readonly ParsedRecord[],
   places: PlacesOfKind<ParsedRecord>,
   twins: TwinIds,
-): { readonly pairs: KindMatch['pairs']; readonly paired: ReadonlySet<ParsedRecord> } {
+): TwinsAndRest {
   const pairs: { desired: ParsedRecord; live: ParsedRecord }[] = [];
-  const paired = new Set<ParsedRecord>();
+  const rest: ParsedRecord[] = [];
+  const taken = new Set<ParsedRecord>();
   const scopes = new Map<Scope, Scope | null>();
   for (const record of desired) {
     let scope = scopes.get(record.scope);
     if (scope === undefined) scopes.set(record.scope, (scope = twins.scope(record.scope)));
     const id = twins.twin(kind, record.id);
-    const live = scope === null || id === undefined ? undefined : places.get(scope, id);
-    if (live === undefined) continue;
-    pairs.push({ desired: record, live });
-    paired.add(record).add(live);
+    const twin = scope === null || id === undefined ? undefined : places.get(scope, id);
+    if (twin === undefined) {
+      rest.push(record);
+      continue;
+    }
+    pairs.push({ desired: record, live: twin });
+    taken.add(twin);
   }
-  return { pairs, paired };
+  const isWhole = taken.size === live.length;
+  return { pairs, desired: rest, live: isWhole ? [] : live.filter((record) => !taken.has(record)) };
 }
 
 /**

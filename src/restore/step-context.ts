@@ -139,9 +139,9 @@ function desiredRecord(context: StepContext, step: PlanStep, request: PlannedReq
     return { kind: step.kind, scope: step.scope, id: step.id, body: request.body ?? {} };
   }
   const body = context.desired(desired);
-  const isTheSame = body !== undefined && valueDigest(body) === desired.digest;
+  const isTheSame = (): boolean => body !== undefined && valueDigest(body) === desired.digest;
   // A secret must come from the very record that the plan was made from (an export may have been edited since).
-  if (!isTheSame && request.fills.some(({ from }) => from === 'desired')) {
+  if (request.fills.some(({ from }) => from === 'desired') && !isTheSame()) {
     known(
       undefined,
       `the secret of ${step.kind} ${step.name}: the desired state is another one than planned`,

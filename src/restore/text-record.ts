@@ -10,31 +10,47 @@ export interface BodyText {
   value?: JsonValue;
 }
 
-const HELD = Symbol('body text');
+type Place = Pick<ParsedRecord, 'kind' | 'scope' | 'id'>;
+
+/** One getter for all of a hundred thousand records; a member of each, so that a copy made by spreading has a body too. */
+const BODY = {
+  enumerable: true,
+  get(this: TextRecord): JsonValue {
+    return this.parsed();
+  },
+};
+
+class TextRecord {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+  declare readonly body: JsonValue;
+  readonly #held: BodyText;
+
+  constructor({ kind, scope, id }: Place, held: BodyText) {
+    this.kind = kind;
+    this.scope = scope;
+    this.id = id;
+    this.#held = held;
+    Object.defineProperty(this, 'body', BODY);
+  }
+
+  parsed(): JsonValue {
+    return (this.#held.value ??= parseLossless(this.#held.text));
+  }
+
+  static heldBy(record: ParsedRecord): BodyText | undefined {
+    return #held in record ? record.#held : undefined;
+  }
+}
 
 /** `body` throws `malformed` as `parseLossless` does, when it is first looked at. */
-export function textRecord(
-  { kind, scope, id }: { readonly kind: Kind; readonly scope: Scope; readonly id: string },
-  held: BodyText,
-): ParsedRecord {
-  const record: ParsedRecord = {
-    kind,
-    scope,
-    id,
-    get body() {
-      return (held.value ??= parseLossless(held.text));
-    },
-  };
-  // Not enumerable: a copy of the record, with another body, must not pass for one that holds this text.
-  return Object.defineProperty(record, HELD, { value: held });
+export function textRecord(place: Place, held: BodyText): ParsedRecord {
+  return new TextRecord(place, held);
 }
 
 /** True for records of two sides that hold the very same text. False tells nothing. */
 export function shareText(one: ParsedRecord, other: ParsedRecord): boolean {
-  const held = heldBy(one);
-  return held !== undefined && held === heldBy(other);
-}
-
-function heldBy(record: ParsedRecord): BodyText | undefined {
-  return (record as { readonly [HELD]?: BodyText })[HELD];
+  const held = TextRecord.heldBy(one);
+  return held !== undefined && held === TextRecord.heldBy(other);
 }
