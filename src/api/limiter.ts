@@ -3,6 +3,7 @@
  * rolling windows per minute and per hour, and one pause for all after a 429. p-queue's own interval is not used: it
  * reads the system clock, knows one window only, and forgets it with the process.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -122,8 +123,15 @@ export function createLimiter(options: LimiterOptions): Limiter {
   };
 
   return {
-    run: (task, signal) =>
-      queue.add(async () => task(await admit(signal)), signal === undefined ? {} : { signal }),
+    run: async (task, signal) => {
+      const result = await queue.add(
+        async () => task(await admit(signal)),
+        signal === undefined ? {} : { signal },
+      );
+      // The next request leaves before this answer is looked at: the far side works meanwhile.
+      await nextTurn();
+      return result;
+    },
     throttled: (startedAt, wait) => {
       const now = clock.monotonicMs();
       pausedUntil = Math.max(pausedUntil, now + wait);

@@ -135,9 +135,10 @@ export function claim(context: StepContext, { step, definition }: ReadyStep, id:
 
 function desiredRecord(context: StepContext, step: PlanStep, request: PlannedRequest): ParsedRecord {
   const { desired } = step;
-  if (desired === null) {
-    return { kind: step.kind, scope: step.scope, id: step.id, body: request.body ?? {} };
-  }
+  const { id, scope } = desired ?? step;
+  const asSent = { kind: step.kind, scope, id, body: request.body ?? {} };
+  // Only what the plan does not hold is looked for in it.
+  if (desired === null || request.fills.every(({ from }) => from === 'step')) return asSent;
   const body = context.desired(desired);
   const isTheSame = (): boolean => body !== undefined && valueDigest(body) === desired.digest;
   // A secret must come from the very record that the plan was made from (an export may have been edited since).
@@ -147,7 +148,7 @@ function desiredRecord(context: StepContext, step: PlanStep, request: PlannedReq
       `the secret of ${step.kind} ${step.name}: the desired state is another one than planned`,
     );
   }
-  return { kind: step.kind, scope: desired.scope, id: desired.id, body: body ?? request.body ?? {} };
+  return body === undefined ? asSent : { ...asSent, body };
 }
 
 function known(value: string | undefined, what: string): string {
