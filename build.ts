@@ -7,7 +7,7 @@ import { globSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { build } from 'esbuild';
 import { manPage } from './src/cli/man-page.ts';
-import { programVersion } from './src/cli/version.ts';
+import { programVersion } from './src/core/version.ts';
 
 const workers = globSync('src/**/*-worker.ts').map((file) => [basename(file, '.ts'), file] as const);
 

@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-trouble.ts';
+import { plural } from '../core/wording.ts';
 import { isSecretId, withMaskedId } from '../report/mask.ts';
 import { fieldLine } from '../report/field-line.ts';
 import { planSide } from '../restore/gather.ts';
@@ -20,7 +21,6 @@ import { showAndSend } from './plan-show.ts';
 import type { DesiredLookup } from './restore-send.ts';
 import type { RestoreSession } from './restore-session.ts';
 import { openSession } from './restore-session.ts';
-import { plural } from './wording.ts';
 
 /** What moved is named for so many steps; the rest is counted. */
 const MOVED_SHOWN = 20;

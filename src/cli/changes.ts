@@ -1,9 +1,11 @@
 /** `tidemark changes`: what changed in a period, run by run, over all sources; as text, JSON or a page with charts. */
 import { resolve } from 'node:path';
 import { createColors } from 'picocolors';
+import { definitionsFor } from '../config/source-definitions.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
+import { count, plural } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { maskedDocument } from '../report/mask.ts';
@@ -12,6 +14,7 @@ import { renderTimeline } from '../report/timeline.ts';
 import type { Timeline, TimelineEvent } from '../report/timeline.ts';
 import type { ForgottenRuns } from '../state/forgotten-history.ts';
 import { forgottenInto, forgottenText } from '../state/forgotten-history.ts';
+import { isPublished } from '../state/published-run.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
@@ -21,10 +24,8 @@ import { withRealIds } from './masked-ids.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { choosePeriod, isWithin } from './period.ts';
 import type { Period } from './period.ts';
-import { changesBetween, isPublished, recordsAt } from './run-changes.ts';
-import { definitionsFor } from './source-definitions.ts';
+import { changesBetween, recordsAt } from './run-changes.ts';
 import { writeWhole } from './whole-file.ts';
-import { count, plural } from './wording.ts';
 
 export interface ChangesOptions extends FilterOptions {
   readonly since?: string;
@@ -138,7 +139,7 @@ function notesOf(found: readonly RunChanges[]): string[] {
     );
   // A run's changes may then be older than the period.
   const merged = found.flatMap(({ forgotten }) => (forgotten === null ? [] : [forgottenText(forgotten)]));
-  const runs = `${count(found.length)} ${found.length === 1 ? 'run' : 'runs'} in this period`;
+  const runs = `${plural(found.length, 'run')} in this period`;
   return [
     runs,
     ...firsts,

@@ -1,6 +1,7 @@
 /** One line for what befell many collections alike: fifty organizations without a permission are one finding. */
 import type { Kind, Scope } from '../catalog/definition.ts';
-import { collectionText, plural } from './wording.ts';
+import { collectionText } from '../catalog/scope-text.ts';
+import { plural } from '../core/wording.ts';
 
 /** Gathers what has the same key, in the order of first appearance; no group is empty. */
 export function groupAlike<T>(items: readonly T[], key: (item: T) => string): [T, ...T[]][] {

@@ -1,7 +1,8 @@
 /** What a comparison has to say beside its differences: what was left out by choice, and what is older than its state. */
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import { scopeText } from '../catalog/scope-text.ts';
+import { count } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
-import { count, scopeText } from './wording.ts';
 
 /** More of one kind are only counted. */
 const SCOPES_SHOWN = 3;

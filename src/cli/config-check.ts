@@ -2,10 +2,10 @@
 import type { RateLimits } from '../config/config.ts';
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
+import { count, plural } from '../core/wording.ts';
 import { readConfig } from '../wire.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
-import { count, plural } from './wording.ts';
 
 /** All mistakes come as one error (exit 4); warnings are printed and do not fail. */
 export async function configCheck(context: CommandContext): Promise<ExitCode> {

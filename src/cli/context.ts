@@ -24,7 +24,10 @@ export interface ProcessContext {
   /** Ends the process at once, whatever is under way. */
   readonly leave?: (code: ExitCode) => void;
   readonly pid: number;
-  /** The Node executable and the program's file: for the demo, which starts a sandbox in a process of its own. */
+  /**
+   * The Node executable and the program's file: for what is started in a process of its own, the demo's sandbox and each
+   * job of the daemon.
+   */
   readonly execPath: string;
   readonly entry: string;
 }

@@ -6,6 +6,7 @@ import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import type { Config } from '../config/config.ts';
+import { plural } from '../core/wording.ts';
 import type { Copy } from '../daemon/copies/copy-list.ts';
 import { readCopies, readCopy } from '../daemon/copies/copy-list.ts';
 import { parseCopyName } from '../daemon/copies/copy-name.ts';
@@ -18,7 +19,6 @@ import { readConfig } from '../wire.ts';
 import { isInteractive, print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { copiesOf, copyDocument } from './copies.ts';
-import { plural } from './wording.ts';
 
 export interface VerifyOptions {
   readonly file?: string;

@@ -5,6 +5,7 @@ import type { ExitCode } from '../core/errors.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import type { Config, CopiesConfig } from '../config/config.ts';
+import { duration, megabytes, plural } from '../core/wording.ts';
 import type { Copier, CopyOutcome } from '../daemon/copies/copier.ts';
 import { createCopier } from '../daemon/copies/copier.ts';
 import type { CopyPhase } from '../daemon/copies/copy-job.ts';
@@ -16,7 +17,7 @@ import { readConfig } from '../wire.ts';
 import { isInteractive, print } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { renderTable, terminalWidth } from './table.ts';
-import { age, duration, plural } from './wording.ts';
+import { age } from './wording.ts';
 
 /** Exit 0, also where one is damaged: `copies verify` judges. */
 export async function listCopies(context: CommandContext): Promise<ExitCode> {
@@ -160,8 +161,4 @@ function documentOf({ path, manifest, removed, untidy, hook, seconds }: CopyOutc
     ),
     seconds,
   };
-}
-
-function megabytes(bytes: number): string {
-  return `${(bytes / 1e6).toFixed(1)} MB`;
 }

@@ -10,6 +10,7 @@ import { neutralise } from '../report/neutralise.ts';
 import { readConfig } from '../wire.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
+import { daemonUnreachable } from './daemon-unreachable.ts';
 
 /** Shorter than what container engines and Kubernetes give a probe by our own manifests. */
 const TIMEOUT_MS = 8000;
@@ -63,9 +64,9 @@ function readiness(
   });
 }
 
-function unreachable({ pid, since }: PresenceCard, why: string, cause?: unknown): TidemarkError {
-  return new TidemarkError('unreachable', `the daemon (pid ${pid}, since ${since}) cannot be asked: ${why}`, {
-    hint: 'its log says more; `http.listen` says where it is to answer',
+function unreachable(card: PresenceCard, why: string, cause?: unknown): TidemarkError {
+  return daemonUnreachable(card, why, {
     cause,
+    hint: 'its log says more; `http.listen` says where it is to answer',
   });
 }

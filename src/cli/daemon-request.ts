@@ -2,6 +2,7 @@
 import { request } from 'node:http';
 import { TidemarkError } from '../core/errors.ts';
 import type { PresenceCard } from '../daemon/presence.ts';
+import { daemonUnreachable } from './daemon-unreachable.ts';
 
 /** As `POST /api/v1/runs` takes it. */
 export interface RunsRequest {
@@ -18,7 +19,7 @@ const TIMEOUT_MS = 10_000;
  * @throws TidemarkError `unreachable` where nobody answers, `usage` with the daemon's own words where it refuses
  */
 export async function askDaemon(card: PresenceCard, signal: AbortSignal, wanted: RunsRequest): Promise<void> {
-  if (card.url === null) throw unreachable(card, 'it answers no HTTP');
+  if (card.url === null) throw daemonUnreachable(card, 'it answers no HTTP');
   const { status, text } = await post(
     new URL('/api/v1/runs', card.url),
     card,
@@ -27,7 +28,7 @@ export async function askDaemon(card: PresenceCard, signal: AbortSignal, wanted:
   );
   if (status === 202) return;
   if (status === 401 || status === 403 || status === 404 || status >= 500)
-    throw unreachable(card, `it answered ${status}`);
+    throw daemonUnreachable(card, `it answered ${status}`);
   throw new TidemarkError(
     'usage',
     `the daemon (pid ${card.pid}) refused: ${wordsOf(text) ?? `status ${status}`}`,
@@ -41,7 +42,7 @@ function post(
   body: string,
 ): Promise<{ readonly status: number; readonly text: string }> {
   return new Promise((resolve, reject) => {
-    const fail = (error: Error): void => reject(unreachable(card, error.message, error));
+    const fail = (error: Error): void => reject(daemonUnreachable(card, error.message, { cause: error }));
     const sent = request(
       url,
       {
@@ -65,12 +66,6 @@ function post(
     sent.on('timeout', () => sent.destroy(new Error('no answer in time')));
     sent.on('error', fail);
     sent.end(body);
-  });
-}
-
-function unreachable({ pid, since }: PresenceCard, why: string, cause?: unknown): TidemarkError {
-  return new TidemarkError('unreachable', `the daemon (pid ${pid}, since ${since}) cannot be asked: ${why}`, {
-    cause,
   });
 }
 

@@ -1,4 +1,5 @@
 /** The commands that compare states. A command's file is named after it. */
+import { SEVERITIES } from '../catalog/severities.ts';
 import type { CommandRow, OptionRow } from './command-row.ts';
 import { filterOptions, kindName, wholeFileOption } from './command-row.ts';
 import { secretsOption } from './record-options.ts';
@@ -76,7 +77,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
       {
         flags: '--severity <level>',
         description: 'only what matters at least this much',
-        choices: ['critical', 'high', 'medium', 'low'],
+        choices: SEVERITIES,
       },
       wholeFileOption,
       ...filterOptions,

@@ -1,12 +1,13 @@
 /** `tidemark diff [FROM] [TO]`: what differs between two states of a source, or between two sources. */
 import type { Kind } from '../catalog/definition.ts';
+import { unlistedKinds } from '../catalog/unlisted-kinds.ts';
 import type { Config } from '../config/config.ts';
+import { definitionsFor } from '../config/source-definitions.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
-import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import { diffExitCode } from '../diff/change.ts';
-import { unlistedKinds } from './unlisted-kinds.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import { renderJson } from '../report/json.ts';
 import type { ReportOptions } from '../report/options.ts';
@@ -14,6 +15,7 @@ import { compareSources } from '../state/compare-sources.ts';
 import { compareStates } from '../state/compare.ts';
 import type { StateFilter } from '../state/filter.ts';
 import { forgottenNotes } from '../state/forgotten-history.ts';
+import { parentNames } from '../state/parent-names.ts';
 import type { Reference } from '../state/reference.ts';
 import { parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
@@ -23,10 +25,8 @@ import type { CommandContext } from './context.ts';
 import { withRealIds } from './masked-ids.ts';
 import type { KnownTo } from './masked-ids.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
-import { parentNames } from './parent-name.ts';
-import { deliver, formatOf, renderDocument } from './report-output.ts';
+import { deliver, formatOf, renderDocument, reportEach } from './report-output.ts';
 import type { OutputOptions, SourceReport } from './report-output.ts';
-import { definitionsFor } from './source-definitions.ts';
 import { isOfMirror, StateOpener } from './state-opener.ts';
 
 /** What narrows a comparison, and how deep it looks. */
@@ -68,33 +68,26 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
   try {
     const sources = sourcesOf(context, config, opener, [from, to]);
     const filter = filterOf(withRealIds(options, config, knownTo(opener, sources)));
-    const results: Parameters<typeof deliver>[2][number][] = [];
-    for (const source of sources) {
-      try {
-        const sides = await opener.openPair(
-          { reference: from, source },
-          { reference: to, source },
-          { filter, isFileWhole: options.wholeFile === true },
-        );
-        const definitions = definitionsFor(config, source ?? config.sources[0]?.name ?? '');
-        const document = await compareStates({
-          ...sides,
-          filter,
-          mode: comparisonMode(options),
-          fields: options.field ?? [],
-          definitions,
-          ...(isOfMirror(from) && isOfMirror(to) ? { mirror: opener.mirror() } : {}),
-          idMap: source === null ? [] : (opener.mirrorIfAny()?.idMap(source) ?? []),
-          signal: context.signal,
-        });
-        results.push(diffReport(context, options, opener, { document, source, definitions }));
-      } catch (error) {
-        context.signal.throwIfAborted();
-        results.push({ source, error: asTidemarkError(error) });
-      } finally {
-        opener.closeStates();
-      }
-    }
+    const { signal } = context;
+    const results = await reportEach(sources, { signal, opener }, async (source) => {
+      const sides = await opener.openPair(
+        { reference: from, source },
+        { reference: to, source },
+        { filter, isFileWhole: options.wholeFile === true },
+      );
+      const definitions = definitionsFor(config, source ?? config.sources[0]?.name ?? '');
+      const document = await compareStates({
+        ...sides,
+        filter,
+        mode: comparisonMode(options),
+        fields: options.field ?? [],
+        definitions,
+        ...(isOfMirror(from) && isOfMirror(to) ? { mirror: opener.mirror() } : {}),
+        idMap: source === null ? [] : (opener.mirrorIfAny()?.idMap(source) ?? []),
+        signal,
+      });
+      return diffReport(context, options, opener, { document, source, definitions });
+    });
     return await deliver(context, options, results);
   } finally {
     opener.close();

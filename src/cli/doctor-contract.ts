@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-trouble.ts';
+import { count, plural } from '../core/wording.ts';
 import { parseYaml } from '../core/yaml.ts';
 import { compareContract } from '../doctor/contract.ts';
 import type { Contract, DifferenceCode } from '../doctor/contract.ts';
@@ -11,7 +12,6 @@ import { mirroredDefinitions } from './catalog-definitions.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { renderTable, terminalWidth } from './table.ts';
-import { count, plural } from './wording.ts';
 
 /** The documents of the largest public interfaces have a tenth of this. */
 const LARGEST_BYTES = 64 * 1024 * 1024;

@@ -1,4 +1,5 @@
 /** An examination for people: what the key reaches in a table for each organization, then this machine, then what to do. */
+import { count, duration, plural } from '../core/wording.ts';
 import type { ListShape } from '../doctor/list-shape.ts';
 import type { ProbeState } from '../doctor/collection-probe.ts';
 import type { MirrorHealth } from '../doctor/mirror-health.ts';
@@ -8,9 +9,9 @@ import type { KindReach, SourceReach } from '../doctor/source-reach.ts';
 import { MOST_SCOPES } from '../doctor/source-reach.ts';
 import type { PresenceCard } from '../daemon/presence.ts';
 import { neutralise } from '../report/neutralise.ts';
+import { foldedLine } from './folded-line.ts';
 import { renderTable } from './table.ts';
-import { wrappedText } from './text-width.ts';
-import { age, count, duration, plural } from './wording.ts';
+import { age } from './wording.ts';
 
 const STATES: Readonly<Record<ProbeState, string>> = {
   readable: 'readable',
@@ -43,7 +44,7 @@ export function renderReach(reach: SourceReach, width: number | undefined): stri
   const more = (organizationCount ?? organizations.length) - organizations.length;
   if (more > 0) lines.push('', `${plural(more, 'more organization')}: looked at are ${MOST_SCOPES} at most`);
   const notes = facts(reach);
-  if (notes.length > 0) lines.push('', ...notes.flatMap((note) => folded(note, width)));
+  if (notes.length > 0) lines.push('', ...notes.flatMap((note) => foldedLine(note, width)));
   return lines.join('\n');
 }
 
@@ -160,7 +161,7 @@ export function renderHealth(
       `last drill: ${lastDrill === null ? 'none by a daemon' : `${lastDrill.outcome}, ${age(lastDrill.finishedAt, now)}`}`,
     );
   }
-  return lines.flatMap((line) => folded(line, width)).join('\n');
+  return lines.flatMap((line) => foldedLine(line, width)).join('\n');
 }
 
 const MARKS: Readonly<Record<Gravity, string>> = { error: '✗', warning: '!', note: '·' };
@@ -170,18 +171,10 @@ export function renderProblems(problems: readonly Problem[], width: number | und
   if (problems.length === 0) return 'all fine';
   return problems
     .flatMap(({ gravity, message, next }) => [
-      ...folded(`${MARKS[gravity]} ${message}`, width),
-      ...folded(`  → ${next}`, width, 4),
+      ...foldedLine(`${MARKS[gravity]} ${message}`, width),
+      ...foldedLine(`  → ${next}`, width, 4),
     ])
     .join('\n');
-}
-
-function folded(text: string, width: number | undefined, indent = 2): string[] {
-  const lead = /^ */.exec(text)?.[0] ?? '';
-  const safe = neutralise(text.slice(lead.length));
-  if (width === undefined) return [lead + safe];
-  const [first = '', ...rest] = wrappedText(safe, Math.max(20, width - indent - 1));
-  return [lead + first, ...rest.map((line) => ' '.repeat(indent) + line)];
 }
 
 function mebibytes(bytes: number): string {

@@ -1,13 +1,17 @@
 /** `tidemark drift accept KIND ID`: accepts drift as it is now, by the fingerprint of its value. */
 import { scopeKey } from '../catalog/catalog.ts';
+import { scopeText } from '../catalog/scope-text.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
+import { plural } from '../core/wording.ts';
 import { placeOf } from '../diff/compare.ts';
 import type { Finding } from '../diff/drift.ts';
 import type { RecordRow } from '../mirror/records.ts';
+import { acceptanceDocument } from '../report/drift-document.ts';
 import { maskedId, maskedPlace, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/sections.ts';
+import type { SourceDrift } from '../state/drift.ts';
 import { parseReference } from '../state/reference.ts';
 import { parseTime } from '../state/time-text.ts';
 import { readConfig } from '../wire.ts';
@@ -16,12 +20,9 @@ import { kindArgument } from './kind-argument.ts';
 import { print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { sourcesOf } from './diff.ts';
-import { acceptanceDocument } from './drift-document.ts';
 import { findDrift, requireBaseline } from './drift-finding.ts';
-import type { SourceDrift } from './drift-finding.ts';
 import { lookUpRecord } from './record-lookup.ts';
 import { StateOpener } from './state-opener.ts';
-import { plural, scopeText } from './wording.ts';
 
 interface AcceptOptions {
   readonly kind: string;

@@ -1,10 +1,14 @@
 /** `tidemark drift accepted` and `drift unaccept`: what was accepted, and its withdrawal. */
 import { scopeKey } from '../catalog/catalog.ts';
 import type { ResourceDefinition } from '../catalog/definition.ts';
+import { scopeText } from '../catalog/scope-text.ts';
+import { definitionsFor } from '../config/source-definitions.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
+import { plural } from '../core/wording.ts';
 import type { DriftAcceptance } from '../mirror/acceptances.ts';
+import { acceptanceDocument } from '../report/drift-document.ts';
 import { maskedId, maskedPlace } from '../report/mask.ts';
 import { nameText } from '../report/sections.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
@@ -12,12 +16,9 @@ import { openExistingMirror } from './existing-mirror.ts';
 import { kindArgument } from './kind-argument.ts';
 import { print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
-import { acceptanceDocument } from './drift-document.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { lookUpRecord } from './record-lookup.ts';
-import { definitionsFor } from './source-definitions.ts';
 import { renderTable, terminalWidth } from './table.ts';
-import { plural, scopeText } from './wording.ts';
 
 /** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, until, is_over}]}`. */
 export async function acceptedDrift(context: CommandContext): Promise<ExitCode> {

@@ -2,14 +2,13 @@
 import type { Severity } from '../catalog/definition.ts';
 import type { Config } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { compareSeverities } from '../diff/severity.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { DriftExtent, SourceDrift } from '../state/drift.ts';
 import { driftBetween, kindsOutsideDrift } from '../state/drift.ts';
 import type { Reference } from '../state/reference.ts';
 import type { StateOpener } from './state-opener.ts';
 import { isOfMirror } from './state-opener.ts';
-
-export type { SourceDrift } from '../state/drift.ts';
 
 export interface DriftQuestion extends DriftExtent {
   readonly from: Reference;
@@ -39,8 +38,7 @@ export async function findDrift(
 
 /** True for what matters at least as much as the threshold. */
 export function isAtLeast(severity: Severity, threshold: Severity | undefined): boolean {
-  const order: readonly Severity[] = ['critical', 'high', 'medium', 'low'];
-  return threshold === undefined || order.indexOf(severity) <= order.indexOf(threshold);
+  return threshold === undefined || compareSeverities(severity, threshold) <= 0;
 }
 
 /** @throws TidemarkError `reference_unknown`, before anything is read, when drift would be measured from a baseline that is not set */

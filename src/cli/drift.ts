@@ -1,16 +1,19 @@
 /** `tidemark drift`: what drifted from the baseline, less what was accepted or is ignored; gravest first. */
 import type { Severity } from '../catalog/definition.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
-import { asTidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
+import { plural } from '../core/wording.ts';
 import { diffExitCode } from '../diff/change.ts';
 import { placeOf } from '../diff/compare.ts';
 import type { Finding } from '../diff/drift.ts';
 import { withThreshold } from '../diff/drift.ts';
 import { changeSeverity } from '../diff/severity.ts';
+import { driftDocument } from '../report/drift-document.ts';
 import { maskedPlace, withMaskedId } from '../report/mask.ts';
 import { nameText } from '../report/sections.ts';
+import type { SourceDrift } from '../state/drift.ts';
 import { forgottenNotes } from '../state/forgotten-history.ts';
+import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { comparisonNotes } from './comparison-notes.ts';
@@ -18,15 +21,11 @@ import { remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import type { ComparisonOptions } from './diff.ts';
 import { comparisonMode, filterOf, knownTo, sourcesOf } from './diff.ts';
-import { driftDocument } from './drift-document.ts';
 import { findDrift, isAtLeast, requireBaseline } from './drift-finding.ts';
-import type { SourceDrift } from './drift-finding.ts';
 import { withRealIds } from './masked-ids.ts';
-import { parentNames } from './parent-name.ts';
-import { deliver, formatOf, renderDocument } from './report-output.ts';
+import { deliver, formatOf, renderDocument, reportEach } from './report-output.ts';
 import type { SourceReport } from './report-output.ts';
 import { StateOpener } from './state-opener.ts';
-import { plural } from './wording.ts';
 
 interface DriftOptions extends ComparisonOptions {
   readonly from?: string;
@@ -46,31 +45,24 @@ export async function drift(context: CommandContext, options: DriftOptions): Pro
   try {
     const mirror = opener.mirror();
     requireBaseline(mirror, from);
-    const results: Parameters<typeof deliver>[2][number][] = [];
+    const { signal } = context;
     const sources = sourcesOf(context, config, opener, [from, to]);
     const filter = filterOf(withRealIds(options, config, knownTo(opener, sources)));
-    for (const source of sources) {
-      if (source === null) continue;
-      try {
-        const found = await findDrift(config, opener, {
-          source,
-          from,
-          to,
-          filter,
-          mode,
-          fields: options.field ?? [],
-          now: systemClock.now(),
-          signal: context.signal,
-          isFileWhole: options.wholeFile === true,
-        });
-        results.push(driftReport(context, options, opener, found));
-      } catch (error) {
-        context.signal.throwIfAborted();
-        results.push({ source, error: asTidemarkError(error) });
-      } finally {
-        opener.closeStates();
-      }
-    }
+    const named = sources.filter((source) => source !== null);
+    const results = await reportEach(named, { signal, opener }, async (source) => {
+      const found = await findDrift(config, opener, {
+        source,
+        from,
+        to,
+        filter,
+        mode,
+        fields: options.field ?? [],
+        now: systemClock.now(),
+        signal,
+        isFileWhole: options.wholeFile === true,
+      });
+      return driftReport(context, options, opener, found);
+    });
     return await deliver(context, options, results);
   } finally {
     opener.close();

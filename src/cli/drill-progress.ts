@@ -1,8 +1,8 @@
 /** A drill's progress on a terminal: one line that says what is being done, with a bar where it can be counted. */
+import { count } from '../core/wording.ts';
 import type { DrillEvents } from '../restore/drill-passes.ts';
 import type { CommandContext } from './context.ts';
 import { Painter } from './progress-painter.ts';
-import { count } from './wording.ts';
 
 const BAR = 24; // characters
 const DOING: Readonly<Record<Parameters<DrillEvents['phase']>[0], string>> = {

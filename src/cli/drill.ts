@@ -3,8 +3,9 @@ import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { createColors } from 'picocolors';
 import type { Config } from '../config/config.ts';
+import { definitionsFor } from '../config/source-definitions.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
-import { asTidemarkError, EXIT, TidemarkError } from '../core/errors.ts';
+import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { DrillDocument } from '../diff/drill-document.ts';
 import { renderDrillHtml } from '../report/drill-html.ts';
@@ -18,6 +19,7 @@ import { NO_DRILL_EVENTS } from '../restore/drill-passes.ts';
 import { openDrillSandbox } from '../server/drill-sandbox.ts';
 import type { DrillSandbox } from '../server/drill-sandbox.ts';
 import { createChance } from '../server/seed/chance.ts';
+import { parentNames } from '../state/parent-names.ts';
 import type { Reference } from '../state/reference.ts';
 import { parseReference } from '../state/reference.ts';
 import { commandLogger } from '../wire-client.ts';
@@ -28,10 +30,8 @@ import { filterOf, knownTo, sourcesOf } from './diff.ts';
 import type { ComparisonOptions } from './diff.ts';
 import { showDrillProgress } from './drill-progress.ts';
 import { withRealIds } from './masked-ids.ts';
-import { parentNames } from './parent-name.ts';
-import { deliver, formatOf } from './report-output.ts';
+import { deliver, formatOf, reportEach } from './report-output.ts';
 import type { SourceReport } from './report-output.ts';
-import { definitionsFor } from './source-definitions.ts';
 import { isOfMirror, StateOpener } from './state-opener.ts';
 import { writeWhole } from './whole-file.ts';
 
@@ -58,21 +58,15 @@ export async function drill(context: CommandContext, options: DrillCommandOption
   const config = readConfig(context, context.options, 'unused');
   const opener = new StateOpener(context, config, 'drill');
   try {
-    const results: Parameters<typeof deliver>[2][number][] = [];
+    const { signal } = context;
     const runbooks: string[] = [];
-    for (const source of sourcesOf(context, config, opener, [from])) {
-      try {
-        const document = await drillSource(context, options, config, opener, { from, source });
-        const shared = reportOptions(context, options, config, opener, source);
-        results.push(drillReport(options, document, shared, source));
-        runbooks.push(renderRunbook(document, shared));
-      } catch (error) {
-        context.signal.throwIfAborted();
-        results.push({ source, error: asTidemarkError(error) });
-      } finally {
-        opener.closeStates();
-      }
-    }
+    const sources = sourcesOf(context, config, opener, [from]);
+    const results = await reportEach(sources, { signal, opener }, async (source) => {
+      const document = await drillSource(context, options, config, opener, { from, source });
+      const shared = reportOptions(context, options, config, opener, source);
+      runbooks.push(renderRunbook(document, shared));
+      return drillReport(options, document, shared, source);
+    });
     if (options.runbook !== undefined && runbooks.length > 0) {
       await writeWhole(resolve(context.cwd, options.runbook), [runbooks.join('\n')], context);
       remark(context, [`runbook written to ${options.runbook}`]);

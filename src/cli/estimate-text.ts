@@ -1,11 +1,10 @@
 /** An estimate for people and as `tidemark.estimate/1`. */
 import type { Kind } from '../catalog/definition.ts';
+import { count, duration, plural } from '../core/wording.ts';
 import type { Basis, CollectionEstimate, SourceEstimate } from '../doctor/estimate.ts';
-import { neutralise } from '../report/neutralise.ts';
 import type { What } from './estimate.ts';
+import { foldedLine } from './folded-line.ts';
 import { renderTable } from './table.ts';
-import { wrappedText } from './text-width.ts';
-import { count, duration, plural } from './wording.ts';
 
 export interface ShownEstimate extends SourceEstimate {
   /** Steps of a restore, as far as the mirror tells; null for anything else. */
@@ -82,7 +81,7 @@ export function renderEstimate(what: What, shown: ShownEstimate, width: number |
     ...aboutWhat(what, steps),
     from === 'mirror' ? 'asked: nothing, the mirror tells' : `asked: ${plural(asked, 'request')} to find out`,
   ];
-  return lines.flatMap((line) => (line.includes('\n') ? [line] : folded(line, width))).join('\n');
+  return lines.flatMap((line) => (line.includes('\n') ? [line] : foldedLine(line, width))).join('\n');
 }
 
 function aboutWhat(what: What, steps: number | null): string[] {
@@ -94,13 +93,6 @@ function aboutWhat(what: What, steps: number | null): string[] {
   return [
     `guessed: ${plural(steps, 'step')} at 3 requests, by what changed between that state and the latest run; what changed since costs 3 each`,
   ];
-}
-
-function folded(line: string, width: number | undefined): string[] {
-  const safe = neutralise(line);
-  if (width === undefined || safe === '') return [safe];
-  const [first = '', ...rest] = wrappedText(safe, Math.max(20, width - 3));
-  return [first, ...rest.map((each) => `  ${each}`)];
 }
 
 function size(bytes: number): string {

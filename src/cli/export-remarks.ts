@@ -1,13 +1,14 @@
 /** What a reader of an export should know of it: which of its collections are not as fresh as the rest. */
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
+import { plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow } from '../mirror/run-rows.ts';
 import type { SweepOutcome } from '../mirror/sweep-result.ts';
 import { groupAlike, groupText, oldestOf } from './collection-groups.ts';
 import { recordFilter } from './export-selection.ts';
 import type { FilterOptions } from './export-selection.ts';
-import { age, plural } from './wording.ts';
+import { age } from './wording.ts';
 
 /** A collection that the latest look at it did not read whole. */
 export interface StaleCollection {

@@ -6,6 +6,7 @@ import type { Kind } from '../catalog/definition.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
+import { count, plural } from '../core/wording.ts';
 import {
   csvLines,
   jsonDocument,
@@ -33,7 +34,6 @@ import type { FilterOptions } from './export-selection.ts';
 import { withRealIds } from './masked-ids.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { breathe, inChunks } from './whole-file.ts';
-import { count, plural } from './wording.ts';
 
 interface ExportOptions extends FilterOptions {
   readonly format?: ExportFormat;

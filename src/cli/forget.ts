@@ -1,6 +1,9 @@
 /** `tidemark forget`: drops local history by retention. Nothing remote is ever touched. */
+import type { KeepOptions } from '../config/retention.ts';
+import { retentionOf } from '../config/retention.ts';
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
+import { megabytes, plural } from '../core/wording.ts';
 import type { ForgetResult } from '../mirror/forgetting.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RetentionPlan, RetentionPolicy } from '../mirror/retention.ts';
@@ -12,24 +15,15 @@ import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { openExistingMirror } from './existing-mirror.ts';
 import { renderTable, terminalWidth } from './table.ts';
-import { plural } from './wording.ts';
 
-export interface ForgetOptions {
-  readonly keepLast?: number;
-  readonly keepHourly?: number;
-  readonly keepDaily?: number;
-  readonly keepWeekly?: number;
-  readonly keepMonthly?: number;
-  readonly keepYearly?: number;
-  /** Milliseconds. */
-  readonly keepWithin?: number;
+export interface ForgetOptions extends KeepOptions {
   readonly dryRun?: boolean;
 }
 
 /** Exit 0 when done, 3 when everything was forgotten but its space could not be returned. */
 export async function forget(context: CommandContext, options: ForgetOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
-  const policy = policyOf(options);
+  const policy = retentionOf(options);
   // Before anything waits for a lock.
   checkPolicy(policy);
   const { source: sources } = context.options;
@@ -57,19 +51,6 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
   } finally {
     mirror.close();
   }
-}
-
-function policyOf(options: ForgetOptions): RetentionPolicy {
-  const { keepLast, keepHourly, keepDaily, keepWeekly, keepMonthly, keepYearly, keepWithin } = options;
-  return {
-    ...(keepLast === undefined ? {} : { last: keepLast }),
-    ...(keepHourly === undefined ? {} : { hourly: keepHourly }),
-    ...(keepDaily === undefined ? {} : { daily: keepDaily }),
-    ...(keepWeekly === undefined ? {} : { weekly: keepWeekly }),
-    ...(keepMonthly === undefined ? {} : { monthly: keepMonthly }),
-    ...(keepYearly === undefined ? {} : { yearly: keepYearly }),
-    ...(keepWithin === undefined ? {} : { withinMs: keepWithin }),
-  };
 }
 
 /** `result` is null for a dry run. */
@@ -118,10 +99,6 @@ function resultLines({ done, bytesBefore, bytesAfter }: ForgetResult): string[] 
     `${plural(done.revisions, 'revision')} went; ${size}`,
     `sealed anew: ${done.rootAfter}, before ${done.rootBefore}`,
   ];
-}
-
-function megabytes(bytes: number): string {
-  return `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
 function document(

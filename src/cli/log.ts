@@ -3,6 +3,7 @@ import { createColors } from 'picocolors';
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
+import { plural } from '../core/wording.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { recordLog } from '../diff/history.ts';
 import type { LogEntry } from '../diff/history.ts';
@@ -18,7 +19,6 @@ import { recordHeading, remarksOf, sightingText } from './record-heading.ts';
 import { recordHistory } from './record-history.ts';
 import { lookUpRecord } from './record-lookup.ts';
 import type { FoundRecord, RecordQuestion } from './record-lookup.ts';
-import { plural } from './wording.ts';
 
 export interface LogOptions extends RecordQuestion {
   readonly all?: boolean;

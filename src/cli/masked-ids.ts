@@ -2,11 +2,11 @@
 import type { Kind } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/definition.ts';
 import type { Config } from '../config/config.ts';
+import { definitionsFor } from '../config/source-definitions.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import { isMaskedId, isSecretId, maskedId } from '../report/mask.ts';
-import { definitionsFor } from './source-definitions.ts';
 
 /** Whom to ask. */
 export interface KnownTo {

@@ -1,10 +1,11 @@
 /** `tidemark notify test`: one notice through each channel, past the mirror and past what the channel wants to hear. */
 import { openPoster } from '../api/post.ts';
-import type { ChannelConfig } from '../config/notice-rules.ts';
+import type { ChannelConfig } from '../config/notice-channel.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { asTidemarkError, EXIT, TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
+import { count } from '../core/wording.ts';
 import { messageOf } from '../daemon/notices/message.ts';
 import { noticeOf } from '../daemon/notices/notice-content.ts';
 import type { Send } from '../daemon/notices/sending.ts';
@@ -14,7 +15,6 @@ import { readConfig } from '../wire.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { renderTable, terminalWidth } from './table.ts';
-import { count } from './wording.ts';
 
 interface NotifyOptions {
   readonly channels?: readonly string[];

@@ -5,12 +5,12 @@
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
+import { programVersion } from '../core/version.ts';
 import { COMMANDS } from './command-table.ts';
 import type { CommandRow, OptionRow } from './command-row.ts';
 import type { CommandContext, GlobalOptions, ProcessContext } from './context.ts';
 import { FIRST_EXAMPLES, GLOBAL_OPTIONS, HELP_OPTION, SUMMARY, VERSION_OPTION } from './global-options.ts';
 import { isReaderGone, lossText, watchOutput } from './output-watch.ts';
-import { programVersion } from './version.ts';
 
 /**
  * Runs one command line and returns its exit code. Never throws: every failure is printed and coded. `commands` is the

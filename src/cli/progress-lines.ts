@@ -1,8 +1,8 @@
 /** The bars as text: fitted to the terminal, least important parts dropped first, time left and waiting never. Pure. */
 import type { WindowUse } from '../api/figures.ts';
 import { KINDS } from '../catalog/definition.ts';
+import { count, duration } from '../core/wording.ts';
 import type { KindView, ProgressView } from './progress-view.ts';
-import { count, duration } from './wording.ts';
 
 const NAME_WIDTH = Math.max(...KINDS.map(({ length }) => length));
 /** From this width on, names take a column of their own and everything else stands below one another. */

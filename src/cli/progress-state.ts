@@ -1,5 +1,6 @@
 /** What progress bars know of a run: filled by its events, read by whoever draws. */
-import { CATALOG, definitionOf, scopeKey } from '../catalog/catalog.ts';
+import { CATALOG, definitionOf } from '../catalog/catalog.ts';
+import { collectionKey } from '../catalog/collection-key.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { PlannedSweep, SyncEvents } from '../sync/events.ts';
 
@@ -26,15 +27,15 @@ export class RunProgress {
     sweepsPlanned: ({ sweeps, open }) => {
       for (const [key, { phase }] of this.#sweeps) if (phase === 'planned') this.#sweeps.delete(key);
       for (const planned of sweeps) {
-        const key = keyOf(planned.kind, planned.scope);
+        const key = collectionKey(planned);
         if (!this.#sweeps.has(key)) this.#sweeps.set(key, { ...planned, ...UNTOUCHED });
       }
       this.#openKinds = open;
       this.#hasPlan = true;
     },
     sweepStarted: ({ kind, scope, reading, known }) => {
-      const planned = this.#sweeps.get(keyOf(kind, scope));
-      this.#sweeps.set(keyOf(kind, scope), {
+      const planned = this.#sweeps.get(collectionKey({ kind, scope }));
+      this.#sweeps.set(collectionKey({ kind, scope }), {
         kind,
         scope,
         pageRows: null,
@@ -84,21 +85,19 @@ export class RunProgress {
     if (sweep.known !== null) return Math.max(sweep.known, sweep.received);
     const { from } = definitionOf(sweep.kind).discovery;
     const parent =
-      sweep.reading !== 'each' || from === 'root' ? undefined : this.#sweeps.get(keyOf(from, sweep.scope));
+      sweep.reading !== 'each' || from === 'root'
+        ? undefined
+        : this.#sweeps.get(collectionKey({ kind: from, scope: sweep.scope }));
     const parents = parent === undefined ? null : this.expected(parent);
     return parents === null ? null : Math.min(parents, sweep.budget ?? parents);
   }
 
   #change(kind: Kind, scope: Scope, change: Partial<SweepProgress>): void {
-    const sweep = this.#sweeps.get(keyOf(kind, scope));
-    if (sweep !== undefined) this.#sweeps.set(keyOf(kind, scope), { ...sweep, ...change });
+    const sweep = this.#sweeps.get(collectionKey({ kind, scope }));
+    if (sweep !== undefined) this.#sweeps.set(collectionKey({ kind, scope }), { ...sweep, ...change });
   }
 }
 
 const UNTOUCHED = { phase: 'planned', pages: 0, received: 0, count: null, isTroubled: false } as const;
 
 const ORDER: readonly Kind[] = CATALOG.map(({ kind }) => kind);
-
-function keyOf(kind: Kind, scope: Scope): string {
-  return `${kind} ${scopeKey(scope)}`;
-}

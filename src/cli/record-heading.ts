@@ -1,15 +1,15 @@
 /** How a command about one record begins: what it is called, where it stands, what is known of it. */
 import { createColors } from 'picocolors';
 import type { Config } from '../config/config.ts';
+import { definitionsFor } from '../config/source-definitions.ts';
 import type { Sighting } from '../diff/history.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { withMaskedId } from '../report/mask.ts';
 import { nameText, placeText } from '../report/sections.ts';
+import { parentNames } from '../state/parent-names.ts';
 import { isColoured } from './context.ts';
 import type { CommandContext } from './context.ts';
-import { parentNames } from './parent-name.ts';
 import type { FoundRecord } from './record-lookup.ts';
-import { definitionsFor } from './source-definitions.ts';
 
 /** `run 4, 2026-03-01T07:00:00.000Z`. */
 export function sightingText({ run, at }: Sighting): string {

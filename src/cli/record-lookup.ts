@@ -1,10 +1,13 @@
 /** The one record that a command's KIND and ID mean: by id, else by its name; removed records are found too. */
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
+import { scopeText } from '../catalog/scope-text.ts';
 import type { Config } from '../config/config.ts';
+import { definitionsFor } from '../config/source-definitions.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
+import { count } from '../core/wording.ts';
 import { recordName } from '../diff/name.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
@@ -14,8 +17,6 @@ import { nameText } from '../report/sections.ts';
 import { kindArgument } from './kind-argument.ts';
 import { idsMaskedAs } from './masked-ids.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
-import { definitionsFor } from './source-definitions.ts';
-import { count, scopeText } from './wording.ts';
 
 /** What the user asks for. */
 export interface RecordQuestion {

@@ -1,7 +1,7 @@
 /** Where a report goes, and in which form: `--format`, `--output`, and several sources in one. */
 import { resolve } from 'node:path';
 import { createColors } from 'picocolors';
-import { EXIT, exitCodeFor, TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, EXIT, exitCodeFor, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import { mayHide } from '../diff/change.ts';
@@ -15,6 +15,7 @@ import { renderText } from '../report/text.ts';
 import { isColoured, print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { reportFailure } from './failure.ts';
+import type { StateOpener } from './state-opener.ts';
 import { writeWhole } from './whole-file.ts';
 
 export type ReportFormat = 'text' | 'json' | 'markdown' | 'html' | 'junit' | 'sarif' | 'patch';
@@ -32,6 +33,29 @@ export interface SourceReport {
   /** Without a line end. */
   readonly json: () => string;
   readonly render: (format: Exclude<ReportFormat, 'json'>) => string;
+}
+
+/** What became of one source: its report, or why there is none. */
+export type SourceResult = SourceReport | { readonly source: string | null; readonly error: TidemarkError };
+
+/** A report of each source in turn: what one of them fails with is its result, and the others come all the same. */
+export async function reportEach<Source extends string | null>(
+  sources: readonly Source[],
+  { signal, opener }: { readonly signal: AbortSignal; readonly opener: Pick<StateOpener, 'closeStates'> },
+  reportOf: (source: Source) => Promise<SourceReport>,
+): Promise<SourceResult[]> {
+  const results: SourceResult[] = [];
+  for (const source of sources) {
+    try {
+      results.push(await reportOf(source));
+    } catch (error) {
+      signal.throwIfAborted();
+      results.push({ source, error: asTidemarkError(error) });
+    } finally {
+      opener.closeStates();
+    }
+  }
+  return results;
 }
 
 /** The format asked for; `--json` is `--format json`. */
@@ -83,7 +107,7 @@ function withStale(document: DiffDocument): DiffDocument {
 export async function deliver(
   context: CommandContext,
   options: OutputOptions,
-  results: readonly (SourceReport | { readonly source: string | null; readonly error: TidemarkError })[],
+  results: readonly SourceResult[],
 ): Promise<ExitCode> {
   const format = formatOf(context, options);
   const reports = results.filter((result) => 'render' in result);

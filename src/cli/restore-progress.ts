@@ -1,12 +1,12 @@
 /** Progress of a restore on a terminal: one bar, what is being written, and what is waited for. */
 import type { RequestFigures } from '../api/figures.ts';
 import type { Clock } from '../core/clock.ts';
+import { count, duration } from '../core/wording.ts';
 import { neutralise } from '../report/neutralise.ts';
 import type { ApplyEvents } from '../restore/apply.ts';
 import type { PlanStep } from '../restore/plan.ts';
 import type { CommandContext } from './context.ts';
 import { Painter } from './progress-painter.ts';
-import { count, duration } from './wording.ts';
 
 const FRAME_MS = 125;
 const BAR_WIDTH = 30;

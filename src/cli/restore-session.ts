@@ -1,16 +1,16 @@
 /** What every command that plans or applies a restore works with: one source, its mirror, its states. */
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
+import { definitionsFor } from '../config/source-definitions.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { StateFilter } from '../state/filter.ts';
+import { parentNames } from '../state/parent-names.ts';
 import type { Reference } from '../state/reference.ts';
 import type { LoadedState } from '../state/state.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
 import { openExistingMirror } from './existing-mirror.ts';
-import { parentNames } from './parent-name.ts';
-import { definitionsFor } from './source-definitions.ts';
 import { StateOpener } from './state-opener.ts';
 
 export interface RestoreSession {

@@ -2,16 +2,18 @@
 import type { Kind } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/definition.ts';
 import { systemClock } from '../core/clock.ts';
+import { plural } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { Plan } from '../restore/plan.ts';
 import { isExecutable } from '../restore/plan.ts';
 import { idLookup } from '../restore/id-map.ts';
+import { isPublished } from '../state/published-run.ts';
 import type { Reference } from '../state/reference.ts';
 import { filterOf } from './diff.ts';
 import type { RestoreOptions } from './restore.ts';
 import type { RestoreSession } from './restore-session.ts';
-import { changesBetween, isPublished } from './run-changes.ts';
-import { age, plural } from './wording.ts';
+import { changesBetween } from './run-changes.ts';
+import { age } from './wording.ts';
 
 /** Runs that are looked through for losses, newest first. */
 const RUNS_SEARCHED = 20;

@@ -1,6 +1,8 @@
 /** `tidemark restores` and `tidemark restores show N`: what restores did, step by step. */
+import { definitionsFor } from '../config/source-definitions.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
+import { count, duration } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
 import { maskedRestore, renderRestoreText } from '../report/plan-restore.ts';
@@ -11,9 +13,7 @@ import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { restoreNumber } from './restore-number.ts';
 import { actOf, lineOptions } from './restore-send.ts';
-import { definitionsFor } from './source-definitions.ts';
 import { renderTable, terminalWidth } from './table.ts';
-import { count, duration } from './wording.ts';
 
 /** Newest first. */
 export async function restores(

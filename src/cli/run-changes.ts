@@ -1,6 +1,8 @@
 /** What a run changed: against the run of the same source that was published before it, by the one comparison. */
 import { createColors } from 'picocolors';
 import type { Config } from '../config/config.ts';
+import { definitionsFor } from '../config/source-definitions.ts';
+import { plural } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
@@ -10,26 +12,15 @@ import { renderText } from '../report/text.ts';
 import { FirstLooks } from '../state/first-looks.ts';
 import { diffPoints } from '../state/mirror-diff.ts';
 import { openMirrorState } from '../state/mirror-state.ts';
+import { parentNames } from '../state/parent-names.ts';
 import type { Point } from '../state/point.ts';
+import { isPublished, previousRun } from '../state/published-run.ts';
 import { comparisonNotes } from './comparison-notes.ts';
 import { isColoured } from './context.ts';
 import type { CommandContext } from './context.ts';
-import { parentNames } from './parent-name.ts';
-import { definitionsFor } from './source-definitions.ts';
-import { plural } from './wording.ts';
 
 /** Records of a run that are printed before the rest is only counted: a run can change everything. */
 const RECORDS_SHOWN = 100;
-
-/** True for a run whose state the mirror holds. */
-export function isPublished({ root, outcome }: RunRow): boolean {
-  return root !== null && (outcome === 'complete' || outcome === 'partial');
-}
-
-/** The run of the same source that was published last before this one. */
-export function previousRun(mirror: Mirror, run: RunRow): RunRow | undefined {
-  return mirror.runs({ source: run.source, isPublished: true, upTo: run.run - 1, limit: 1 })[0];
-}
 
 /** The changes from one published run to a later one of the same source. */
 export function changesBetween(

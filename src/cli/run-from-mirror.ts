@@ -1,6 +1,6 @@
 /** A run's report put together again from the mirror, as the process that did the run would have shown it. */
-import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
-import { scopeKey } from '../catalog/catalog.ts';
+import { collectionKey } from '../catalog/collection-key.ts';
+import type { ResourceDefinition } from '../catalog/definition.ts';
 import type { SyncSummary } from '../daemon/jobs/summaries.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
@@ -17,9 +17,9 @@ export function reportFromMirror(
   summary: SyncSummary | null,
   definitions: readonly ResourceDefinition[],
 ): RunReport {
-  const caps = new Map(mirror.collectionsOf(run.source).map((each) => [keyOf(each), each.pageCap]));
-  const troubled = new Map(summary?.troubled.map((each) => [keyOf(each), each]));
-  const unfinished = new Map(summary?.unfinished?.map((each) => [keyOf(each), each]));
+  const caps = new Map(mirror.collectionsOf(run.source).map((each) => [collectionKey(each), each.pageCap]));
+  const troubled = new Map(summary?.troubled.map((each) => [collectionKey(each), each]));
+  const unfinished = new Map(summary?.unfinished?.map((each) => [collectionKey(each), each]));
   return {
     run: run.run,
     source: run.source,
@@ -30,7 +30,7 @@ export function reportFromMirror(
     retries: run.retries,
     sweeps: mirror.sweepsOf(run.run).map((row): SweepReport => {
       const { errorCode, error, ...sweep } = row;
-      const trouble = troubled.get(keyOf(row));
+      const trouble = troubled.get(collectionKey(row));
       return {
         kind: sweep.kind,
         scope: sweep.scope,
@@ -43,10 +43,10 @@ export function reportFromMirror(
         removed: sweep.removed,
         unchanged: sweep.unchanged,
         held: sweep.held,
-        leaked: unfinished.get(keyOf(row))?.leaked ?? 0,
-        pending: unfinished.get(keyOf(row))?.pending ?? 0,
+        leaked: unfinished.get(collectionKey(row))?.leaked ?? 0,
+        pending: unfinished.get(collectionKey(row))?.pending ?? 0,
         count: sweep.count,
-        pageCap: caps.get(keyOf(row)) ?? null,
+        pageCap: caps.get(collectionKey(row)) ?? null,
         error:
           errorCode === null
             ? null
@@ -67,8 +67,4 @@ function modeOf({ kind, mode, outcome }: SweepRow, definitions: readonly Resourc
   const isOneByOne = definitions.find((definition) => definition.kind === kind)?.reading === 'each';
   if (isOneByOne && outcome !== 'skipped') return 'each';
   return outcome === 'complete' ? 'parent' : 'none';
-}
-
-function keyOf({ kind, scope }: { readonly kind: Kind; readonly scope: Scope }): string {
-  return `${kind} ${scopeKey(scope)}`;
 }

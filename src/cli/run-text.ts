@@ -1,4 +1,5 @@
 /** A run for people and as `tidemark.sync/1`. */
+import { count, duration, plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
 import type { SweepReport } from '../sync/outcome.ts';
@@ -6,7 +7,6 @@ import type { RunReport } from '../sync/run.ts';
 import { groupAlike, groupText } from './collection-groups.ts';
 import { schemaChangeDocument, schemaChangeLines } from './schema-change-text.ts';
 import { renderTable } from './table.ts';
-import { count, duration, plural } from './wording.ts';
 
 /** A run, and what it found of the form of records. */
 export interface ReportedRun {

@@ -1,19 +1,20 @@
 /** `tidemark runs` and `tidemark runs show N`. */
+import { scopeText } from '../catalog/scope-text.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
+import { count, duration } from '../core/wording.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
 import { neutralise } from '../report/neutralise.ts';
 import type { ForgottenRuns } from '../state/forgotten-history.ts';
 import { forgottenInto, forgottenText } from '../state/forgotten-history.ts';
+import { errorDocument, runDocument } from '../state/run-document.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText } from './collection-groups.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { runChangesDocument, runChangesText } from './run-changes.ts';
-import { runDocument } from './run-document.ts';
 import { schemaChangeDocument, schemaChangeLines } from './schema-change-text.ts';
 import { renderTable, terminalWidth } from './table.ts';
-import { count, duration, scopeText } from './wording.ts';
 
 export async function runs(context: CommandContext, options: { readonly limit?: number }): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
@@ -138,5 +139,5 @@ function sweepTable(sweeps: readonly SweepRow[], width: number | undefined): str
 
 function sweepDocument(sweep: SweepRow): object {
   const { errorCode, error, ...rest } = sweep;
-  return { ...rest, error: errorCode === null ? null : { code: errorCode, message: error } };
+  return { ...rest, error: errorDocument({ errorCode, error }) };
 }

@@ -1,4 +1,5 @@
 /** `tidemark sandbox`: the embedded server of the whole interface. Runs until it is stopped. */
+import { aborted } from '../core/aborted.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
@@ -42,16 +43,9 @@ export async function sandbox(context: CommandContext, options: SandboxCommandOp
         ].join('\n'),
       );
     }
-    await stopped(context.signal);
+    await aborted(context.signal);
   } finally {
     await server.close();
   }
   return EXIT.done;
-}
-
-function stopped(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }

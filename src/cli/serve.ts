@@ -2,6 +2,7 @@
 import type { Config } from '../config/config.ts';
 import { isLoopback } from '../config/source.ts';
 import { definitionsFor } from '../config/source-definitions.ts';
+import { aborted } from '../core/aborted.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
@@ -51,7 +52,7 @@ export async function serve(context: CommandContext, options: ServeOptions): Pro
   try {
     const { url } = await listener.listen({ host, port });
     await tell(context, url, source, latest);
-    await stopped(context.signal);
+    await aborted(context.signal);
   } finally {
     await listener.close();
     replica.close();
@@ -111,11 +112,4 @@ async function tell(
       '',
     ].join('\n'),
   );
-}
-
-function stopped(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }

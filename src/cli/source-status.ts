@@ -1,39 +1,15 @@
 /** What the mirror knows of how fresh and how whole its copy of a source is, and what that asks of a person. */
-import type { HeldRemovals } from '../mirror/held-removals.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
-import type { SchemaChange } from '../mirror/schema-changes.ts';
+import type { ShownStatus, SourceState } from '../state/status-document.ts';
 import { oldestOf } from './collection-groups.ts';
 
-/**
- * `never_synced`: no run yet. `unpublished`: runs, of which none could be published. `whole`: the latest run that ended
- * was complete, so was the latest look at every collection, and no removal waits. `partial`: anything else; the mirror
- * holds a copy, and part of it is old, incomplete or in doubt.
- */
-export type SourceState = 'never_synced' | 'unpublished' | 'whole' | 'partial';
-
-export interface SourceStatus {
-  readonly source: string;
-  /** False for what the mirror holds of a source that the configuration no longer names. */
-  readonly isConfigured: boolean;
-  readonly state: SourceState;
-  readonly lastRun: RunRow | null;
+export interface SourceStatus extends ShownStatus {
   /** Null while the only runs have not ended. */
   readonly lastEnded: RunRow | null;
-  readonly lastPublished: RunRow | null;
-  /** The latest run in which everything was read; null where none of the latest 500 was. */
-  readonly lastComplete: RunRow | null;
-  /** When the collection that waited longest was last whole, ISO 8601; null where one never was, or there is none. */
-  readonly oldestWholeAt: string | null;
-  readonly records: number;
-  readonly collections: readonly CollectionRow[];
-  /** Removals that wait for a person or for the same finding again. */
-  readonly held: readonly HeldRemovals[];
-  /** What the latest published run found of fields that the service gained, lost or retyped. */
-  readonly schemaChanges: readonly SchemaChange[];
 }
 
-/** Runs looked through for the latest complete one. */
+/** Runs looked through for the latest complete one: where none of them was, there is none to tell. */
 const RUNS_LOOKED_THROUGH = 500;
 /** A run that began longer ago and has not ended is taken for dead: the next writer of the mirror will say so. */
 const LONGEST_RUN_MS = 24 * 60 * 60 * 1000;

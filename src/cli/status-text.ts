@@ -1,4 +1,5 @@
 /** The status of a source for people: a tired reader finds what is wrong, since when, and what to do. */
+import { count, plural } from '../core/wording.ts';
 import { neutralise } from '../report/neutralise.ts';
 import type { CollectionRow } from '../mirror/run-rows.ts';
 import { groupAlike, groupText, oldestOf } from './collection-groups.ts';
@@ -7,7 +8,7 @@ import { schemaChangeLines } from './schema-change-text.ts';
 import { isStuck, isWhole } from './source-status.ts';
 import type { SourceStatus } from './source-status.ts';
 import { renderTable } from './table.ts';
-import { age, count, plural, runFailure } from './wording.ts';
+import { age, runFailure } from './wording.ts';
 
 /** Ends with a line break. `hasOthers`: other sources are shown beside it. */
 export function renderStatus(

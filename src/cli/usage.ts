@@ -2,7 +2,7 @@
 import type { Command, CommanderError } from 'commander';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
-import { plural } from './wording.ts';
+import { plural } from '../core/wording.ts';
 
 /**
  * The error of a command line that cannot be understood. `command` is the one that refused it, `written` all words as

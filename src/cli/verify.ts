@@ -1,6 +1,8 @@
 /** `tidemark verify`: whether the mirror holds what it sealed. */
+import { scopeText } from '../catalog/scope-text.ts';
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
+import { count, plural } from '../core/wording.ts';
 import { withMaskedId } from '../daemon/jobs/verify-problems.ts';
 import { verifyMirror } from '../mirror/mirror.ts';
 import type { VerifyProblem } from '../mirror/verify.ts';
@@ -9,7 +11,6 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike } from './collection-groups.ts';
 import { isInteractive, print } from './context.ts';
 import type { CommandContext } from './context.ts';
-import { count, plural, scopeText } from './wording.ts';
 
 /** Exit 0 when everything holds, 1 with each problem named when not. */
 export async function verify(context: CommandContext): Promise<ExitCode> {

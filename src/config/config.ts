@@ -2,7 +2,7 @@
 import type { Kind, ResourceDefinition, Severity } from '../catalog/definition.ts';
 import type { LogLevel } from '../core/logger-levels.ts';
 import type { Secret } from '../core/secret.ts';
-import type { ChannelConfig } from './notice-rules.ts';
+import type { ChannelConfig } from './notice-channel.ts';
 import type { PingConfig } from './ping-rules.ts';
 
 export interface RateLimits {

@@ -1,10 +1,8 @@
 /** The value types of `drift.ignore` and `drift.severities`. */
 import * as z from 'zod';
 import { KINDS } from '../catalog/definition.ts';
-import type { Severity } from '../catalog/definition.ts';
+import { SEVERITIES } from '../catalog/severities.ts';
 import { structured } from './value-types.ts';
-
-const SEVERITIES = ['critical', 'high', 'medium', 'low'] as const satisfies readonly Severity[];
 
 /** A JSON pointer in which `*` and `**` stand for segments, and `[id=…]` for the element of that id. */
 const PATTERN = z

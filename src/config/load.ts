@@ -11,9 +11,11 @@ import { applyEnvironment, CONFIG_VARIABLE, unknownVariables } from './environme
 import type { Environment } from './interpolate.ts';
 import { Mistakes } from './mistakes.ts';
 import { checkNotices } from './notice-rules.ts';
-import type { ParsedOptions, ParsedRetention } from './options.ts';
+import type { ParsedOptions } from './options.ts';
 import { OPTIONS } from './options.ts';
 import { checkPings } from './ping-rules.ts';
+import type { KeepOptions } from './retention.ts';
+import { retentionOf } from './retention.ts';
 import { parseTree, typeInterpolations } from './schema.ts';
 import { checkSource, isLoopback, secretOf } from './source.ts';
 import { readTextFile } from './text-file.ts';
@@ -66,7 +68,7 @@ export function loadConfig(options: LoadOptions): Config {
     sources,
     configured: sources,
     schedules: checkSchedules(checking, parsed),
-    retention: retentionOf(parsed.retention),
+    retention: rulesOf(parsed.retention),
     copies: checkCopies(checking, parsed),
     daemon: parsed.daemon,
     drift: parsed.drift,
@@ -188,18 +190,9 @@ function checkSchedules({ tree, mistakes }: Checking, parsed: ParsedOptions): Co
   return schedules;
 }
 
-/** The rules that were given; null for none. */
-export function retentionOf(parsed: ParsedRetention): RetentionConfig | null {
-  const { keepLast, keepHourly, keepDaily, keepWeekly, keepMonthly, keepYearly, keepWithin } = parsed;
-  const rules: RetentionConfig = {
-    ...(keepLast === undefined ? {} : { last: keepLast }),
-    ...(keepHourly === undefined ? {} : { hourly: keepHourly }),
-    ...(keepDaily === undefined ? {} : { daily: keepDaily }),
-    ...(keepWeekly === undefined ? {} : { weekly: keepWeekly }),
-    ...(keepMonthly === undefined ? {} : { monthly: keepMonthly }),
-    ...(keepYearly === undefined ? {} : { yearly: keepYearly }),
-    ...(keepWithin === undefined ? {} : { withinMs: keepWithin }),
-  };
+/** Null where no rule was given. */
+function rulesOf(options: KeepOptions): RetentionConfig | null {
+  const rules = retentionOf(options);
   return Object.keys(rules).length === 0 ? null : rules;
 }
 
@@ -221,7 +214,7 @@ function checkCopies(checking: Checking, { copies }: ParsedOptions): CopiesConfi
   return {
     directory: absolutePath(checking, ['copies', 'directory'], directory),
     everyMs: copies.every,
-    retention: retentionOf(copies) ?? COPIES_RETENTION,
+    retention: rulesOf(copies) ?? COPIES_RETENTION,
     recipients: [...new Set(recipients)],
     recipientsFile:
       recipientsFile === undefined

@@ -1,12 +1,12 @@
 /** `notices[]`: the channels through which the daemon tells people, and what each is told. */
 import * as z from 'zod';
-import type { Severity } from '../catalog/definition.ts';
+import { SEVERITIES } from '../catalog/severities.ts';
 import { Secret } from '../core/secret.ts';
 import { suggest } from '../core/suggest.ts';
 import type { Checking } from './checking.ts';
 import { absolutePath } from './checking.ts';
 import { parseDuration } from './duration.ts';
-import type { NoticeEvent } from './notice-events.ts';
+import type { Channel, ChannelConfig } from './notice-channel.ts';
 import { NOTICE_EVENTS } from './notice-events.ts';
 import { jsonTemplateMistake, templateMistake } from './notice-template.ts';
 import { unsetLines, urlSecret } from './notice-secrets.ts';
@@ -15,8 +15,6 @@ import { structured } from './value-types.ts';
 
 const CHANNEL_TYPES = ['webhook', 'slack', 'email', 'command'] as const;
 type ChannelType = (typeof CHANNEL_TYPES)[number];
-
-const SEVERITIES = ['critical', 'high', 'medium', 'low'] as const satisfies readonly Severity[];
 
 /** Keys that only some types have; the others are every channel's. */
 const KEYS_OF: Readonly<Record<ChannelType, readonly string[]>> = {
@@ -59,56 +57,6 @@ export const NOTICES = structured<readonly ParsedChannel[]>(
     'slack {url or urlFile}, email {smtpUrl or smtpUrlFile, from, to, subject}, command {command, timeout, env}',
   z.array(CHANNEL),
 );
-
-interface Channel {
-  /** Unique; deliveries are kept by it. */
-  readonly name: string;
-  readonly on: readonly NoticeEvent[];
-  /** Null for all of them. What concerns the mirror as a whole goes to every channel. */
-  readonly sources: readonly string[] | null;
-  /** Least that drift must matter. */
-  readonly severity: Severity;
-  /** Text with `{{ name }}` for values; null for the channel's own form. */
-  readonly template: string | null;
-  /** Why nothing can be sent through it, such as a variable that is not set; null where nothing stands in the way. */
-  readonly trouble: string | null;
-}
-
-export interface WebhookChannel extends Channel {
-  readonly type: 'webhook';
-  readonly url: Secret;
-  /** Signs every message; null for none. */
-  readonly secret: Secret | null;
-  readonly contentType: string;
-}
-
-export interface SlackChannel extends Channel {
-  readonly type: 'slack';
-  readonly url: Secret;
-}
-
-export interface EmailChannel extends Channel {
-  readonly type: 'email';
-  /** smtp: or smtps:, with credentials where the server wants them. */
-  readonly smtpUrl: Secret;
-  readonly from: string;
-  readonly to: readonly string[];
-  /** A template; null for the title. */
-  readonly subject: string | null;
-}
-
-export interface CommandChannel extends Channel {
-  readonly type: 'command';
-  /** Program and arguments, which may hold secrets; no shell reads them. */
-  readonly command: readonly Secret[];
-  readonly timeoutMs: number;
-  /** Variables that it gets beside the few that every command has. */
-  readonly env: Readonly<Record<string, Secret>>;
-  /** Where it runs: the directory of the configuration file. */
-  readonly directory: string;
-}
-
-export type ChannelConfig = WebhookChannel | SlackChannel | EmailChannel | CommandChannel;
 
 const DEFAULT_TIMEOUT_MS = 30_000;
 const LONGEST_TIMEOUT_MS = 600_000;

@@ -388,4 +388,3 @@ export const PROFILE_OPTIONS = section('Profile of a deployment', {
 export type ParsedOptions = Parsed<typeof OPTIONS>;
 export type ParsedSource = ParsedOptions['sources'][number];
 export type ParsedProfile = Parsed<typeof PROFILE_OPTIONS>;
-export type ParsedRetention = ParsedOptions['retention'];

@@ -1,7 +1,8 @@
 /** What a profile, and a source's `definitions`, may change about each kind: the table of `definitions.KIND`. */
 import * as z from 'zod';
 import { KINDS } from '../catalog/definition.ts';
-import type { FieldType, SecretsNeeded, Severity } from '../catalog/definition.ts';
+import type { FieldType, SecretsNeeded } from '../catalog/definition.ts';
+import { SEVERITIES } from '../catalog/severities.ts';
 import type { Parsed } from './option.ts';
 import { mapOf, optional, section } from './option.ts';
 import { choice, flag, pointers, structured, text, textByName, texts } from './value-types.ts';
@@ -17,8 +18,6 @@ const FIELD_TYPES = [
   'array',
   'any',
 ] as const satisfies readonly FieldType[];
-
-const SEVERITIES = ['critical', 'high', 'medium', 'low'] as const satisfies readonly Severity[];
 
 const SECRETS_NEEDED = z.strictObject({
   by: z.string().regex(/^\/./),

@@ -11,15 +11,13 @@
  */
 import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition, Severity } from '../catalog/definition.ts';
+import { SEVERITIES } from '../catalog/severities.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { RecordChange } from './change.ts';
 import type { FieldChange } from './compare.ts';
 import type { FieldPattern } from './path-pattern.ts';
 import { fieldPattern } from './path-pattern.ts';
 import { splitPointer } from './pointer.ts';
-
-/** From what must be seen at once to what can wait. */
-export const SEVERITIES = ['critical', 'high', 'medium', 'low'] as const satisfies readonly Severity[];
 
 /** Negative when `a` is the graver one. */
 export function compareSeverities(a: Severity, b: Severity): number {

@@ -1,6 +1,7 @@
 /** A drill prepared for people: what text, page and runbook have in common. */
 import type { Colors } from 'picocolors/types.js';
 import type { Kind } from '../catalog/definition.ts';
+import { count } from '../core/wording.ts';
 import type {
   DrillCounts,
   DrillDocument,
@@ -8,7 +9,6 @@ import type {
   DrillTask,
   DrillVerdict,
 } from '../diff/drill-document.ts';
-import { grouped } from '../core/grouped.ts';
 import { DRILL_VERDICTS, drillTotals } from '../diff/drill-document.ts';
 import { maskedId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
@@ -90,8 +90,4 @@ export function taskId(
 /** Those of one verdict, by kind in the order in which they come. */
 export function tasksByKind(tasks: readonly DrillTask[]): Map<Kind, DrillTask[]> {
   return Map.groupBy(tasks, ({ kind }) => kind);
-}
-
-export function count(value: number): string {
-  return grouped(value);
 }

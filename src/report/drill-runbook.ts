@@ -1,15 +1,8 @@
 /** `drill --runbook FILE`: what a real restore would leave to people, in order, with the values; as Markdown. */
+import { count } from '../core/wording.ts';
 import type { DrillDocument, DrillTask } from '../diff/drill-document.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import {
-  count,
-  drillVerdictText,
-  givenAnew,
-  pluralVerdict,
-  taskId,
-  taskName,
-  tasksByKind,
-} from './drill-report.ts';
+import { drillVerdictText, givenAnew, pluralVerdict, taskId, taskName, tasksByKind } from './drill-report.ts';
 import { secretsSnippet } from './drill-secrets.ts';
 import { code, plain } from './markdown.ts';
 import { maskedFields } from './mask.ts';

@@ -1,7 +1,8 @@
 /** `drill` on a terminal: the score first, then kind by kind, then why, then what to do. */
+import { count } from '../core/wording.ts';
 import type { DrillDocument, DrillKind } from '../diff/drill-document.ts';
 import { drillScore, drillTotals } from '../diff/drill-document.ts';
-import { count, drillVerdictText, givenAnew, outcomeText, percent, pluralVerdict } from './drill-report.ts';
+import { drillVerdictText, givenAnew, outcomeText, percent, pluralVerdict } from './drill-report.ts';
 import type { DrillReportOptions } from './drill-report.ts';
 import { neutralise } from './neutralise.ts';
 import { referenceText, skippedText } from './sections.ts';

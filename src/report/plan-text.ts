@@ -1,6 +1,7 @@
 /** A plan on a terminal: what would be sent, step by step, then what would not and why. */
 import type { Colors } from 'picocolors/types.js';
 import { grouped } from '../core/grouped.ts';
+import { plural } from '../core/wording.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
 import type { Obstructed, ShownPlan, StepText } from './plan-view.ts';
@@ -116,7 +117,7 @@ function leftLines({ left }: ShownPlan, options: PlanTextOptions): string[] {
       const { one, many } = options.definitions(kind).title;
       const more = count - names.length;
       const rest = more > 0 ? ` and ${grouped(more)} more` : '';
-      return `  ${grouped(count)} ${count === 1 ? one : many} (${names.map(nameText).join(', ')}${rest}): ${neutralise(reason)}`;
+      return `  ${plural(count, one, many)} (${names.map(nameText).join(', ')}${rest}): ${neutralise(reason)}`;
     }),
   ];
 }

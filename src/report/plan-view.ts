@@ -3,6 +3,7 @@ import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { grouped } from '../core/grouped.ts';
 import type { JsonObject } from '../core/json.ts';
 import { getOwn } from '../core/json.ts';
+import { plural } from '../core/wording.ts';
 import type { Skipped, StateReference } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { escapeSegment } from '../diff/pointer.ts';
@@ -141,7 +142,7 @@ function actCounts(steps: readonly ShownStep[]): string[] {
 /** E.g. `39 requests, less than a minute at the configured rate`; empty where nothing would be sent. */
 export function costText({ cost }: ShownPlan): string {
   if (cost.requests === 0) return '';
-  const requests = `${grouped(cost.requests)} ${cost.requests === 1 ? 'request' : 'requests'}`;
+  const requests = plural(cost.requests, 'request');
   const time = cost.minutes === 0 ? 'less than a minute' : `at least ${grouped(cost.minutes)} min`;
   return `${requests}, ${time} at the configured rate`;
 }

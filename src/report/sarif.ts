@@ -1,10 +1,10 @@
 /** `--format sarif`: the diff as static analysis results (SARIF 2.1.0), for code scanning and its viewers. */
 import type { Severity } from '../catalog/definition.ts';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
+import { SEVERITIES } from '../catalog/severities.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { placeFingerprint } from '../diff/fingerprint.ts';
-import { SEVERITIES } from '../diff/severity.ts';
 import { fieldLine } from './field-line.ts';
 import type { ReportOptions } from './options.ts';
 import type { ReportChange, Section } from './sections.ts';

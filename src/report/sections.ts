@@ -2,12 +2,14 @@
 import type { ResourceDefinition, Severity } from '../catalog/definition.ts';
 import { KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
+import { SEVERITIES } from '../catalog/severities.ts';
 import { grouped } from '../core/grouped.ts';
+import { plural } from '../core/wording.ts';
 import type { DiffDocument, RecordChange, StateReference } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { DriftSummary } from '../diff/drift.ts';
 import type { SeverityOf } from '../diff/severity.ts';
-import { changeSeverity, compareSeverities, severities, SEVERITIES } from '../diff/severity.ts';
+import { changeSeverity, compareSeverities, severities } from '../diff/severity.ts';
 import { maskedChange, withMaskedId } from './mask.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
@@ -185,11 +187,9 @@ function settledCounts(summary: MaybeNarrowed['summary']): string[] {
  * `8 records in 2 collections compared: 7 unchanged, 1 accepted`.
  */
 export function comparedText({ compared, summary }: MaybeNarrowed): string {
-  const count = (amount: number, one: string): string =>
-    `${grouped(amount)} ${one}${amount === 1 ? '' : 's'}`;
   const settled = settledCounts(summary);
   const equal = `${grouped(summary.unchanged)} unchanged`;
-  const all = `${count(compared.records, 'record')} in ${count(compared.collections, 'collection')} compared`;
+  const all = `${plural(compared.records, 'record')} in ${plural(compared.collections, 'collection')} compared`;
   return settled.length === 0 ? `${all}, ${equal}` : `${all}: ${[equal, ...settled].join(', ')}`;
 }
 
@@ -204,9 +204,8 @@ export function skippedText(skipped: DiffDocument['skipped'][number], options: R
 export function skippedSummary(skipped: DiffDocument['skipped']): string {
   const parts = skipped.filter(({ name }) => name !== undefined).length;
   const whole = skipped.length - parts;
-  const collections = (amount: number): string => `${grouped(amount)} collection${amount === 1 ? '' : 's'}`;
-  if (whole === 0) return `part of ${collections(parts)} not compared`;
-  return `${collections(whole)} not compared${parts === 0 ? '' : `, part of ${grouped(parts)} more`}`;
+  if (whole === 0) return `part of ${plural(parts, 'collection')} not compared`;
+  return `${plural(whole, 'collection')} not compared${parts === 0 ? '' : `, part of ${grouped(parts)} more`}`;
 }
 
 /** The fields of a record that came or went with what a person knows it by first: writable ones, then the rest. */

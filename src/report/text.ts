@@ -1,7 +1,7 @@
 /** `--format text`: a diff on a terminal. */
 import type { Colors } from 'picocolors/types.js';
 import type { Severity } from '../catalog/definition.ts';
-import { grouped } from '../core/grouped.ts';
+import { plural } from '../core/wording.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { neutralise } from './neutralise.ts';
@@ -66,7 +66,7 @@ function recordLines(sections: readonly Section[], options: TextOptions): string
   const rest = sections.reduce((sum, { changes }) => sum + changes.length, 0) - shown;
   if (rest === 0) return lines;
   const hint = moreHint === undefined ? '' : `: \`${moreHint}\` shows all`;
-  return [...lines, '', `… ${grouped(rest)} more ${rest === 1 ? 'record' : 'records'}${hint}`];
+  return [...lines, '', `… ${plural(rest, 'more record')}${hint}`];
 }
 
 function changeLines(

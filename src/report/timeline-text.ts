@@ -1,5 +1,6 @@
 /** A period on a terminal: run by run, newest first, a line per record and one per changed field. */
 import { grouped } from '../core/grouped.ts';
+import { plural } from '../core/wording.ts';
 import { neutralise } from './neutralise.ts';
 import { maskedFields, withMaskedId } from './mask.ts';
 import { nameText, SIGN } from './sections.ts';
@@ -24,7 +25,7 @@ export function renderTimelineText(timeline: Timeline, options: TextOptions): st
     colors.bold(summary.length === 0 ? 'Nothing changed' : summary.join(', ')),
     ...(options.notes ?? []).map((note) => colors.dim(neutralise(note))),
     ...runLines(shown, options),
-    ...(rest > 0 ? ['', `… ${grouped(rest)} more ${rest === 1 ? 'record' : 'records'}${hint}`] : []),
+    ...(rest > 0 ? ['', `… ${plural(rest, 'more record')}${hint}`] : []),
   ];
   return `${lines.join('\n')}\n`;
 }

@@ -2,6 +2,7 @@
 import type { Kind } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/definition.ts';
 import { grouped } from '../core/grouped.ts';
+import { plural } from '../core/wording.ts';
 import type { RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { barChart, chartKey } from './bar-chart.ts';
@@ -57,7 +58,7 @@ export function renderTimeline(timeline: Timeline, options: ReportOptions): stri
   const body = [
     `<header><h1>${escapeMarkup(title)}</h1>
 <p class="verdict">${escapeMarkup(verdict(events))}</p>
-<p class="faint">${escapeMarkup(`${period} (UTC), ${grouped(days.length)} ${days.length === 1 ? 'day' : 'days'}`)}</p>
+<p class="faint">${escapeMarkup(`${period} (UTC), ${plural(days.length, 'day')}`)}</p>
 ${(options.notes ?? []).map((note) => `<p class="faint">${escapeMarkup(note)}</p>`).join('\n')}</header>`,
     ...(events.length === 0 ? [] : charts(days, byDay, events, options)),
     ...(events.length === 0 ? [] : [filterTools(CHANGES.filter((change) => counts(events)[change] > 0))]),

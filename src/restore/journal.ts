@@ -1,6 +1,6 @@
 /** The journal of one restore: what is known of each step, on disk before anything is done with it. */
 import type { Clock } from '../core/clock.ts';
-import { isoTime, realPause } from '../core/clock.ts';
+import { isoTime, realPause, systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -136,9 +136,9 @@ export class RestoreJournal {
   }
 
   async #writeWaiting(): Promise<void> {
-    await realPause(this.#writtenAt + GATHER_MS - performance.now());
+    await realPause(this.#writtenAt + GATHER_MS - systemClock.monotonicMs());
     this.#next = null;
-    this.#writtenAt = performance.now();
+    this.#writtenAt = systemClock.monotonicMs();
     this.#writeAll([], 'process');
     await this.#mirror.journalSettled();
   }

@@ -2,7 +2,7 @@
 import { definitionOf, scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/definition.ts';
-import { grouped } from '../core/grouped.ts';
+import { plural } from '../core/wording.ts';
 import type { LeftOut, Skipped } from '../diff/change.ts';
 import type { RecordKey } from '../diff/order.ts';
 import type { BlindSpot, CollectionKey } from './state.ts';
@@ -69,7 +69,7 @@ export class BlindSpots {
 
 function countText(kind: Kind, count: number): string {
   const { one, many } = definitionOf(kind).title;
-  return `${grouped(count)} ${count === 1 ? one : many}`;
+  return plural(count, one, many);
 }
 
 export function collectionName({ kind, scope }: CollectionKey): string {

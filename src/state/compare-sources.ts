@@ -2,7 +2,7 @@
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { grouped } from '../core/grouped.ts';
+import { plural } from '../core/wording.ts';
 import type { DiffDocument, LeftOut, RecordChange, Skipped, Stale, StateReference } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import { diffSources } from '../diff/sources.ts';
@@ -144,7 +144,7 @@ function withoutUnknown(document: DiffDocument, [from, to]: readonly [Side, Side
       if (first === undefined) return [];
       const { kind, change } = first;
       const { one, many } = definitionOf(kind).title;
-      const name = `${grouped(own.length)} ${own.length === 1 ? one : many}`;
+      const name = plural(own.length, one, many);
       const { state, known } = change === 'added' ? from : to;
       const spots = known.flatMap((each) =>
         each.kind === kind ? (state.blindSpot(kind, each.scope) ?? []) : [],

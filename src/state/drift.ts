@@ -36,6 +36,8 @@ export interface DriftExtent {
   readonly fields: readonly string[];
   /** Milliseconds since the epoch. */
   readonly now: number;
+  /** What is said of the kinds that are left out; by default, how the command line compares them. */
+  readonly whyLeftOut?: string;
   /** Ends the comparison early. */
   readonly signal?: AbortSignal;
 }
@@ -65,7 +67,7 @@ export async function driftBetween(
   areOfMirror: boolean,
   extent: DriftExtent,
 ): Promise<SourceDrift> {
-  const { source, filter, mode, fields, now } = extent;
+  const { source, filter, mode, fields, now, whyLeftOut = NOT_CONFIGURED } = extent;
   const definitions = definitionsFor(config, source);
   const { ignore, severities: overrides } = rulesFor(config, source);
   const severityOf = severities(definitions, overrides);
@@ -76,7 +78,7 @@ export async function driftBetween(
     mode,
     fields,
     definitions,
-    leaveOut: new Map(filter.kinds === undefined ? left.map((kind) => [kind, NOT_CONFIGURED]) : []),
+    leaveOut: new Map(filter.kinds === undefined ? left.map((kind) => [kind, whyLeftOut]) : []),
     ...(areOfMirror ? { mirror } : {}),
     idMap: mirror.idMap(source),
     ...(extent.signal === undefined ? {} : { signal: extent.signal }),

@@ -1,5 +1,6 @@
 /** The state that an export holds (`file:PATH`), checked record by record. */
 import { scopeKey } from '../catalog/catalog.ts';
+import { collectionKey } from '../catalog/collection-key.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
@@ -144,13 +145,13 @@ class ExportState implements LoadedState {
     this.#isWhole = isWhole;
     for (const { kind, scope, id } of this.#records) {
       this.#keys.add(`${kind} ${id}`);
-      this.#collections.set(`${kind} ${scopeKey(scope)}`, { kind, scope });
+      this.#collections.set(collectionKey({ kind, scope }), { kind, scope });
     }
     for (const { source: of, kind, scopes } of extents.flatMap(({ whole }) => whole)) {
       if (of !== undefined && of !== source) continue;
       for (const scope of scopes) {
-        this.#whole.add(`${kind} ${scopeKey(scope)}`);
-        this.#collections.set(`${kind} ${scopeKey(scope)}`, { kind, scope });
+        this.#whole.add(collectionKey({ kind, scope }));
+        this.#collections.set(collectionKey({ kind, scope }), { kind, scope });
       }
     }
   }
@@ -161,7 +162,7 @@ class ExportState implements LoadedState {
 
   coverage(kind: Kind, scope: Scope): Coverage {
     const read: Coverage = this.#knowsAll(kind, scope) ? { how: 'read' } : { how: 'read', isPartial: true };
-    if (this.#collections.has(`${kind} ${scopeKey(scope)}`)) return read;
+    if (this.#collections.has(collectionKey({ kind, scope }))) return read;
     if (!this.#kinds.has(kind)) return { how: 'left_out', reason: 'the export holds none of this kind' };
     const key = SCOPE_KEYS.findLast((each) => scope[each] !== undefined);
     const parent = key === undefined ? undefined : scope[key];
@@ -188,7 +189,7 @@ class ExportState implements LoadedState {
   }
 
   #knowsAll(kind: Kind, scope: Scope): boolean {
-    return this.#isWhole || this.#whole.has(`${kind} ${scopeKey(scope)}`);
+    return this.#isWhole || this.#whole.has(collectionKey({ kind, scope }));
   }
 
   *records(filter: StateFilter): Generator<RecordState> {

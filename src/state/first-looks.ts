@@ -2,7 +2,9 @@
  * Records that a run read for the first time, of kinds read one by one: their parents were there before, and only their
  * turn had not come. That a mirror learns of them is no change of the service.
  */
-import { definitionOf, scopeKey } from '../catalog/catalog.ts';
+import { definitionOf } from '../catalog/catalog.ts';
+import { collectionKey } from '../catalog/collection-key.ts';
+import { plural } from '../core/wording.ts';
 import type { LeftOut } from '../diff/change.ts';
 import type { CompareOptions } from '../diff/states.ts';
 import type { BlindSpot, LoadedState } from './state.ts';
@@ -20,7 +22,7 @@ export class FirstLooks {
   /** For a comparison with that state; counts what it says yes to. */
   readonly isUnknown: NonNullable<CompareOptions['isUnknown']> = ({ kind, scope, id }, change) => {
     if (change !== 'added' || definitionOf(kind).reading !== 'each') return false;
-    const key = `${kind} ${scopeKey(scope)}`;
+    const key = collectionKey({ kind, scope });
     let spot = this.#spots.get(key);
     if (spot === undefined) this.#spots.set(key, (spot = this.#from.blindSpot(kind, scope)));
     if (spot?.covers(id) !== true) return false;
@@ -33,7 +35,7 @@ export class FirstLooks {
   leftOut(): LeftOut[] {
     return [...this.#left.values()].map(({ place, count, why }) => {
       const { one, many } = definitionOf(place.kind).title;
-      return { ...place, reason: `${count.toLocaleString('en')} ${count === 1 ? one : many}: ${why}` };
+      return { ...place, reason: `${plural(count, one, many)}: ${why}` };
     });
   }
 }

@@ -3,7 +3,8 @@
  * same proof, the same verdicts. Nothing but GET, and only the collections that the filter needs.
  */
 import type { ReadClient } from '../api/read-client.ts';
-import { definitionOf, scopeKey } from '../catalog/catalog.ts';
+import { definitionOf } from '../catalog/catalog.ts';
+import { collectionKey } from '../catalog/collection-key.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
@@ -22,7 +23,8 @@ import type { RunReport } from '../sync/run.ts';
 import type { StateFilter } from './filter.ts';
 import { selectsRecord } from './filter.ts';
 import type { Absence, LiveLists } from './live-absence.ts';
-import { LOOKED_UP_AT_MOST, settleLive } from './live-absence.ts';
+import { settleLive } from './live-absence.ts';
+import { doubt, unread } from './live-coverage.ts';
 import { LiveParents } from './live-parents.ts';
 import { projectsIn } from './projects.ts';
 import type { BlindSpot, CollectionKey, Coverage, LoadedState } from './state.ts';
@@ -190,18 +192,18 @@ class LiveState implements LoadedState {
   #lookAtParents(): LiveParents {
     return new LiveParents(
       this.#options.source,
-      (kind, scope) => this.#sweeps.get(keyOf(kind, scope)),
+      (kind, scope) => this.#sweeps.get(collectionKey({ kind, scope })),
       (filter) => this.records(filter),
     );
   }
 
   pagesOf(kind: Kind, scope: Scope): number | null {
-    const sweep = this.#sweeps.get(keyOf(kind, scope));
+    const sweep = this.#sweeps.get(collectionKey({ kind, scope }));
     return sweep?.outcome === 'complete' ? sweep.pages : null;
   }
 
   settle(absence: Absence): void {
-    this.#absences.set(keyOf(absence.kind, absence.scope), absence);
+    this.#absences.set(collectionKey(absence), absence);
     this.#found = sortRecords([...this.#found, ...absence.found.map((record) => this.#redacted(record))]);
     this.#parents = this.#lookAtParents();
   }
@@ -217,11 +219,11 @@ class LiveState implements LoadedState {
   }
 
   add(sweeps: readonly SweepReport[]): void {
-    for (const sweep of sweeps) this.#sweeps.set(keyOf(sweep.kind, sweep.scope), sweep);
+    for (const sweep of sweeps) this.#sweeps.set(collectionKey(sweep), sweep);
   }
 
   leaveOut(kind: Kind, scope: Scope, reason: string): void {
-    this.#leftOut.set(keyOf(kind, scope), reason);
+    this.#leftOut.set(collectionKey({ kind, scope }), reason);
   }
 
   collections(): readonly CollectionKey[] {
@@ -229,11 +231,11 @@ class LiveState implements LoadedState {
   }
 
   coverage(kind: Kind, scope: Scope): Coverage {
-    const reason = this.#leftOut.get(keyOf(kind, scope));
+    const reason = this.#leftOut.get(collectionKey({ kind, scope }));
     if (reason !== undefined) return { how: 'left_out', reason };
-    const sweep = this.#sweeps.get(keyOf(kind, scope));
+    const sweep = this.#sweeps.get(collectionKey({ kind, scope }));
     if (sweep?.outcome === 'complete')
-      return { how: 'read', ...doubt(this.#absences.get(keyOf(kind, scope))) };
+      return { how: 'read', ...doubt(this.#absences.get(collectionKey({ kind, scope }))) };
     if (!this.#asked.has(kind)) return { how: 'left_out', reason: 'the configuration excludes the kind' };
     const parent = this.#parents.of(scope);
     if (parent === 'gone') return { how: 'absent' };
@@ -242,7 +244,7 @@ class LiveState implements LoadedState {
   }
 
   blindSpot(kind: Kind, scope: Scope): BlindSpot | null {
-    const { unknown, error } = this.#absences.get(keyOf(kind, scope)) ?? {};
+    const { unknown, error } = this.#absences.get(collectionKey({ kind, scope })) ?? {};
     if (unknown !== undefined && unknown.size > 0) {
       return {
         covers: (id) => unknown.has(id),
@@ -280,34 +282,4 @@ class LiveState implements LoadedState {
   close(): void {
     this.#temporary.discard();
   }
-}
-
-/** What stands against a list that proved itself; nothing where every absence from it was confirmed. */
-function doubt(absence: Absence | undefined): { readonly stale?: string } {
-  if (absence === undefined) return {};
-  const { leaked, unconfirmed } = absence;
-  const count = (records: number): string => `${grouped(records)} ${records === 1 ? 'record' : 'records'}`;
-  const parts = [
-    ...(leaked === 0
-      ? []
-      : [`the list did not show ${count(leaked)} that ${leaked === 1 ? 'exists' : 'exist'}`]),
-    ...(unconfirmed === 0
-      ? []
-      : [`${count(unconfirmed)} that it did not show were not looked up (at most ${LOOKED_UP_AT_MOST} are)`]),
-  ];
-  return parts.length === 0 ? {} : { stale: parts.join('; ') };
-}
-
-function unread({ outcome, error }: SweepReport): Coverage {
-  const what = outcome === 'missing' ? 'not offered by the service' : outcome;
-  return {
-    how: 'unread',
-    reason: error === null ? what : `${what}: ${error.message}`,
-    code: error?.code ?? null,
-    ...(error === null || error.permission === null ? {} : { permission: error.permission }),
-  };
-}
-
-function keyOf(kind: Kind, scope: Scope): string {
-  return `${kind} ${scopeKey(scope)}`;
 }

@@ -1,5 +1,6 @@
 /** The state of a source as of a published run of the mirror. */
-import { definitionOf, scopeKey } from '../catalog/catalog.ts';
+import { definitionOf } from '../catalog/catalog.ts';
+import { collectionKey } from '../catalog/collection-key.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
@@ -35,9 +36,7 @@ class MirrorState implements LoadedState {
     this.point = point;
     const { ref, run, at, forgotten } = point;
     this.reference = { ref, run, at, ...(forgotten === undefined ? {} : { forgotten }) };
-    this.#seen = new Map(
-      sweepsAsOf(mirror, source, point.run).map((seen) => [keyOf(seen.kind, seen.scope), seen]),
-    );
+    this.#seen = new Map(sweepsAsOf(mirror, source, point.run).map((seen) => [collectionKey(seen), seen]));
   }
 
   collections(): readonly CollectionKey[] {
@@ -45,7 +44,7 @@ class MirrorState implements LoadedState {
   }
 
   coverage(kind: Kind, scope: Scope): Coverage {
-    const seen = this.#seen.get(keyOf(kind, scope));
+    const seen = this.#seen.get(collectionKey({ kind, scope }));
     if (seen === undefined || seen.lastRun === null) {
       // No sweep of it up to this run: either it was not there yet, or nobody looked, or retention dropped the row.
       if (this.#hasAny({ kinds: [kind] }, scope)) {
@@ -138,8 +137,4 @@ class MirrorState implements LoadedState {
     for (const _parent of this.records({ kinds: [kind], ids: [id] })) return true;
     return ![...this.#seen.values()].some((seen) => seen.kind === kind && seen.wasRead);
   }
-}
-
-function keyOf(kind: Kind, scope: Scope): string {
-  return `${kind} ${scopeKey(scope)}`;
 }

@@ -6,6 +6,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RunFilter, RunRow } from '../mirror/run-rows.ts';
 import type { ForgottenRuns } from './forgotten-history.ts';
 import { forgottenAfter, forgottenInto, forgottenText } from './forgotten-history.ts';
+import { isPublished } from './published-run.ts';
 import type { Reference } from './reference.ts';
 import { parseReference } from './reference.ts';
 
@@ -173,10 +174,6 @@ function published(
   filter: Pick<RunFilter, 'endedBy' | 'upTo' | 'limit'> = {},
 ): RunRow[] {
   return mirror.runs({ ...filter, ...(source === undefined ? {} : { source }), isPublished: true });
-}
-
-function isPublished({ root, outcome }: RunRow): boolean {
-  return root !== null && (outcome === 'complete' || outcome === 'partial');
 }
 
 function publishedRun(mirror: PointSource, text: string, number: number): RunRow {

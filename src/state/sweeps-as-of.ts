@@ -1,5 +1,5 @@
 /** What the mirror had seen of each collection by a run: the last sweep up to it, and whether any had read it. */
-import { scopeKey } from '../catalog/catalog.ts';
+import { collectionKey } from '../catalog/collection-key.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -31,12 +31,12 @@ export function sweepsAsOf(mirror: Mirror, source: string, run: number): SeenCol
   const sweeps = new Map<string, SeenCollection>(
     mirror
       .sweepsAsOf(source, run)
-      .map((row) => [`${row.kind} ${scopeKey(row.scope)}`, { ...row, wasRead: row.readRun !== null }]),
+      .map((row) => [collectionKey(row), { ...row, wasRead: row.readRun !== null }]),
   );
   return collections.map((collection) => {
     if (collection.lastRun !== null && collection.lastRun <= run) return seenLast(collection);
     const { kind, scope, lastCompleteRun } = collection;
-    const found = sweeps.get(`${kind} ${scopeKey(scope)}`);
+    const found = sweeps.get(collectionKey({ kind, scope }));
     const isRead = lastCompleteRun !== null && lastCompleteRun <= run;
     // Retention drops the sweeps of forgotten runs; the collection still knows its last whole reading.
     if (found !== undefined) return isRead ? { ...found, completeRun: lastCompleteRun } : found;

@@ -1,11 +1,11 @@
 /** The work on one copy, from the mirror to the finished files. It runs in a worker thread (`copy-thread.ts`). */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock } from '../../core/clock.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asFileTrouble } from '../../core/file-trouble.ts';
-import { packageFile } from '../../core/package-root.ts';
+import { programVersion } from '../../core/version.ts';
 import { copyName, manifestName, partialName } from './copy-name.ts';
 import type { CopyManifest } from './manifest.ts';
 import { MANIFEST_SCHEMA, manifestText } from './manifest.ts';
@@ -111,9 +111,4 @@ function manifestOf(
     encryption: recipients.length === 0 ? null : 'age',
     versions: { tidemark: programVersion(), schema },
   };
-}
-
-function programVersion(): string {
-  const { version } = JSON.parse(readFileSync(packageFile('package.json'), 'utf8')) as { version: string };
-  return version;
 }

@@ -1,9 +1,11 @@
 /** The command after each copy, such as restic or rclone: a program with its arguments, never a shell. */
-import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
+import { aborted } from '../../core/aborted.ts';
 import type { Clock } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { Secret } from '../../core/secret.ts';
+import type { ProgramEnd } from '../program.ts';
+import { closeOutput, endProgram, endText, programEnd, startProgram, startTrouble } from '../program.ts';
 
 export interface HookPaths {
   readonly file: string;
@@ -50,17 +52,15 @@ async function failureOf(options: HookOptions): Promise<TidemarkError | null> {
   const { clock, signal, timeoutMs } = options;
   const [program = '', ...args] = filled(options.command, options.paths);
   if (signal.aborted) return failed(program, 'was not started: Tidemark is ending');
-  const child = spawn(program, args, {
+  const child = startProgram(program, args, {
     cwd: options.paths.directory,
     env: environmentOf(options),
-    stdio: ['ignore', 'pipe', 'pipe'],
-    // A group of its own, so that what it starts ends with it.
-    detached: true,
+    stdin: 'ignore',
   });
   let tail = '';
   const keep = (text: string): void => void (tail = (tail + text).slice(-TAIL_CHARACTERS));
-  child.stdout.setEncoding('utf8').on('data', keep);
-  child.stderr.setEncoding('utf8').on('data', keep);
+  child.stdout?.setEncoding('utf8').on('data', keep);
+  child.stderr?.setEncoding('utf8').on('data', keep);
   const over = new AbortController();
   const ended = endOf(child, clock).finally(() => over.abort());
   const why = await Promise.race([
@@ -72,55 +72,24 @@ async function failureOf(options: HookOptions): Promise<TidemarkError | null> {
     aborted(signal, over.signal).then(() => 'was ended: Tidemark is ending'),
   ]);
   if (why !== null) {
-    signalGroup(child, 'SIGTERM');
-    await Promise.race([ended, clock.sleep(END_GRACE_MS, over.signal).catch(() => undefined)]);
-    signalGroup(child, 'SIGKILL');
-    await ended;
+    const grace = clock.sleep(END_GRACE_MS, over.signal).catch(() => undefined);
+    await endProgram(child, ended, grace);
     return failed(program, why);
   }
   const end = await ended;
-  if (end.error !== null) return failed(program, `could not be started: ${end.error}`);
+  if (end.error !== null)
+    return failed(program, `could not be started: ${startTrouble(end.error, end.error.message)}`);
   if (end.code === 0) return null;
-  const how = end.code === null ? `ended by ${end.signal ?? 'a signal'}` : `ended with exit code ${end.code}`;
-  return failed(program, how + lastLine(tail));
+  return failed(program, endText(end) + lastLine(tail));
 }
 
-interface End {
-  readonly code: number | null;
-  readonly signal: NodeJS.Signals | null;
-  readonly error: string | null;
-}
-
-async function endOf(child: ChildProcess, clock: Clock): Promise<End> {
+async function endOf(child: ChildProcess, clock: Clock): Promise<ProgramEnd> {
   const closed = new AbortController();
   child.once('close', () => closed.abort());
-  const end = await new Promise<End>((resolve) => {
-    child.once('error', (error: NodeJS.ErrnoException) => {
-      const why = error.code === 'ENOENT' ? 'there is no such program' : error.message;
-      resolve({ code: null, signal: null, error: why });
-    });
-    child.once('exit', (code, signal) => resolve({ code, signal, error: null }));
-  });
+  const end = await programEnd(child);
   if (!closed.signal.aborted) await clock.sleep(OUTPUT_GRACE_MS, closed.signal).catch(() => undefined);
-  child.stdout?.destroy();
-  child.stderr?.destroy();
+  closeOutput(child);
   return end;
-}
-
-async function aborted(signal: AbortSignal, over: AbortSignal): Promise<void> {
-  await new Promise<void>((resolve) => {
-    signal.addEventListener('abort', () => resolve(), { once: true, signal: over });
-  });
-}
-
-function signalGroup(child: ChildProcess, name: NodeJS.Signals): void {
-  if (child.pid === undefined) return;
-  try {
-    process.kill(-child.pid, name);
-  } catch (error) {
-    // It is gone already.
-    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
-  }
 }
 
 /** `{file}` and its like in the arguments, in one go: what a path holds is never taken for another one. */

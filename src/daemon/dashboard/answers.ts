@@ -1,9 +1,11 @@
 /** The questions that whoever opens the page has, each answered in a word and a line. */
 import type { Severity } from '../../catalog/definition.ts';
-import { percent, worst } from '../http/health.ts';
+import { SEVERITIES } from '../../catalog/severities.ts';
+import { count, duration, plural } from '../../core/wording.ts';
+import { worst } from '../http/health.ts';
 import type { Situation } from '../http/health-facts.ts';
 import { drillScores } from '../http/last-jobs.ts';
-import { age, count, duration, plural } from '../http/wording.ts';
+import { age, percent } from '../http/wording.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { Html } from './html.ts';
 import { markup } from './html.ts';
@@ -151,7 +153,7 @@ function drifted(drift: DriftCounts | null): Answer {
     return { question, tone: 'plain', word: 'No baseline', line: 'nothing to measure from' };
   if (drift.open === 0)
     return { question, tone: 'good', word: 'None', line: 'everything as in the baseline' };
-  const grave = (['critical', 'high', 'medium', 'low'] as const).filter((each) => drift.severities[each] > 0);
+  const grave = SEVERITIES.filter((each) => drift.severities[each] > 0);
   return {
     question,
     tone: drift.severities.critical > 0 ? 'bad' : 'warn',

@@ -1,5 +1,5 @@
 /** Changes of configuration by day as columns. */
-import { count } from '../http/wording.ts';
+import { count } from '../../core/wording.ts';
 import { columnChart } from './column-chart.ts';
 import type { DayOfChanges } from './day-counts.ts';
 import type { Html } from './html.ts';

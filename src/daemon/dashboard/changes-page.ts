@@ -3,18 +3,19 @@ import { KINDS } from '../../catalog/definition.ts';
 import type { Kind } from '../../catalog/definition.ts';
 import { definitionOf } from '../../catalog/catalog.ts';
 import type { Config } from '../../config/config.ts';
+import { definitionsFor } from '../../config/source-definitions.ts';
+import { count, plural } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import { parentNames } from '../../state/parent-names.ts';
 import type { FoundChanges, RunChanges } from '../http/run-changes.ts';
-import { definitionsFor } from '../http/source-definitions.ts';
-import { count, plural } from '../http/wording.ts';
 import { changeArticle } from './change-article.ts';
 import { changeChart } from './change-chart.ts';
 import type { DayOfChanges } from './day-counts.ts';
 import type { PageContent } from './frame.ts';
 import type { Html } from './html.ts';
 import { markup, NOTHING, trusted } from './html.ts';
-import { parentNames, placeOf } from './parent-names.ts';
 import { ageHtml, emptyHtml, nameHtml } from './pieces.ts';
+import { placeOf } from './place.ts';
 
 /** Changes that the page shows. */
 export const CHANGES_SHOWN = 100;

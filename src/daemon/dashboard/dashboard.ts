@@ -3,19 +3,21 @@ import { Hono } from 'hono';
 import type { Context } from 'hono';
 import { CATALOG, isKind } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/definition.ts';
+import { definitionsFor } from '../../config/source-definitions.ts';
 import type { Clock } from '../../core/clock.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import type { SourceDrift } from '../../state/drift.ts';
+import { previousRun } from '../../state/published-run.ts';
 import { knownSources, queryOf, runNamed } from '../http/api.ts';
 import type { ChangesMemory } from '../http/changes-memory.ts';
-import type { DriftNow, SourceDrift } from '../http/drift-now.ts';
+import type { DriftNow } from '../http/drift-now.ts';
 import { CONFIGURED_KINDS } from '../http/feeds.ts';
 import { readSituation } from '../http/health-facts.ts';
 import { kindFrom } from '../http/query.ts';
 import { asRefusal } from '../http/refusal.ts';
-import { changesOf, findChanges, previousRun } from '../http/run-changes.ts';
-import { definitionsFor } from '../http/source-definitions.ts';
+import { changesOf, findChanges } from '../http/run-changes.ts';
 import type { DaemonView } from '../view.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes-page.ts';
 import { driftPage } from './drift-page.ts';
@@ -104,7 +106,7 @@ export function createDashboard(parts: DashboardParts): Hono {
     async (context) => {
       const [mirror, config] = [view.mirror(), view.config()];
       const run = runNamed(mirror, context.req.param('run') ?? '');
-      const previous = run.root === null ? null : previousRun(mirror, run);
+      const previous = run.root === null ? null : (previousRun(mirror, run) ?? null);
       const found =
         previous === null
           ? null

@@ -1,17 +1,19 @@
 /** Drift of every source as of now: gravest first, each field as it was and as it is. */
+import { SEVERITIES } from '../../catalog/severities.ts';
+import { plural } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import { maskedFinding, severityCounts } from '../../report/drift-document.ts';
 import type { ReportOptions } from '../../report/options.ts';
 import { comparedText, prepareReport } from '../../report/sections.ts';
-import { maskedFinding, severityCounts } from '../http/drift-document.ts';
-import type { SourceDrift } from '../http/drift-now.ts';
 import { compareSeverities } from '../../diff/severity.ts';
-import { plural } from '../http/wording.ts';
+import type { SourceDrift } from '../../state/drift.ts';
+import { parentNames } from '../../state/parent-names.ts';
 import { changeArticle, SEVERITY_SIGN } from './change-article.ts';
 import type { PageContent } from './frame.ts';
 import type { Html } from './html.ts';
 import { markup, NOTHING } from './html.ts';
 import { emptyHtml, nameHtml, tableHtml, timeHtml } from './pieces.ts';
-import { parentNames, placeOf } from './parent-names.ts';
+import { placeOf } from './place.ts';
 
 const RECORDS_SHOWN = 200;
 const ACCEPTED_SHOWN = 200;
@@ -59,12 +61,10 @@ function sourceHtml(mirror: Mirror, drift: SourceDrift, hasOthers: boolean, now:
   const { document, open, accepted, ignored, source } = drift;
   const report = prepareReport(document, optionsOf(mirror, drift));
   const counts = severityCounts(open);
-  const figures = (['critical', 'high', 'medium', 'low'] as const)
-    .filter((each) => counts[each] > 0)
-    .map(
-      (each) =>
-        markup`<li class="${each}"><b>${counts[each]}</b><span><i aria-hidden="true">${SEVERITY_SIGN[each]}</i> ${each}</span></li>`,
-    );
+  const figures = SEVERITIES.filter((each) => counts[each] > 0).map(
+    (each) =>
+      markup`<li class="${each}"><b>${counts[each]}</b><span><i aria-hidden="true">${SEVERITY_SIGN[each]}</i> ${each}</span></li>`,
+  );
   const skipped =
     report.skipped.length === 0
       ? NOTHING

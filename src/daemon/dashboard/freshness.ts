@@ -1,8 +1,8 @@
 /** How fresh and whole the copy is, source by source and kind by kind. */
+import { definitionsFor } from '../../config/source-definitions.ts';
+import { count, plural } from '../../core/wording.ts';
 import type { Situation } from '../http/health-facts.ts';
 import type { SourceStanding } from '../http/standing.ts';
-import { definitionsFor } from '../http/source-definitions.ts';
-import { count, plural } from '../http/wording.ts';
 import type { DaemonView } from '../view.ts';
 import type { Html } from './html.ts';
 import { markup, NOTHING } from './html.ts';

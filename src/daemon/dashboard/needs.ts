@@ -1,6 +1,6 @@
 /** What asks for a person, gravest first, each with what to do. */
-import type { HealthReason } from '../http/health.ts';
 import type { Situation } from '../http/health-facts.ts';
+import type { HealthReason } from '../http/health-reason.ts';
 import type { Html } from './html.ts';
 import { markup, NOTHING } from './html.ts';
 import { ageHtml, hintHtml } from './pieces.ts';

@@ -1,9 +1,11 @@
 /** The first page: is the copy fresh, complete, verified, restorable; what drifted; what needs a person. */
+import { SEVERITIES } from '../../catalog/severities.ts';
+import { count, plural } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { severityCounts } from '../http/drift-document.ts';
-import type { SourceDrift } from '../http/drift-now.ts';
+import { severityCounts } from '../../report/drift-document.ts';
+import type { SourceDrift } from '../../state/drift.ts';
 import type { Situation } from '../http/health-facts.ts';
-import { age, count, plural, tookMs } from '../http/wording.ts';
+import { age, tookMs } from '../http/wording.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
 import type { DriftCounts } from './answers.ts';
@@ -62,7 +64,7 @@ export function driftCounts({ situation, drifts, driftTrouble }: OverviewFacts):
   if (situation.mirror?.baseline() === undefined) return null;
   const sums = { critical: 0, high: 0, medium: 0, low: 0 };
   const add = (own: Readonly<typeof sums>): void => {
-    for (const level of ['critical', 'high', 'medium', 'low'] as const) sums[level] += own[level];
+    for (const level of SEVERITIES) sums[level] += own[level];
   };
   for (const { open } of drifts) add(severityCounts(open));
   if (driftTrouble.length > 0) {

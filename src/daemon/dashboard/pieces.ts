@@ -1,5 +1,6 @@
 /** Small pieces that several pages show alike: times, outcomes, hints, tables. */
-import { age, duration } from '../http/wording.ts';
+import { duration } from '../../core/wording.ts';
+import { age } from '../http/wording.ts';
 import type { Html, HtmlPart } from './html.ts';
 import { markup, NOTHING, trusted } from './html.ts';
 

@@ -1,8 +1,10 @@
 /** One record: its body, since when each field is as it is, and what changed in it over time. Secrets are masked. */
 import type { ResourceDefinition } from '../../catalog/definition.ts';
 import type { Config } from '../../config/config.ts';
+import { definitionsFor } from '../../config/source-definitions.ts';
 import { parseLossless } from '../../core/json.ts';
 import type { JsonValue } from '../../core/json.ts';
+import { plural } from '../../core/wording.ts';
 import type { BlameField, LogEntry, Sighting } from '../../diff/history.ts';
 import { recordBlame, recordLog } from '../../diff/history.ts';
 import { recordName } from '../../diff/name.ts';
@@ -13,12 +15,10 @@ import { escapeMarkup } from '../../report/markup.ts';
 import { maskedAt, maskedBody, maskedFields, withMaskedId } from '../../report/mask.ts';
 import { fieldsForPeople, nameText, placeText, SIGN } from '../../report/sections.ts';
 import { foldedValue } from '../../report/value-text.ts';
-import { definitionsFor } from '../http/source-definitions.ts';
-import { plural } from '../http/wording.ts';
+import { parentNames } from '../../state/parent-names.ts';
 import type { PageContent } from './frame.ts';
 import type { Html, HtmlPart } from './html.ts';
 import { markup, NOTHING, trusted } from './html.ts';
-import { parentNames } from './parent-names.ts';
 import { ageHtml, capital, emptyHtml, nameHtml, tableHtml, timeHtml } from './pieces.ts';
 import { recordPath } from './record-path.ts';
 

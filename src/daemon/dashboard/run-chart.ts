@@ -1,6 +1,7 @@
 /** The latest runs as columns: how long each took, and how it ended. */
+import { count, duration } from '../../core/wording.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
-import { count, duration, tookMs } from '../http/wording.ts';
+import { tookMs } from '../http/wording.ts';
 import { columnChart } from './column-chart.ts';
 import type { Html } from './html.ts';
 import { NOTHING } from './html.ts';

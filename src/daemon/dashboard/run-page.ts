@@ -1,17 +1,19 @@
 /** One run: how it ended, what it saw of each collection, what it changed. */
 import type { Config } from '../../config/config.ts';
+import { definitionsFor } from '../../config/source-definitions.ts';
+import { count, plural } from '../../core/wording.ts';
 import type { RecordChange } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../../mirror/run-rows.ts';
+import { parentNames } from '../../state/parent-names.ts';
 import { FEEDS } from '../http/feeds.ts';
-import { definitionsFor } from '../http/source-definitions.ts';
-import { count, plural, tookMs } from '../http/wording.ts';
+import { tookMs } from '../http/wording.ts';
 import { changeArticle } from './change-article.ts';
 import type { PageContent } from './frame.ts';
 import type { Html } from './html.ts';
 import { markup, NOTHING } from './html.ts';
-import { parentNames, placeOf } from './parent-names.ts';
 import { ageHtml, durationHtml, emptyHtml, nameHtml, outcomeTone, tableHtml, toned } from './pieces.ts';
+import { placeOf } from './place.ts';
 
 /** Changes of one run that its page shows. */
 export const RUN_CHANGES_SHOWN = 100;

@@ -1,7 +1,8 @@
 /** Past runs: how each ended, how long it took, what it changed. */
+import { count } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
-import { count, tookMs } from '../http/wording.ts';
+import { tookMs } from '../http/wording.ts';
 import type { PageContent } from './frame.ts';
 import type { Html } from './html.ts';
 import { markup, NOTHING } from './html.ts';

@@ -7,16 +7,18 @@ import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { JobName, JobRow } from '../../mirror/daemon-state.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
+import { driftDocument } from '../../report/drift-document.ts';
 import { nameText } from '../../report/sections.ts';
+import { previousRun } from '../../state/published-run.ts';
+import { runDocument } from '../../state/run-document.ts';
 import type { DaemonView } from '../view.ts';
-import { jobDocument, runDocument, sweepDocument } from './documents.ts';
-import { driftDocument } from './drift-document.ts';
+import { jobDocument, sweepDocument } from './documents.ts';
 import type { ChangesMemory } from './changes-memory.ts';
 import type { DriftNow } from './drift-now.ts';
 import { readSituation } from './health-facts.ts';
 import { kindsIn, numberIn, sourcesIn, timeIn } from './query.ts';
 import { Refusal } from './refusal.ts';
-import { changesOf, findChanges, previousRun } from './run-changes.ts';
+import { changesOf, findChanges } from './run-changes.ts';
 import { parseRunRequest } from './run-request.ts';
 import { statusDocument } from './status-document.ts';
 
@@ -97,7 +99,7 @@ export function runNamed(mirror: Mirror, text: string): RunRow {
 }
 
 async function runShown({ view }: ApiParts, mirror: Mirror, run: RunRow): Promise<object> {
-  const previous = run.root === null ? null : previousRun(mirror, run);
+  const previous = run.root === null ? null : (previousRun(mirror, run) ?? null);
   const changes =
     previous === null
       ? null
@@ -174,7 +176,7 @@ async function driftShown({ view, drift, clock }: ApiParts, query: URLSearchPara
   for (const source of sourcesIn(query, knownSources(view, mirror))) {
     try {
       const found = await drift.of(mirror, view.config(), source, clock.now());
-      if (found !== null) documents.push(driftDocument(found));
+      if (found !== null) documents.push(driftDocument(found, { below: 0, showsSecrets: false }));
     } catch (error) {
       const { code, message } = asTidemarkError(error);
       failures.push(asTidemarkError(error));

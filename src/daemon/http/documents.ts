@@ -1,27 +1,9 @@
-/** Runs, jobs and standings as JSON documents show them; in the shapes that the command line prints. */
+/** Sweeps, jobs and health as JSON documents show them. */
 import type { JobRow } from '../../mirror/daemon-state.ts';
-import type { RunRow, SweepRow } from '../../mirror/run-rows.ts';
-import type { Health, HealthReason } from './health.ts';
-
-/** As in `tidemark.runs/1`. */
-export function runDocument(run: RunRow): object {
-  return {
-    run: run.run,
-    source: run.source,
-    trigger: run.trigger,
-    outcome: run.outcome,
-    started_at: run.startedAt,
-    finished_at: run.finishedAt,
-    requests: run.requests,
-    retries: run.retries,
-    added: run.added,
-    changed: run.changed,
-    removed: run.removed,
-    unchanged: run.unchanged,
-    root: run.root,
-    error: errorDocument(run),
-  };
-}
+import type { SweepRow } from '../../mirror/run-rows.ts';
+import { errorDocument } from '../../state/run-document.ts';
+import type { HealthReason } from './health-reason.ts';
+import type { Health } from './health.ts';
 
 export function sweepDocument(sweep: SweepRow): object {
   return {
@@ -86,14 +68,4 @@ export function healthText(health: Health): string {
 
 function reasonDocument({ code, state, message, since, hint }: HealthReason): object {
   return { code, state, message, since, hint };
-}
-
-function errorDocument({
-  errorCode,
-  error,
-}: {
-  readonly errorCode: string | null;
-  readonly error: string | null;
-}): object | null {
-  return errorCode === null ? null : { code: errorCode, message: error };
 }

@@ -2,29 +2,17 @@
  * Drift of a source as of now, by the one comparison and the one judgement, kept as long as nothing moved: the baseline,
  * the latest run, the acceptances and the configuration name it.
  */
-import type { Kind, ResourceDefinition } from '../../catalog/definition.ts';
 import type { Config } from '../../config/config.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { grouped } from '../../core/grouped.ts';
-import type { Drift } from '../../diff/drift.ts';
-import { assessDrift } from '../../diff/drift.ts';
-import { fingerprints } from '../../diff/fingerprint.ts';
-import type { SeverityOf } from '../../diff/severity.ts';
-import { severities } from '../../diff/severity.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { compareStates } from '../../state/compare.ts';
+import type { SourceDrift } from '../../state/drift.ts';
+import { driftBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-state.ts';
 import { pointOf } from '../../state/point.ts';
 import { parseReference } from '../../state/reference.ts';
 import { FEEDS } from './feeds.ts';
 import { ask, sqlNumber, sqlText } from './question.ts';
-import { definitionsFor } from './source-definitions.ts';
-
-export interface SourceDrift extends Drift {
-  readonly source: string;
-  readonly definitions: (kind: Kind) => ResourceDefinition;
-  readonly severityOf: SeverityOf;
-}
 
 /** Changed records that are laid out on a page or in an answer; beyond it the command line streams them. */
 const MOST_CHANGES = 5_000;
@@ -88,42 +76,14 @@ async function findDrift(mirror: Mirror, config: Config, source: string, now: nu
       },
     );
   }
-  const definitions = definitionsFor(config, source);
-  const isHere = (rule: { readonly source?: string | undefined }): boolean =>
-    rule.source === undefined || rule.source === source;
-  const severityOf = severities(definitions, config.drift.severities.filter(isHere).map(given));
-  const diff = await compareStates({
-    from: openMirrorState(mirror, source, from),
-    to: openMirrorState(mirror, source, to),
-    filter: {},
-    mode: 'default',
-    fields: [],
-    definitions,
-    leaveOut: new Map(FEEDS.map((kind) => [kind, FEEDS_LEFT_OUT])),
+  return driftBetween(
+    config,
     mirror,
-    idMap: mirror.idMap(source),
-  });
-  const drift = assessDrift({
-    fingerprintOf: fingerprints({ source, key: mirror.fingerprintKey(), whole: (change) => change }),
-    diff,
-    rules: config.drift.ignore.filter(isHere).map(given),
-    acceptances: mirror.acceptances(source),
-    severityOf,
-    now,
-  });
-  return { ...drift, source, definitions, severityOf };
+    { from: openMirrorState(mirror, source, from), to: openMirrorState(mirror, source, to) },
+    true,
+    { source, filter: {}, mode: 'default', fields: [], now, whyLeftOut: FEEDS_LEFT_OUT },
+  );
 }
-
-/** A rule of the configuration without its source, and without what it leaves open. */
-function given<Rule extends object>(rule: Rule): Given<Rule> {
-  return Object.fromEntries(
-    Object.entries(rule).filter(([name, value]) => name !== 'source' && value !== undefined),
-  ) as Given<Rule>;
-}
-
-type Given<Rule> = {
-  readonly [Name in keyof Rule as Name extends 'source' ? never : Name]: Exclude<Rule[Name], undefined>;
-};
 
 /** At most so many records changed: what the runs between counted, kinds that fill by themselves left out. */
 function changedBetween(mirror: Mirror, source: string, from: number, to: number): number {

@@ -1,12 +1,9 @@
-/** Kinds that fill by themselves: nobody configured their records, and there are many. */
-import { CATALOG } from '../../catalog/catalog.ts';
+/** Kinds that fill by themselves, apart from the others: nobody configured their records, and there are many. */
 import type { Kind } from '../../catalog/definition.ts';
+import { KINDS } from '../../catalog/definition.ts';
+import { unlistedKinds } from '../../catalog/unlisted-kinds.ts';
 
-export const FEEDS: readonly Kind[] = CATALOG.filter(({ reading }) => reading !== 'list').map(
-  ({ kind }) => kind,
-);
+export const FEEDS: readonly Kind[] = unlistedKinds();
 
 /** All others. */
-export const CONFIGURED_KINDS: readonly Kind[] = CATALOG.filter(({ reading }) => reading === 'list').map(
-  ({ kind }) => kind,
-);
+export const CONFIGURED_KINDS: readonly Kind[] = KINDS.filter((kind) => !FEEDS.includes(kind));

@@ -2,16 +2,17 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Kind } from '../../catalog/definition.ts';
 import type { Config } from '../../config/config.ts';
+import { definitionsFor } from '../../config/source-definitions.ts';
 import { parseLossless } from '../../core/json.ts';
 import type { RecordChange } from '../../diff/change.ts';
 import { compareRecords } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { maskedChange, withMaskedId } from '../../report/mask.ts';
+import { previousRun } from '../../state/published-run.ts';
 import type { ChangesMemory } from './changes-memory.ts';
 import { memoryKey } from './changes-memory.ts';
 import { ask, sqlNumber } from './question.ts';
-import { definitionsFor } from './source-definitions.ts';
 
 export interface ChangesQuestion {
   /** ISO 8601; runs that ended within are shown, both ends included. */
@@ -108,11 +109,6 @@ export async function changesOf(
   return { changes, isMore: false };
 }
 
-/** The run of the same source that was published last before this one. */
-export function previousRun(mirror: Mirror, run: RunRow): RunRow | null {
-  return mirror.runs({ source: run.source, isPublished: true, upTo: run.run - 1, limit: 1 })[0] ?? null;
-}
-
 interface RunPair {
   readonly run: RunRow;
   readonly previous: RunRow | null;
@@ -126,7 +122,7 @@ function pairsOf(mirror: Mirror, { from, to, sources, kinds }: ChangesQuestion):
       return runs.flatMap((run, index): RunPair[] =>
         (run.finishedAt ?? run.startedAt) < from
           ? []
-          : [{ run, previous: runs[index + 1] ?? previousRun(mirror, run) }],
+          : [{ run, previous: runs[index + 1] ?? previousRun(mirror, run) ?? null }],
       );
     })
     .sort((a, b) => b.run.run - a.run.run);

@@ -5,6 +5,7 @@ import type { ErrorCode } from '../../core/errors.ts';
 import type { HeldRemovals } from '../../mirror/held-removals.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
+import type { SourceState } from '../../state/status-document.ts';
 import { ask, kindOf, sqlNumber, sqlText } from './question.ts';
 
 /** All collections of one kind of a source. */
@@ -28,9 +29,6 @@ export interface TroubledCollection {
   readonly error: string | null;
   readonly lastCompleteAt: string | null;
 }
-
-/** As `tidemark status` has it. */
-export type SourceState = 'never_synced' | 'unpublished' | 'whole' | 'partial';
 
 export interface SourceStanding {
   readonly source: string;

@@ -1,9 +1,9 @@
 /** `tidemark.status/1` as `tidemark status --json` prints it, with what only the living daemon knows beside it. */
 import { isoTime } from '../../core/clock.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type { CollectionRow } from '../../mirror/run-rows.ts';
+import { sourceDocument } from '../../state/status-document.ts';
 import type { DaemonView } from '../view.ts';
-import { healthDocument, runDocument } from './documents.ts';
+import { healthDocument } from './documents.ts';
 import type { Situation } from './health-facts.ts';
 import type { SourceStanding } from './standing.ts';
 
@@ -13,7 +13,7 @@ export function statusDocument(view: DaemonView, situation: Situation): object {
   return {
     schema: 'tidemark.status/1',
     mirror: mirror?.path ?? view.config().mirror,
-    sources: mirror === null ? [] : standings.map((standing) => sourceDocument(mirror, standing, situation)),
+    sources: mirror === null ? [] : standings.map((standing) => documentOf(mirror, standing, situation)),
     daemon: {
       started_at: view.startedAt,
       at: isoTime(now),
@@ -51,49 +51,15 @@ export function statusDocument(view: DaemonView, situation: Situation): object {
   };
 }
 
-function sourceDocument(mirror: Mirror, status: SourceStanding, { health }: Situation): object {
-  const own = health.sources.find(({ source }) => source === status.source);
-  const { lastPublished } = status;
-  return {
-    source: status.source,
-    is_configured: status.isConfigured,
-    state: status.state,
-    records: status.records,
-    oldest_whole_at: status.oldestWholeAt,
-    last_run: status.lastRun === null ? null : runDocument(status.lastRun),
-    last_published_run: lastPublished === null ? null : runDocument(lastPublished),
-    last_complete_run: status.lastComplete === null ? null : runDocument(status.lastComplete),
-    held_removals: status.held,
-    schema_changes:
-      lastPublished === null
-        ? []
-        : mirror
-            .schemaChanges({ source: status.source, run: lastPublished.run })
-            .map(({ run, kind, field, change, before, after }) => ({
-              run,
-              kind,
-              field,
-              change,
-              before,
-              after,
-            })),
-    next_steps: (own?.reasons ?? []).flatMap(({ hint }) => hint ?? []),
-    collections: mirror
-      .collectionsOf(status.source)
-      .filter(({ retiredRun }) => retiredRun === null)
-      .map(collectionDocument),
-  };
-}
-
-function collectionDocument(collection: CollectionRow): object {
-  const { lastCompleteRun, lastFullRun, lastErrorCode } = collection;
-  return {
-    kind: collection.kind,
-    scope: collection.scope,
-    records: collection.records,
-    outcome: collection.lastOutcome,
-    last_complete: lastCompleteRun === null ? null : { run: lastCompleteRun, at: collection.lastCompleteAt },
-    last_full: lastFullRun === null ? null : { run: lastFullRun, at: collection.lastFullAt },
-    error: lastErrorCode === null ? null : { code: lastErrorCode, message: collection.lastError },
-  };
+function documentOf(mirror: Mirror, standing: SourceStanding, { health }: Situation): object {
+  const { source, lastPublished } = standing;
+  const own = health.sources.find((each) => each.source === source);
+  return sourceDocument(
+    {
+      ...standing,
+      schemaChanges: lastPublished === null ? [] : mirror.schemaChanges({ source, run: lastPublished.run }),
+      collections: mirror.collectionsOf(source).filter(({ retiredRun }) => retiredRun === null),
+    },
+    (own?.reasons ?? []).flatMap(({ hint }) => hint ?? []),
+  );
 }

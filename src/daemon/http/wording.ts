@@ -1,26 +1,5 @@
-/** Short forms for people: numbers, sizes, durations, ages. */
-import { grouped } from '../../core/grouped.ts';
-
-/** 12345 → `12,345`. */
-export function count(value: number): string {
-  return grouped(value);
-}
-
-/** `1 record`, `2 records`. */
-export function plural(value: number, one: string, many = `${one}s`): string {
-  return `${count(value)} ${value === 1 ? one : many}`;
-}
-
-/** Milliseconds → `0.4 s`, `12 s`, `3 min`, `5 h`, `4 d`. */
-export function duration(ms: number): string {
-  const seconds = ms / 1000;
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 120) return `${seconds.toFixed(0)} s`;
-  const minutes = seconds / 60;
-  if (minutes < 120) return `${minutes.toFixed(0)} min`;
-  const hours = minutes / 60;
-  return hours < 48 ? `${hours.toFixed(0)} h` : `${(hours / 24).toFixed(0)} d`;
-}
+/** Short forms for people: ages, sizes, shares, how long a job took. */
+import { duration } from '../../core/wording.ts';
 
 /** How long ago, or ahead, an ISO 8601 time is: `just now`, `3 min ago`, `in 5 h`. */
 export function age(at: string, nowMs: number): string {
@@ -51,4 +30,10 @@ export function tookMs({
 }): number | null {
   // A clock that stepped back makes no run end before it began.
   return finishedAt === null ? null : Math.max(Date.parse(finishedAt) - Date.parse(startedAt), 0);
+}
+
+/** Rounded down: 100 % is said of all and nothing less. */
+export function percent(share: number): string {
+  // 0.287 * 1000 may be a little less than 287.
+  return `${Math.floor(share * 1000 + 1e-9) / 10} %`;
 }

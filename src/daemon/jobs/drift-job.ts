@@ -1,9 +1,9 @@
 /** Drift of one source from the baseline to its latest state, as `tidemark drift` finds it. */
-import type { Severity } from '../../catalog/definition.ts';
 import { EXIT } from '../../core/errors.ts';
 import type { ExitCode } from '../../core/errors.ts';
 import { diffExitCode } from '../../diff/change.ts';
 import type { Finding } from '../../diff/drift.ts';
+import { severityCounts } from '../../report/drift-document.ts';
 import { maskedPlace, withMaskedId } from '../../report/mask.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import { driftBetween } from '../../state/drift.ts';
@@ -53,15 +53,13 @@ function resultOf(summary: DriftSummary, exitCode: ExitCode): JobResult {
   };
 }
 
-const NONE: Readonly<Record<Severity, number>> = { critical: 0, high: 0, medium: 0, low: 0 };
-
 const NO_BASELINE: DriftSummary = {
   job: 'drift',
   hasBaseline: false,
   from: null,
   to: null,
   open: 0,
-  severities: NONE,
+  severities: severityCounts([]),
   accepted: 0,
   ignored: 0,
   findings: [],
@@ -71,15 +69,13 @@ const NO_BASELINE: DriftSummary = {
 
 function summaryOf(drift: SourceDrift): DriftSummary {
   const { document, open, accepted, ignored } = drift;
-  const severities = { ...NONE };
-  for (const { severity } of open) severities[severity] += 1;
   return {
     job: 'drift',
     hasBaseline: true,
     from: document.from.run ?? null,
     to: document.to.run ?? null,
     open: open.length,
-    severities,
+    severities: severityCounts(open),
     accepted: accepted.length,
     ignored: ignored.length,
     findings: open.slice(0, NAMED_FINDINGS).map((finding) => findingSummary(drift, finding)),

@@ -8,6 +8,7 @@ import type { RunReport } from '../../sync/run.ts';
 import { syncSource } from '../../sync/run.ts';
 import type { KindSweeps, SyncSummary } from './summaries.ts';
 import { NAMED_SWEEPS, storedSummary } from './summaries.ts';
+import { troubledSweeps } from './troubled-sweeps.ts';
 import type { JobContext, JobResult, JobWork } from './work.ts';
 import { sourceOf } from './work.ts';
 
@@ -68,7 +69,6 @@ function summaryOfRun(report: RunReport, tally: Tally, throttled: number): SyncS
     sweeps.reduce((total, sweep) => total + sweep[key], 0);
   const outcomes: Partial<Record<SweepReport['outcome'], number>> = {};
   for (const { outcome } of sweeps) outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
-  const troubled = sweeps.filter(({ outcome }) => outcome !== 'complete');
   const unfinished = sweeps
     .filter(({ leaked, pending }) => leaked > 0 || pending > 0)
     .slice(0, NAMED_SWEEPS)
@@ -86,16 +86,7 @@ function summaryOfRun(report: RunReport, tally: Tally, throttled: number): SyncS
     held: sum('held'),
     sweeps: outcomes,
     kinds: tally.kinds(),
-    troubled: troubled.slice(0, NAMED_SWEEPS).map(({ kind, scope, outcome, held, error }) => ({
-      kind,
-      scope,
-      outcome,
-      held,
-      code: error?.code ?? null,
-      message: error?.message ?? null,
-      hint: error?.hint ?? null,
-      permission: error?.permission ?? null,
-    })),
+    troubled: troubledSweeps(sweeps).slice(0, NAMED_SWEEPS),
     ...(unfinished.length === 0 ? {} : { unfinished }),
   };
 }

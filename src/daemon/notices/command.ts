@@ -1,10 +1,11 @@
 /** Commands: a program with its arguments, never a shell, which reads the notice as JSON. */
-import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import type { CommandChannel } from '../../config/notice-rules.ts';
+import type { CommandChannel } from '../../config/notice-channel.ts';
 import { renderTemplate } from '../../config/notice-template.ts';
+import { aborted } from '../../core/aborted.ts';
 import { abortReason } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
+import { closeOutput, endProgram, endText, programEnd, startProgram, startTrouble } from '../program.ts';
 import type { Message } from './message.ts';
 import { noticeDocument, templateValues } from './message.ts';
 
@@ -61,59 +62,38 @@ export async function runCommand(
 ): Promise<void> {
   signal.throwIfAborted();
   const [program = '', ...args] = command.map((part) => part.reveal());
-  const child = spawn(program, args, {
-    cwd: directory,
-    env,
-    stdio: ['pipe', 'pipe', 'pipe'],
-    // A group of its own, so that what it starts ends with it.
-    detached: true,
-  });
+  const child = startProgram(program, args, { cwd: directory, env, stdin: 'pipe' });
   const output = keepOutput(child);
-  const ended = endOf(child);
+  const ended = programEnd(child).then((end) => {
+    closeOutput(child);
+    return end;
+  });
   // One that does not read what it is given is no failure.
-  child.stdin.on('error', () => undefined);
-  child.stdin.end(input);
+  child.stdin?.on('error', () => undefined);
+  child.stdin?.end(input);
   // Not the Clock's: it guards a real process.
   const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
   const isOver = await Promise.race([ended.then(() => false), aborted(limit).then(() => true)]);
   if (isOver) {
-    await endGroup(child, ended);
+    await endProgram(child, ended, aborted(AbortSignal.timeout(END_GRACE_MS)));
     if (signal.aborted) throw abortReason(signal);
     throw failed('timeout', `the command took longer than ${timeoutMs / 1000} s and was ended`);
   }
   const end = await ended;
   onOutput(output());
-  if (end.error !== null) throw failed('file_system', `the command could not be started: ${end.error}`);
+  if (end.error !== null) {
+    // Its message may hold the arguments, and they secrets.
+    const why = startTrouble(end.error, end.error.code ?? 'no reason given');
+    throw failed('file_system', `the command could not be started: ${why}`);
+  }
   if (end.code === 0) return;
-  const how = end.code === null ? `ended by ${end.signal ?? 'a signal'}` : `ended with exit code ${end.code}`;
-  throw failed('rejected', `the command ${how}`);
+  throw failed('rejected', `the command ${endText(end)}`);
 }
 
 function failed(code: 'timeout' | 'file_system' | 'rejected', message: string): TidemarkError {
   return new TidemarkError(code, message, {
     hint: 'what it said is in the log at debug; `tidemark notify test` runs it',
     isRetryable: code !== 'rejected',
-  });
-}
-
-interface End {
-  readonly code: number | null;
-  readonly signal: NodeJS.Signals | null;
-  readonly error: string | null;
-}
-
-function endOf(child: ChildProcess): Promise<End> {
-  return new Promise((resolve) => {
-    child.once('error', (error: NodeJS.ErrnoException) => {
-      const why = error.code === 'ENOENT' ? 'there is no such program' : (error.code ?? 'no reason given');
-      resolve({ code: null, signal: null, error: why });
-    });
-    // Not `close`: what it left running in the background may hold its output open for ever.
-    child.once('exit', (code, signal) => {
-      resolve({ code, signal, error: null });
-      child.stdout?.destroy();
-      child.stderr?.destroy();
-    });
   });
 }
 
@@ -127,30 +107,4 @@ function keepOutput(child: ChildProcess): () => string {
   child.stdout?.on('data', keep);
   child.stderr?.on('data', keep);
   return () => Buffer.concat(chunks).toString('utf8');
-}
-
-async function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
-}
-
-async function endGroup(child: ChildProcess, ended: Promise<End>): Promise<void> {
-  signalGroup(child, 'SIGTERM');
-  const isGone = await Promise.race([
-    ended.then(() => true),
-    aborted(AbortSignal.timeout(END_GRACE_MS)).then(() => false),
-  ]);
-  // What it started may outlive it.
-  signalGroup(child, 'SIGKILL');
-  if (!isGone) await ended;
-}
-
-function signalGroup(child: ChildProcess, name: NodeJS.Signals): void {
-  if (child.pid === undefined) return;
-  try {
-    process.kill(-child.pid, name);
-  } catch (error) {
-    // It is gone already.
-    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
-  }
 }

@@ -3,16 +3,18 @@
  * fingerprint at the same place, and told as one that changed. Findings beyond `FOLLOWED` are told as one mass (subject
  * `drift`): nobody reads thousands, and their states would have to be kept.
  */
-import { grouped } from '../../core/grouped.ts';
 import { scopeKey } from '../../catalog/catalog.ts';
 import type { Severity } from '../../catalog/definition.ts';
+import { SEVERITIES } from '../../catalog/severities.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
-import { compareSeverities, gravest, SEVERITIES } from '../../diff/severity.ts';
+import { grouped } from '../../core/grouped.ts';
+import { plural } from '../../core/wording.ts';
+import { compareSeverities, gravest } from '../../diff/severity.ts';
 import type { Notice, NoticeState } from '../../mirror/daemon-state.ts';
 import type { DriftSummary, FindingSummary } from '../jobs/summaries.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import { NAMED_IN_NOTICE, noticeOf } from './notice-content.ts';
-import { counted, subjectName } from './notice-words.ts';
+import { subjectName } from './notice-words.ts';
 import type { JobSeen, Transition } from './seen.ts';
 import { NO_TRANSITION, stateOf } from './seen.ts';
 
@@ -95,7 +97,7 @@ function massBegins(
     states: [{ source, subject: MASS, state: 'open', since: seen.at, detail: { open } }],
     cleared: followed.map(({ subject }) => ({ source, subject })),
     notices: driftNotice(seen, 'drift_new', findings, severities, [
-      `${counted(open, 'finding')} are open: too many to be told one by one`,
+      `${plural(open, 'finding')} are open: too many to be told one by one`,
     ]),
   };
 }
@@ -117,7 +119,7 @@ function massEnds(seen: JobSeen, mass: NoticeState, findings: readonly FindingSu
         { at: seen.at, source, subject: MASS, event: 'drift_resolved' },
         {
           severity: 'low',
-          title: `${subjectName(source)}: ${counted(findings.length, 'finding')} of drift left of ${grouped(before)}`,
+          title: `${subjectName(source)}: ${plural(findings.length, 'finding')} of drift left of ${grouped(before)}`,
           job: 'drift',
           count: Math.max(0, before - findings.length),
         },

@@ -1,5 +1,5 @@
 /** The one door to nodemailer: a notice as a message of plain text and simple HTML. */
-import type { EmailChannel } from '../../config/notice-rules.ts';
+import type { EmailChannel } from '../../config/notice-channel.ts';
 import { renderTemplate } from '../../config/notice-template.ts';
 import { isLoopback } from '../../config/source.ts';
 import { abortReason } from '../../core/clock.ts';

@@ -1,8 +1,10 @@
 /** Transitions of the jobs beside sync: whether they did their work at all, and what verify and drill found. */
+import { plural } from '../../core/wording.ts';
 import type { NoticeState } from '../../mirror/daemon-state.ts';
+import { percent } from '../http/wording.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import { noticeOf } from './notice-content.ts';
-import { counted, subjectName } from './notice-words.ts';
+import { subjectName } from './notice-words.ts';
 import type { JobSeen, Transition } from './seen.ts';
 import { NO_TRANSITION, stateOf } from './seen.ts';
 
@@ -66,7 +68,7 @@ export function verifyTransition(states: readonly NoticeState[], { job, at }: Jo
     { ...of, event: 'verify_failed' },
     {
       severity: 'critical',
-      title: `${subjectName(source)}: it does not hold what it sealed: ${counted(problems, 'problem')}`,
+      title: `${subjectName(source)}: it does not hold what it sealed: ${plural(problems, 'problem')}`,
       lines: summary.found,
       count: problems,
       job: 'verify',
@@ -115,7 +117,7 @@ export function drillTransition(states: readonly NoticeState[], { job, at }: Job
               lines: summary.kinds
                 .filter(({ restored, score: own }) => restored && own < 1)
                 .map(
-                  ({ kind, records, comesBack }) => `${kind}: ${comesBack} of ${counted(records, 'record')}`,
+                  ({ kind, records, comesBack }) => `${kind}: ${comesBack} of ${plural(records, 'record')}`,
                 ),
               hint: '`tidemark drill` tells what would be left to do',
             },
@@ -134,9 +136,4 @@ export function drillTransition(states: readonly NoticeState[], { job, at }: Job
           ]
         : [];
   return { states: isMoved ? [state] : [], cleared: [], notices };
-}
-
-/** Rounded down: 100 % is said of all and nothing less. */
-function percent(score: number): string {
-  return `${Math.floor(score * 1000 + 1e-9) / 10} %`;
 }

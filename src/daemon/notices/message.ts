@@ -1,15 +1,17 @@
 /** A notice as one channel is told it: findings below its severity left out, everything fit to be shown. */
-import { grouped } from '../../core/grouped.ts';
 import { hash } from 'node:crypto';
 import type { Severity } from '../../catalog/definition.ts';
+import { SEVERITIES } from '../../catalog/severities.ts';
 import type { TemplateValues } from '../../config/notice-template.ts';
-import { compareSeverities, gravest, SEVERITIES } from '../../diff/severity.ts';
+import { grouped } from '../../core/grouped.ts';
+import { plural } from '../../core/wording.ts';
+import { compareSeverities, gravest } from '../../diff/severity.ts';
 import type { Notice } from '../../mirror/daemon-state.ts';
 import { neutralise } from '../../report/neutralise.ts';
 import type { FindingSummary } from '../jobs/summaries.ts';
 import type { NoticeContent } from './notice-content.ts';
 import { contentOf } from './notice-content.ts';
-import { counted, subjectName } from './notice-words.ts';
+import { subjectName } from './notice-words.ts';
 
 export interface Message extends NoticeContent {
   /** The same for every attempt and every channel; of no other notice, of no other mirror. */
@@ -52,8 +54,8 @@ function shownOf(about: Notice, content: NoticeContent, threshold: Severity) {
 }
 
 function driftTitle(event: string, count: number): string {
-  if (event === 'drift_new') return counted(count, 'new finding of drift', 'new findings of drift');
-  const findings = counted(count, 'finding of drift', 'findings of drift');
+  if (event === 'drift_new') return plural(count, 'new finding of drift', 'new findings of drift');
+  const findings = plural(count, 'finding of drift', 'findings of drift');
   return `${findings} ${event === 'drift_changed' ? 'moved on to another value' : count === 1 ? 'is no longer open' : 'are no longer open'}`;
 }
 

@@ -12,6 +12,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunReport } from '../../sync/run.ts';
 import { readSituation } from '../http/health-facts.ts';
 import type { JobObserver, ObserverContext } from '../jobs/observer.ts';
+import { troubledSweeps } from '../jobs/troubled-sweeps.ts';
 import type { DaemonView } from '../view.ts';
 import type { Freshness } from './freshness.ts';
 import { messageOf } from './message.ts';
@@ -178,19 +179,5 @@ function keyOf({ name, source }: JobRow): string {
 }
 
 function detailsOf(report: RunReport | null): JobDetails {
-  if (report === null) return {};
-  return {
-    troubled: report.sweeps
-      .filter(({ outcome }) => outcome !== 'complete')
-      .map(({ kind, scope, outcome, held, error }) => ({
-        kind,
-        scope,
-        outcome,
-        held,
-        code: error?.code ?? null,
-        message: error?.message ?? null,
-        hint: error?.hint ?? null,
-        permission: error?.permission ?? null,
-      })),
-  };
+  return report === null ? {} : { troubled: troubledSweeps(report.sweeps) };
 }

@@ -3,7 +3,7 @@
  * Nothing is locked while something is sent; what came of it is written down afterwards. A mark that could not be written
  * is remembered until it can: a process that dies before then delivers again, under the same id.
  */
-import type { ChannelConfig } from '../../config/notice-rules.ts';
+import type { ChannelConfig } from '../../config/notice-channel.ts';
 import type { Clock } from '../../core/clock.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';

@@ -1,6 +1,7 @@
 /** Which channels are to hear of a notice. */
-import type { ChannelConfig } from '../../config/notice-rules.ts';
-import { compareSeverities, SEVERITIES } from '../../diff/severity.ts';
+import { SEVERITIES } from '../../catalog/severities.ts';
+import type { ChannelConfig } from '../../config/notice-channel.ts';
+import { compareSeverities } from '../../diff/severity.ts';
 import type { Notice } from '../../mirror/daemon-state.ts';
 import { contentOf } from './notice-content.ts';
 

@@ -2,16 +2,18 @@
  * Transitions of a source's sync. Subject `run`: `failed`, `partial` or `refused`, and no state while it is complete.
  * Removals that wait are a subject of their own: a run that is partial for them alone counts as whole here.
  */
+import { scopeKey } from '../../catalog/catalog.ts';
+import { collectionText } from '../../catalog/scope-text.ts';
 import { isLocalTrouble } from '../../core/errors.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { grouped } from '../../core/grouped.ts';
-import { scopeKey } from '../../catalog/catalog.ts';
+import { plural } from '../../core/wording.ts';
 import type { NoticeState } from '../../mirror/daemon-state.ts';
 import type { HeldRemovals } from '../../mirror/held-removals.ts';
 import type { TroubledSweep } from '../jobs/summaries.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import { noticeOf } from './notice-content.ts';
-import { collectionName, counted, subjectName } from './notice-words.ts';
+import { subjectName } from './notice-words.ts';
 import type { JobSeen, Transition } from './seen.ts';
 import { joined, NO_TRANSITION, stateOf } from './seen.ts';
 
@@ -116,7 +118,7 @@ function matterNotice({ job, at }: JobSeen, matter: Matter, troubled: readonly T
         title: `${name}: the sync read less than all`,
         lines: troubled.map(
           ({ kind, scope, outcome, message }) =>
-            `${collectionName(kind, scope)}: ${outcome}${message === null ? '' : `: ${message}`}`,
+            `${collectionText(kind, scope)}: ${outcome}${message === null ? '' : `: ${message}`}`,
         ),
         count: troubled.length,
         hint:
@@ -185,10 +187,10 @@ function heldNotice(
     { ...of, event: 'removals_held' },
     {
       severity: 'high',
-      title: `${subjectName(of.source)}: ${counted(records, 'record is', 'records are')} missing from the service, and kept for now`,
+      title: `${subjectName(of.source)}: ${plural(records, 'record is', 'records are')} missing from the service, and kept for now`,
       lines: held.map(
         ({ kind, scope, records: own, below }) =>
-          `${collectionName(kind, scope)}: ${counted(own, 'record')}${below === 0 ? '' : `, with ${grouped(below)} below`}`,
+          `${collectionText(kind, scope)}: ${plural(own, 'record')}${below === 0 ? '' : `, with ${grouped(below)} below`}`,
       ),
       count: records,
       job: 'sync',

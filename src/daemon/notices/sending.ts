@@ -1,6 +1,6 @@
 /** Sends one message through one channel, whatever its type. */
 import type { Poster } from '../../api/post.ts';
-import type { ChannelConfig } from '../../config/notice-rules.ts';
+import type { ChannelConfig } from '../../config/notice-channel.ts';
 import type { Clock } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';

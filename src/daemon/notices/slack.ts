@@ -1,6 +1,6 @@
 /** Slack's incoming webhooks, and what understands the same: Mattermost, Rocket.Chat, Discord's `/slack` addresses. */
 import type { Posting } from '../../api/post.ts';
-import type { SlackChannel } from '../../config/notice-rules.ts';
+import type { SlackChannel } from '../../config/notice-channel.ts';
 import { renderTemplate } from '../../config/notice-template.ts';
 import type { Message } from './message.ts';
 import { linesOf, templateValues } from './message.ts';

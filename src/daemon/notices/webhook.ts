@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto';
 import type { Posting, PostAnswer } from '../../api/post.ts';
 import { parseRetryAfter } from '../../api/retry-after.ts';
-import type { WebhookChannel } from '../../config/notice-rules.ts';
+import type { WebhookChannel } from '../../config/notice-channel.ts';
 import { renderTemplate } from '../../config/notice-template.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { ErrorCode } from '../../core/errors.ts';

@@ -4,7 +4,7 @@ import type {
   EmailChannel,
   SlackChannel,
   WebhookChannel,
-} from '../../../src/config/notice-rules.ts';
+} from '../../../src/config/notice-channel.ts';
 import { NOTICE_EVENTS } from '../../../src/config/notice-events.ts';
 import { Secret } from '../../../src/core/secret.ts';
 

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
-import type { ChannelConfig } from '../../../src/config/notice-rules.ts';
+import type { ChannelConfig } from '../../../src/config/notice-channel.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import type { DaemonEffects } from '../../../src/daemon/effects.ts';

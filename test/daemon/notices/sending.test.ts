@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { openPoster, POST_TIMEOUTS } from '../../../src/api/post.ts';
-import type { ChannelConfig } from '../../../src/config/notice-rules.ts';
+import type { ChannelConfig } from '../../../src/config/notice-channel.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { TidemarkError } from '../../../src/core/errors.ts';
 import type { Logger } from '../../../src/core/logger.ts';

@@ -1,6 +1,6 @@
 /** Which Tidemark this is. */
 import { readFileSync } from 'node:fs';
-import { packageFile } from '../core/package-root.ts';
+import { packageFile } from './package-root.ts';
 
 /** E.g. `0.1.0`. */
 export function programVersion(): string {

@@ -1,4 +1,4 @@
-/** A run of the mirror as JSON documents show it. */
+/** A run of the mirror as JSON documents show it: `tidemark.runs/1` and all that name a run. */
 import type { RunRow } from '../mirror/run-rows.ts';
 
 export function runDocument(run: RunRow): object {
@@ -16,6 +16,17 @@ export function runDocument(run: RunRow): object {
     removed: run.removed,
     unchanged: run.unchanged,
     root: run.root,
-    error: run.errorCode === null ? null : { code: run.errorCode, message: run.error },
+    error: errorDocument(run),
   };
+}
+
+/** Why a run, a sweep or a job did not do what it should; null where it did. */
+export function errorDocument({
+  errorCode,
+  error,
+}: {
+  readonly errorCode: string | null;
+  readonly error: string | null;
+}): object | null {
+  return errorCode === null ? null : { code: errorCode, message: error };
 }

@@ -1,10 +1,22 @@
-/** The JSON document `tidemark.drift/1`. */
+/** The JSON document `tidemark.drift/1`, for the command line and the daemon. */
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import { SEVERITIES } from '../catalog/severities.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { isJsonObject, setOwn } from '../core/json.ts';
-import type { Acceptance, Finding, OpenFinding } from '../diff/drift.ts';
-import { maskedAt, maskedId, maskedPlace, withMaskedId } from '../report/mask.ts';
-import { SEVERITIES } from '../diff/severity.ts';
-import type { SourceDrift } from './drift-finding.ts';
+import type { Acceptance, Drift, Finding, OpenFinding } from '../diff/drift.ts';
+import { maskedAt, maskedId, maskedPlace, withMaskedId } from './mask.ts';
+
+/** Drift of one source, with the catalog as that source has it. */
+export interface ShownDrift extends Drift {
+  readonly source: string;
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+}
+
+export interface DriftDocumentOptions {
+  /** Open findings that are left out, since they matter less than what was asked for. */
+  readonly below: number;
+  readonly showsSecrets: boolean;
+}
 
 /**
  * `{schema, source, from, to, compared, skipped, stale, left_out, findings: [{fingerprint, severity, kind, scope, id, name,
@@ -12,12 +24,9 @@ import type { SourceDrift } from './drift-finding.ts';
  * summary}`. Of the summary, `findings` and the severities count findings, `open` too; all else counts records, whose sum is
  * `compared.records`. `place` is given where `path` leads through an element with an id; acceptances name it as their `path`. `path` is empty for a record that came or went; its value is then an object of its fields by pointer.
  */
-export function driftDocument(
-  drift: SourceDrift,
-  { below, showsSecrets }: { readonly below: number; readonly showsSecrets: boolean },
-): object {
-  const { document, open, accepted, ignored, stale } = drift;
-  const shown = (finding: Finding): Finding => (showsSecrets ? finding : masked(drift, finding));
+export function driftDocument(drift: ShownDrift, { below, showsSecrets }: DriftDocumentOptions): object {
+  const { document, open, accepted, ignored, stale, definitions } = drift;
+  const shown = (finding: Finding): Finding => (showsSecrets ? finding : maskedFinding(drift, finding));
   return {
     schema: 'tidemark.drift/1',
     source: drift.source,
@@ -35,7 +44,6 @@ export function driftDocument(
     ignored: ignored.map(({ finding, rule }) => ({ ...shown(finding), rule })),
     withdrawable: stale.map((acceptance) => {
       const { kind, scope, id, path } = acceptance;
-      const { definitions } = drift;
       return {
         kind,
         scope,
@@ -52,9 +60,7 @@ export function driftDocument(
         ignored: ignored.length,
         below_threshold: below,
       },
-      ...Object.fromEntries(
-        SEVERITIES.map((level) => [level, open.filter(({ severity }) => severity === level).length]),
-      ),
+      ...severityCounts(open),
       ...document.summary,
     },
   };
@@ -64,16 +70,15 @@ export function acceptanceDocument({ fingerprint, reason, acceptedAt, until }: A
   return { fingerprint, reason, accepted_at: acceptedAt, until: until ?? null };
 }
 
-function withReopened(shown: Finding, { reopened }: OpenFinding): object {
-  return {
-    ...shown,
-    ...(reopened === undefined
-      ? {}
-      : { reopened: { because: reopened.because, acceptance: acceptanceDocument(reopened.acceptance) } }),
-  };
+/** How many findings there are of each severity. */
+export function severityCounts(findings: readonly Finding[]): Record<Finding['severity'], number> {
+  return Object.fromEntries(
+    SEVERITIES.map((level) => [level, findings.filter(({ severity }) => severity === level).length]),
+  ) as Record<Finding['severity'], number>;
 }
 
-function masked({ definitions }: SourceDrift, finding: Finding): Finding {
+/** A finding with what is secret in it replaced: values, ids, places. */
+export function maskedFinding({ definitions }: Pick<ShownDrift, 'definitions'>, finding: Finding): Finding {
   const definition = definitions(finding.kind);
   const { from, to, path } = finding;
   const value = (of: JsonValue): JsonValue => {
@@ -93,4 +98,12 @@ function masked({ definitions }: SourceDrift, finding: Finding): Finding {
     },
     definition,
   );
+}
+
+function withReopened(shown: Finding, { reopened }: OpenFinding): object {
+  if (reopened === undefined) return shown;
+  return {
+    ...shown,
+    reopened: { because: reopened.because, acceptance: acceptanceDocument(reopened.acceptance) },
+  };
 }

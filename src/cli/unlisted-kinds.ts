@@ -1,2 +1,0 @@
-/** Kinds that fill by themselves. */
-export { unlistedKinds } from '../catalog/unlisted-kinds.ts';

@@ -1,0 +1,28 @@
+/** The rules of retention, as options name them and as the history is judged by them. */
+import type { RetentionConfig } from './config.ts';
+
+/** As the configuration and the command line name them. */
+export interface KeepOptions {
+  readonly keepLast?: number | undefined;
+  readonly keepHourly?: number | undefined;
+  readonly keepDaily?: number | undefined;
+  readonly keepWeekly?: number | undefined;
+  readonly keepMonthly?: number | undefined;
+  readonly keepYearly?: number | undefined;
+  /** Milliseconds. */
+  readonly keepWithin?: number | undefined;
+}
+
+/** The rules that were given, and no others; empty where there is none. */
+export function retentionOf(options: KeepOptions): RetentionConfig {
+  const { keepLast, keepHourly, keepDaily, keepWeekly, keepMonthly, keepYearly, keepWithin } = options;
+  return {
+    ...(keepLast === undefined ? {} : { last: keepLast }),
+    ...(keepHourly === undefined ? {} : { hourly: keepHourly }),
+    ...(keepDaily === undefined ? {} : { daily: keepDaily }),
+    ...(keepWeekly === undefined ? {} : { weekly: keepWeekly }),
+    ...(keepMonthly === undefined ? {} : { monthly: keepMonthly }),
+    ...(keepYearly === undefined ? {} : { yearly: keepYearly }),
+    ...(keepWithin === undefined ? {} : { withinMs: keepWithin }),
+  };
+}

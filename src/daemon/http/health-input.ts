@@ -1,0 +1,71 @@
+/** The facts that health is judged by. */
+
+export interface EndedRun {
+  readonly run: number;
+  readonly startedAt: string;
+  readonly finishedAt: string | null;
+  readonly outcome: string;
+  readonly errorCode: string | null;
+  readonly error: string | null;
+}
+
+export interface SourceFacts {
+  readonly source: string;
+  /** Null where no schedule syncs it. */
+  readonly schedule: { readonly intervalMs: number; readonly jitterMs: number } | null;
+  readonly isSyncing: boolean;
+  readonly lastComplete: EndedRun | null;
+  readonly lastEnded: EndedRun | null;
+  /** The latest sync job that ended: it may have failed before a run came about. */
+  readonly lastSync: EndedJob | null;
+  /** Removals that wait, and how many an acceptance has to allow. */
+  readonly held: { readonly records: number; readonly ceiling: number };
+  /** Collections that the latest look did not find whole. */
+  readonly troubled: number;
+}
+
+export interface EndedJob {
+  readonly startedAt: string;
+  readonly finishedAt: string | null;
+  readonly outcome: string;
+  /** An `ErrorCode`, perhaps one of another version. */
+  readonly errorCode: string | null;
+  readonly error: string | null;
+}
+
+export interface HealthFacts {
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  readonly startedAt: string;
+  readonly configTrouble: string | null;
+  readonly mirrorTrouble: {
+    readonly message: string;
+    readonly hint: string | null;
+    /** True where there is none yet and the first sync is about to make it. */
+    readonly isComing: boolean;
+  } | null;
+  /** What else is wrong with the daemon itself, and for how long. */
+  readonly troubles: readonly {
+    readonly message: string;
+    readonly hint: string | null;
+    readonly since: string;
+  }[];
+  readonly sources: readonly SourceFacts[];
+  /** The latest check of the mirror that ended, and how many problems it found. */
+  readonly verify: (EndedJob & { readonly problems: number }) | null;
+  /** Of each source: its latest drill that ended, and the score of the one before. */
+  readonly drills: readonly (EndedJob & {
+    readonly source: string | null;
+    readonly score: number | null;
+    readonly scoreBefore: number | null;
+  })[];
+  /** Other jobs of which the latest did not do what it should. */
+  readonly failedJobs: readonly (EndedJob & { readonly name: string; readonly source: string | null })[];
+  /** Channels whose notices do not arrive. */
+  readonly silentChannels: readonly {
+    readonly channel: string;
+    readonly owed: number;
+    readonly since: string;
+    readonly error: string | null;
+  }[];
+}

@@ -1,0 +1,19 @@
+/** The sweeps of a run that were not complete, as summaries and notices name them. */
+import type { SweepReport } from '../../sync/outcome.ts';
+import type { TroubledSweep } from './summaries.ts';
+
+/** In the order of the run. */
+export function troubledSweeps(sweeps: readonly SweepReport[]): TroubledSweep[] {
+  return sweeps
+    .filter(({ outcome }) => outcome !== 'complete')
+    .map(({ kind, scope, outcome, held, error }) => ({
+      kind,
+      scope,
+      outcome,
+      held,
+      code: error?.code ?? null,
+      message: error?.message ?? null,
+      hint: error?.hint ?? null,
+      permission: error?.permission ?? null,
+    }));
+}

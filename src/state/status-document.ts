@@ -1,0 +1,69 @@
+/** One source in `tidemark.status/1`, for the command line and the daemon. */
+import type { HeldRemovals } from '../mirror/held-removals.ts';
+import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
+import type { SchemaChange } from '../mirror/schema-changes.ts';
+import { errorDocument, runDocument } from './run-document.ts';
+
+/**
+ * `never_synced`: no run yet. `unpublished`: runs, of which none could be published. `whole`: the latest run that ended
+ * was complete, so was the latest look at every collection, and no removal waits. `partial`: anything else; the mirror
+ * holds a copy, and part of it is old, incomplete or in doubt.
+ */
+export type SourceState = 'never_synced' | 'unpublished' | 'whole' | 'partial';
+
+export interface ShownStatus {
+  readonly source: string;
+  /** False for what the mirror holds of a source that the configuration no longer names. */
+  readonly isConfigured: boolean;
+  readonly state: SourceState;
+  readonly records: number;
+  /** When the collection that waited longest was last whole, ISO 8601; null where one never was, or there is none. */
+  readonly oldestWholeAt: string | null;
+  readonly lastRun: RunRow | null;
+  readonly lastPublished: RunRow | null;
+  readonly lastComplete: RunRow | null;
+  /** Removals that wait for a person or for the same finding again. */
+  readonly held: readonly HeldRemovals[];
+  /** What the latest published run found of fields that the service gained, lost or retyped. */
+  readonly schemaChanges: readonly SchemaChange[];
+  readonly collections: readonly CollectionRow[];
+}
+
+/** Keys may be added within the version, never renamed. Times are ISO 8601 UTC. */
+export function sourceDocument(status: ShownStatus, nextSteps: readonly string[]): object {
+  const runOf = (run: RunRow | null): object | null => (run === null ? null : runDocument(run));
+  return {
+    source: status.source,
+    is_configured: status.isConfigured,
+    state: status.state,
+    records: status.records,
+    oldest_whole_at: status.oldestWholeAt,
+    last_run: runOf(status.lastRun),
+    last_published_run: runOf(status.lastPublished),
+    last_complete_run: runOf(status.lastComplete),
+    held_removals: status.held,
+    schema_changes: status.schemaChanges.map(({ run, kind, field, change, before, after }) => ({
+      run,
+      kind,
+      field,
+      change,
+      before,
+      after,
+    })),
+    next_steps: nextSteps,
+    collections: status.collections.map(collectionDocument),
+  };
+}
+
+function collectionDocument(collection: CollectionRow): object {
+  const { lastCompleteRun, lastFullRun, lastErrorCode, lastError } = collection;
+  return {
+    kind: collection.kind,
+    scope: collection.scope,
+    records: collection.records,
+    outcome: collection.lastOutcome,
+    last_complete: lastCompleteRun === null ? null : { run: lastCompleteRun, at: collection.lastCompleteAt },
+    last_full: lastFullRun === null ? null : { run: lastFullRun, at: collection.lastFullAt },
+    error: errorDocument({ errorCode: lastErrorCode, error: lastError }),
+  };
+}
