@@ -7,6 +7,7 @@ import type { Method } from '../catalog/definition.ts';
 import { abortReason, afterRealTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
+import { decodeStrictly, unreadable } from './answer-text.ts';
 import { networkError, totalTimeout } from './network-error.ts';
 
 /** Limits of one request, milliseconds. */
@@ -280,24 +281,5 @@ function tooLarge(maxBytes: number): TidemarkError {
     hint: 'set a smaller pageSize',
     isRetryable: true,
     status: 413,
-  });
-}
-
-// Fatal: a record whose letters were replaced would look changed, and would be written back wrong.
-const strictUtf8 = new TextDecoder('utf-8', { fatal: true });
-
-function decodeStrictly(bytes: Buffer): string {
-  try {
-    return strictUtf8.decode(bytes);
-  } catch (error) {
-    throw unreadable('the answer is not valid UTF-8', error);
-  }
-}
-
-function unreadable(what: string, cause?: unknown): TidemarkError {
-  return new TidemarkError('malformed', what, {
-    hint: 'check that baseUrl of the source points at the API; run again later',
-    isRetryable: true,
-    ...(cause === undefined ? {} : { cause }),
   });
 }

@@ -1,6 +1,9 @@
 /** Why a walk proves nothing. The messages continue "the list of …: ". */
 import type { ResourceDefinition } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
+import type { NeutralText } from './neutral-text.ts';
+import type { WalkVerdict } from './read-client.ts';
+import type { CollectionTarget } from './target.ts';
 
 const HINT = 'what the mirror held before stands and nothing was removed; the next run reads the list again';
 
@@ -48,5 +51,42 @@ export function ofList(error: TidemarkError, definition: ResourceDefinition): Ti
     ...(error.hint === undefined ? {} : { hint: error.hint }),
     isRetryable: error.isRetryable,
     cause: error.cause,
+  });
+}
+
+/** What the sink says of a page whose records cannot be read; null when it failed for a reason of its own. */
+export function refusalOf(error: unknown, neutral: NeutralText): TidemarkError | null {
+  if (error instanceof SyntaxError) {
+    return new TidemarkError(
+      'malformed',
+      `a record in the answer is not valid JSON: ${neutral(error.message)}`,
+      {
+        hint: 'run again later; if it stays, the service sends broken records',
+        isRetryable: true,
+        cause: error,
+      },
+    );
+  }
+  return error instanceof TidemarkError && error.code === 'malformed' ? error : null;
+}
+
+/** What a failure of the far side makes of the walk. */
+export function outcomeOf(error: TidemarkError, isFirst: boolean): WalkVerdict['outcome'] {
+  if (error.code === 'unauthorized' || error.code === 'forbidden') return 'denied';
+  // In the middle of a walk the collection was there a moment ago: that is trouble, not absence.
+  return error.code === 'not_found' && isFirst ? 'missing' : 'failed';
+}
+
+/** The failure as one of the list, where it came in the middle of it. */
+export function ofFailure(error: TidemarkError, target: CollectionTarget, isFirst: boolean): TidemarkError {
+  if (isFirst) return error;
+  const { many } = target.definition.title;
+  return new TidemarkError(error.code, `the list of ${many} broke off: ${error.message}`, {
+    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    ...(error.status === undefined ? {} : { status: error.status }),
+    ...(error.permission === undefined ? {} : { permission: error.permission }),
+    ...(error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }),
+    isRetryable: error.isRetryable,
+    cause: error,
   });
 }

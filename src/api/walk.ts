@@ -19,7 +19,7 @@ import type { WalkSink, WalkVerdict } from './read-client.ts';
 import type { Requester } from './requester.ts';
 import { orderMember } from './target.ts';
 import type { CollectionTarget } from './target.ts';
-import { ofForeignNext, ofList } from './walk-errors.ts';
+import { ofFailure, ofForeignNext, ofList, outcomeOf, refusalOf } from './walk-errors.ts';
 
 export interface WalkOptions {
   readonly requester: Requester;
@@ -262,41 +262,6 @@ class FarSideFailure extends Error {
 
 function farSide(error: unknown): unknown {
   return error instanceof TidemarkError ? new FarSideFailure(error) : error;
-}
-
-/** What the sink says of a page whose records cannot be read; null when it failed for a reason of its own. */
-function refusalOf(error: unknown, neutral: NeutralText): TidemarkError | null {
-  if (error instanceof SyntaxError) {
-    return new TidemarkError(
-      'malformed',
-      `a record in the answer is not valid JSON: ${neutral(error.message)}`,
-      {
-        hint: 'run again later; if it stays, the service sends broken records',
-        isRetryable: true,
-        cause: error,
-      },
-    );
-  }
-  return error instanceof TidemarkError && error.code === 'malformed' ? error : null;
-}
-
-function outcomeOf(error: TidemarkError, isFirst: boolean): WalkVerdict['outcome'] {
-  if (error.code === 'unauthorized' || error.code === 'forbidden') return 'denied';
-  // In the middle of a walk the collection was there a moment ago: that is trouble, not absence.
-  return error.code === 'not_found' && isFirst ? 'missing' : 'failed';
-}
-
-function ofFailure(error: TidemarkError, target: CollectionTarget, isFirst: boolean): TidemarkError {
-  if (isFirst) return error;
-  const { many } = target.definition.title;
-  return new TidemarkError(error.code, `the list of ${many} broke off: ${error.message}`, {
-    ...(error.hint === undefined ? {} : { hint: error.hint }),
-    ...(error.status === undefined ? {} : { status: error.status }),
-    ...(error.permission === undefined ? {} : { permission: error.permission }),
-    ...(error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }),
-    isRetryable: error.isRetryable,
-    cause: error,
-  });
 }
 
 function isSame(a: PageAddress, b: PageAddress): boolean {

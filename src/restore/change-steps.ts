@@ -2,7 +2,6 @@
 import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
 import { operationOf } from '../catalog/definition.ts';
 import { isMask } from '../catalog/masks.ts';
-import type { StateField } from '../catalog/restore-rules.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
@@ -30,22 +29,10 @@ import {
   waitsFor,
 } from './step-parts.ts';
 import type { Planning } from './step-parts.ts';
+import type { SortedFields } from './sorted-fields.ts';
+import { sortFields } from './sorted-fields.ts';
 import { shareText } from './text-record.ts';
 import { allowingLine, memberPointer, topMember, writableFields } from './writable.ts';
-
-/** What of a changed record goes which way. */
-interface Sorted {
-  readonly send: FieldDefinition[];
-  readonly act: StateField['actions'][number] | null;
-  /** Fields that cannot be put back by a request, each with the reason. */
-  readonly stuck: {
-    readonly name: string;
-    readonly obstacle: 'immutable' | 'no_value';
-    readonly reason: string;
-  }[];
-  /** Fields that wait for a person. */
-  readonly waiting: string[];
-}
 
 /** Plans one record that both states have; false where there is nothing to do. */
 export function planChange(
@@ -111,57 +98,11 @@ function isHiddenLive({ from, to }: FieldChange, planning: Planning): boolean {
   return typeof from === 'string' && to !== undefined && to !== null && isMask(from, planning.input.masks);
 }
 
-function sortFields(
-  definition: ResourceDefinition,
-  changes: readonly FieldChange[],
-  desired: ParsedRecord,
-  live: ParsedRecord,
-): Sorted {
-  const sorted: Sorted & { act: Sorted['act'] } = { send: [], act: null, stuck: [], waiting: [] };
-  const { state } = definition.restore;
-  const byName = Map.groupBy(changes, ({ path }) => topMember(path));
-  for (const field of definition.fields) {
-    const { name } = field;
-    const inside = byName.get(name);
-    if (inside === undefined) continue;
-    const value = isJsonObject(desired.body) ? getOwn(desired.body, name) : undefined;
-    const action = state?.field === name ? state.actions.find((each) => each.value === value) : undefined;
-    if (value === undefined) {
-      sorted.stuck.push({ name, obstacle: 'no_value', reason: 'the desired record has no value for it' });
-    } else if (field.isCreateOnly) {
-      sorted.stuck.push({ name, obstacle: 'immutable', reason: 'it cannot be changed after creation' });
-    } else if (
-      field.requires !== null &&
-      isSet(value) &&
-      resolvePointer(live.body, field.requires) !== true
-    ) {
-      sorted.waiting.push(name);
-    } else if (action !== undefined) {
-      sorted.act = action;
-    } else {
-      const kept = field.isMerged
-        ? inside.filter(({ path, to }) => to === undefined && !/\/\d+$/.test(path))
-        : [];
-      if (kept.length > 0) {
-        const places = kept.map(({ path }) => path).join(', ');
-        const reason = `PATCH keeps what it is not given, so ${places} can only be taken away by hand`;
-        sorted.stuck.push({ name, obstacle: 'no_value', reason });
-      }
-      if (kept.length < inside.length) sorted.send.push(field);
-    }
-  }
-  return sorted;
-}
-
-function isSet(value: JsonValue): boolean {
-  return value !== null && value !== false && value !== '';
-}
-
 interface Changing {
   readonly draft: Draft;
   readonly changes: readonly FieldChange[];
   readonly remap: ReturnType<typeof remapped>;
-  readonly sorted: Sorted;
+  readonly sorted: SortedFields;
 }
 
 function planSorted(

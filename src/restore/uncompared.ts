@@ -1,0 +1,82 @@
+/** What a plan could not compare, or only in part: collections that one side does not know for sure. */
+import { scopeKey } from '../catalog/catalog.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { ParsedRecord, Skipped } from '../diff/change.ts';
+import type { StateFilter } from '../state/filter.ts';
+import { selectsCollection } from '../state/filter.ts';
+import { nothingCompared } from '../state/nothing-compared.ts';
+import type { CollectionKey, Coverage, LoadedState } from '../state/state.ts';
+import type { GatherOptions } from './gather.ts';
+import { placeOf } from './record-place.ts';
+
+/** Collections that were asked for and could not be compared. */
+export function skippedCollections(
+  { desired, definitions, request }: GatherOptions,
+  live: LoadedState,
+  asked: ReadonlySet<Kind>,
+  parts: readonly StateFilter[],
+): Skipped[] {
+  const skipped: Skipped[] = [];
+  const leftOut: Skipped[] = [];
+  const unread: Extract<Coverage, { how: 'unread' }>[] = [];
+  let compared = 0;
+  for (const { kind, scope } of collectionsOf(desired, live)) {
+    const isAsked = asked.has(kind) && definitions(kind).restore.never === null;
+    if (!isAsked || !parts.some((part) => selectsCollection(part, kind, scope))) continue;
+    const sides = [desired.coverage(kind, scope), live.coverage(kind, scope)] as const;
+    const chosen = sides.find((each) => each.how === 'left_out');
+    const failed = sides.filter((each) => each.how === 'unread');
+    const isNeverOffered = failed.length === 2 && failed.every(({ code }) => code === 'not_found');
+    const reason = failed.at(-1)?.reason;
+    if (chosen !== undefined) leftOut.push({ kind, scope, reason: chosen.reason });
+    else if (isNeverOffered) leftOut.push({ kind, scope, reason: 'not offered by the service' });
+    else if (reason !== undefined) {
+      skipped.push({ kind, scope, reason });
+      unread.push(...failed);
+    } else compared += 1;
+  }
+  if (compared > 0) return skipped;
+  throw nothingCompared({ skipped, left_out: leftOut }, request.filter, unread);
+}
+
+/** Collections that live has something in which the desired state has not, as `kind scope`. */
+export function extraIn(
+  wanted: readonly ParsedRecord[],
+  there: readonly ParsedRecord[],
+): ReadonlySet<string> {
+  const known = new Set(wanted.map(({ kind, scope, id }) => placeOf(kind, scope, id)));
+  const extra = there.filter(({ kind, scope, id }) => !known.has(placeOf(kind, scope, id)));
+  return new Set(extra.map(({ kind, scope }) => `${kind} ${scopeKey(scope)}`));
+}
+
+/** Collections that were compared, of which one side does not know for sure what it does not hold. */
+export function doubtfulCollections(
+  { desired, definitions, request }: GatherOptions,
+  live: LoadedState,
+  asked: ReadonlySet<Kind>,
+  parts: readonly StateFilter[],
+  extraCollections: () => ReadonlySet<string>,
+): Skipped[] {
+  const doubtful: Skipped[] = [];
+  const extra = request.prune === null ? new Set<string>() : extraCollections();
+  for (const { kind, scope } of collectionsOf(desired, live)) {
+    if (!asked.has(kind) || !parts.some((part) => selectsCollection(part, kind, scope))) continue;
+    const [then, now] = [desired.coverage(kind, scope), live.coverage(kind, scope)];
+    if (then.how !== 'read' || now.how !== 'read') continue;
+    const name = definitions(kind).title.many;
+    const unknown = live.blindSpot(kind, scope);
+    if (now.stale !== undefined) doubtful.push({ kind, scope, name, reason: now.stale });
+    if (unknown?.isUnproven === true) doubtful.push({ kind, scope, name, reason: unknown.reason });
+    // What the desired state may have held as well is not removed.
+    if (request.prune === null || then.isPartial !== true || !extra.has(`${kind} ${scopeKey(scope)}`))
+      continue;
+    const reason = desired.blindSpot(kind, scope)?.reason ?? then.stale ?? 'the desired state may lack some';
+    doubtful.push({ kind, scope, name, reason: `what only live has is not removed: ${reason}` });
+  }
+  return doubtful;
+}
+
+function collectionsOf(...states: readonly LoadedState[]): Iterable<CollectionKey> {
+  const all = states.flatMap((state) => [...state.collections()]);
+  return new Map(all.map((each) => [`${each.kind} ${scopeKey(each.scope)}`, each])).values();
+}
