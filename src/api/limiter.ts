@@ -37,12 +37,30 @@ export interface LimiterOptions {
   readonly rateLog?: RateLog;
 }
 
+/** A start that is kept free in the windows for one request that must follow closely on others. */
+export interface HeldStart {
+  /** Gives it back where it was not used. Using it does so too. */
+  release(): void;
+}
+
+export interface Turn {
+  readonly held?: HeldStart | undefined;
+  /** Goes before all that waits for a connection and is not. */
+  readonly isUrgent?: boolean;
+}
+
 export interface Limiter {
   /**
    * Runs the task when its turn has come and the windows have room. `startedAt` is monotonic.
    * @throws TidemarkError `throttled` when the wait would be longer than `maxWaitMs`; the abort reason when aborted
    */
-  run<T>(task: (startedAt: number) => Promise<T>, signal?: AbortSignal): Promise<T>;
+  run<T>(task: (startedAt: number) => Promise<T>, signal?: AbortSignal, turn?: Turn): Promise<T>;
+  /**
+   * Waits until the windows have room for one more start, and keeps it. Resolves to null where nothing can be kept: no
+   * limit, or one that leaves nothing beside it.
+   * @throws as `run`
+   */
+  hold(signal?: AbortSignal): Promise<HeldStart | null>;
   /** A 429 to a request started at `startedAt`: nothing starts for `waitMs`, and then at half the rate. */
   throttled(startedAt: number, waitMs: number): void;
   perMinute(): WindowUse;
@@ -73,6 +91,10 @@ export function createLimiter(options: LimiterOptions): Limiter {
   let waiting: { readonly until: number } | null = null;
   let unwritten: number[] = [];
   let writtenAt = clock.monotonicMs();
+  const isKept = rate.perHour !== 0 || rate.perMinute !== 0;
+  /** Starts kept free for requests to come, and who waits for one of them. */
+  let held = 0;
+  let waitingForHeld: (() => void)[] = [];
 
   const flush = (): void => {
     writtenAt = clock.monotonicMs();
@@ -83,55 +105,95 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   const noteStart = (now: number): void => {
     minute.add(now);
-    if (rate.perHour === 0) return;
-    hour.add(now);
-    if (options.rateLog === undefined) return;
+    if (rate.perHour !== 0) hour.add(now);
+    if (options.rateLog === undefined || !isKept) return;
     unwritten.push(clock.now());
     if (unwritten.length >= FLUSH_STARTS || now - writtenAt >= FLUSH_MS) flush();
   };
 
-  const waitMs = (now: number): number => {
+  /** Until one more start fits beside `kept` others. */
+  const waitMs = (now: number, kept: number): number => {
     const perMinute = pace.limit(now);
     return Math.max(
       pausedUntil - now,
-      perMinute === 0 ? 0 : minute.waitMs(now, perMinute),
-      rate.perHour === 0 ? 0 : hour.waitMs(now, rate.perHour),
+      perMinute === 0 ? 0 : minute.waitMs(now, Math.max(1, perMinute - kept)),
+      rate.perHour === 0 ? 0 : hour.waitMs(now, Math.max(1, rate.perHour - kept)),
       0,
     );
   };
 
+  const waitFor = async (wait: number, signal: AbortSignal | undefined): Promise<void> => {
+    if (wait > options.maxWaitMs) throw tooLong(wait, options.maxWaitMs);
+    const mine = { until: clock.now() + wait };
+    waiting = mine;
+    try {
+      await clock.sleep(Math.ceil(wait), signal);
+    } finally {
+      // A later waiter's end stands; only the last one to wait clears it.
+      if (waiting === mine) waiting = null;
+    }
+  };
+
   /** Waits for room and takes it. Several tasks may wake together: the first takes the place, the rest look again. */
-  const admit = async (signal: AbortSignal | undefined): Promise<number> => {
+  const admit = async (signal: AbortSignal | undefined, own: HeldStart | undefined): Promise<number> => {
     for (;;) {
       signal?.throwIfAborted();
       const now = clock.monotonicMs();
-      const wait = waitMs(now);
+      // Its own place is among those that are held.
+      const wait = waitMs(now, own === undefined ? held : 0);
       if (wait === 0) {
+        own?.release();
         noteStart(now);
         return now;
       }
-      if (wait > options.maxWaitMs) throw tooLong(wait, options.maxWaitMs);
-      const mine = { until: clock.now() + wait };
-      waiting = mine;
-      try {
-        await clock.sleep(Math.ceil(wait), signal);
-      } finally {
-        // A later waiter's end stands; only the last one to wait clears it.
-        if (waiting === mine) waiting = null;
+      await waitFor(wait, signal);
+    }
+  };
+
+  const keepOne = (): HeldStart => {
+    held += 1;
+    let isHeld = true;
+    return {
+      release: () => {
+        if (!isHeld) return;
+        isHeld = false;
+        held -= 1;
+        const told = waitingForHeld;
+        waitingForHeld = [];
+        for (const tell of told) tell();
+      },
+    };
+  };
+
+  const hold = async (signal: AbortSignal | undefined): Promise<HeldStart | null> => {
+    for (;;) {
+      signal?.throwIfAborted();
+      const now = clock.monotonicMs();
+      const limits = [pace.limit(now), rate.perHour].filter((limit) => limit !== 0);
+      const least = Math.min(...limits);
+      // What it is held for follows on another request, which needs room as well.
+      if (limits.length === 0 || least < 2) return null;
+      if (held + 2 > least) {
+        await untilTold((tell) => waitingForHeld.push(tell), signal);
+        continue;
       }
+      const wait = waitMs(now, held);
+      if (wait === 0) return keepOne();
+      await waitFor(wait, signal);
     }
   };
 
   return {
-    run: async (task, signal) => {
-      const result = await queue.add(
-        async () => task(await admit(signal)),
-        signal === undefined ? {} : { signal },
-      );
+    run: async (task, signal, turn) => {
+      const result = await queue.add(async () => task(await admit(signal, turn?.held)), {
+        ...(signal === undefined ? {} : { signal }),
+        ...(turn?.isUrgent === true ? { priority: 1 } : {}),
+      });
       // The next request leaves before this answer is looked at: the far side works meanwhile.
       await nextTurn();
       return result;
     },
+    hold,
     throttled: (startedAt, wait) => {
       const now = clock.monotonicMs();
       pausedUntil = Math.max(pausedUntil, now + wait);
@@ -153,9 +215,21 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
 /** The kept starts on the monotonic clock. Those said to lie in the future (the clock stepped back) count as now. */
 function loadStarts({ rate, clock, rateLog }: LimiterOptions): number[] {
-  if (rateLog === undefined || rate.perHour === 0) return [];
+  if (rateLog === undefined || (rate.perHour === 0 && rate.perMinute === 0)) return [];
   const offset = clock.monotonicMs() - clock.now();
   return rateLog.load().map((at) => Math.min(at, clock.now()) + offset);
+}
+
+/** Resolves when it is told to, or when the signal is aborted. */
+async function untilTold(listen: (tell: () => void) => void, signal: AbortSignal | undefined): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const over = (): void => {
+      signal?.removeEventListener('abort', over);
+      resolve();
+    };
+    signal?.addEventListener('abort', over);
+    listen(over);
+  });
 }
 
 function tooLong(waitMs: number, maxWaitMs: number): TidemarkError {

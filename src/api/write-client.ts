@@ -10,6 +10,7 @@ import type { Connection, ConnectionOptions } from './connection.ts';
 import { openConnection } from './connection.ts';
 import { answerError } from './error-body.ts';
 import type { RequestFigures } from './figures.ts';
+import type { HeldStart } from './limiter.ts';
 import { wasNeverSent } from './network-error.ts';
 import type { ReadClient } from './read-client.ts';
 import { readClientOver } from './read-client.ts';
@@ -18,6 +19,7 @@ import type { Answer, Transport } from './transport.ts';
 import { readWritten } from './written.ts';
 import type { WriteOutcome } from './write-outcome.ts';
 
+export type { HeldStart } from './limiter.ts';
 export type { WriteOutcome } from './write-outcome.ts';
 
 /** What a write is about. */
@@ -38,6 +40,10 @@ export interface WriteSignals {
   readonly signal?: AbortSignal;
   /** While it waits for its turn, and not once it was sent. */
   readonly begin?: AbortSignal;
+  /** A start kept for it (`hold`); free again when the write is over, sent or not. */
+  readonly held?: HeldStart | undefined;
+  /** Asked when its turn has come: true when it must not be sent any more, and the outcome is `late`. */
+  readonly isLate?: () => boolean;
 }
 
 /** Bodies are JSON text, sent byte for byte. Every method throws the abort reason when given up before it is sent. */
@@ -48,6 +54,8 @@ export interface WriteClient {
   act(target: RecordTarget, action: string, body: string, signals?: WriteSignals): Promise<WriteOutcome>;
   /** 404 and 410 are refusals like any other: whether the record is gone is for a retrieve to tell. */
   remove(target: RecordTarget, signals?: WriteSignals): Promise<WriteOutcome>;
+  /** Keeps a start for a write that must follow closely on a look; null where no limit stands in its way. */
+  hold(signal?: AbortSignal): Promise<HeldStart | null>;
   /** Reads over the same connection: one limiter and one budget of retries for both. */
   readonly reader: ReadClient;
   figures(): RequestFigures;
@@ -71,24 +79,26 @@ export function createWriteClient(options: ConnectionOptions): WriteClient {
       send({ target, id: target.id, operation: offeredAction(target.definition, action), body, ...signals }),
     remove: (target, signals) =>
       send({ target, id: target.id, operation: offered(target.definition, 'remove'), ...signals }),
+    hold: (signal) => connection.limiter.hold(signal),
     figures: () => connection.figures(),
     close: () => connection.close(),
   };
 }
 
-interface Sending {
+interface Sending extends WriteSignals {
   readonly target: WriteTarget;
   readonly id?: string;
   readonly operation: Operation;
   readonly body?: string;
-  readonly signal?: AbortSignal | undefined;
-  readonly begin?: AbortSignal | undefined;
 }
 
 /** Whether a request is out whose answer has not come. */
 interface Flight {
   isUnanswered: boolean;
 }
+
+/** The turn came too late. */
+class Late extends Error {}
 
 /** Marks an error after which the far side may have acted. */
 class Doubt extends Error {
@@ -130,11 +140,14 @@ async function sendOnce(connection: Connection, ask: Sending): Promise<WriteOutc
     return readWritten(answer, definition, ask.id ?? null, connection.neutral);
   } catch (error) {
     if (error instanceof Doubt) return { outcome: 'unknown', error: error.cause };
+    if (error instanceof Late) return { outcome: 'late' };
     // The queue gives up on an aborted task at once, also on one that is under way.
     if (flight.isUnanswered) return { outcome: 'unknown', error: interrupted(error) };
     // Aborted while it waited for its turn: nothing left this machine.
     if (isGivenUp(ask) || !(error instanceof TidemarkError)) throw error;
     return { outcome: 'refused', error };
+  } finally {
+    ask.held?.release();
   }
 }
 
@@ -154,8 +167,9 @@ async function attemptWrite(
   attempt: number,
 ): Promise<Answer> {
   const { limiter, counters, transport, neutral, clock, random } = connection;
-  return limiter.run(async (startedAt) => {
+  const task = async (startedAt: number): Promise<Answer> => {
     ask.begin?.throwIfAborted();
+    if (ask.isLate?.() === true) throw new Late();
     counters.requests += 1;
     flight.isUnanswered = true;
     const answer = await delivered(transport, ask, path, flight);
@@ -171,7 +185,8 @@ async function attemptWrite(
     // 408 and 5xx say nothing of what happened before them; every other refusal comes before any change.
     if (answer.status === 408 || answer.status >= 500) throw new Doubt(error);
     throw error;
-  }, ask.signal);
+  };
+  return limiter.run(task, ask.signal, { isUrgent: true, held: ask.held });
 }
 
 async function delivered(transport: Transport, ask: Sending, path: string, flight: Flight): Promise<Answer> {

@@ -14,4 +14,6 @@ export type WriteOutcome =
   /** Certainly nothing was changed: the far side said no, or the request never reached it. */
   | { readonly outcome: 'refused'; readonly error: TidemarkError }
   /** It may or may not have been done: look before it is sent again. */
-  | { readonly outcome: 'unknown'; readonly error: TidemarkError };
+  | { readonly outcome: 'unknown'; readonly error: TidemarkError }
+  /** Its turn came after the time that it had to be sent by: nothing was sent. */
+  | { readonly outcome: 'late' };

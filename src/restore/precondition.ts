@@ -129,8 +129,8 @@ function absentKey({ precondition }: PlanStep): string | null {
   return precondition?.state === 'absent' ? precondition.digest : null;
 }
 
-/** An invite's id is its sign-up link. */
-function shown(definition: ResourceDefinition, id: string): string {
+/** The id as the end of a sentence; nothing where it is a secret: an invite's is its sign-up link. */
+export function shown(definition: ResourceDefinition, id: string): string {
   const isSecret = definition.fields.some(
     (field) => field.isSecret && field.name === definition.idPath.at(-1),
   );

@@ -1,36 +1,39 @@
 /** One step from the look before it to the look after it (design.md, Restore: Apply). */
-import type { WriteOutcome } from '../api/write-client.ts';
-import type { ErrorCode, TidemarkError } from '../core/errors.ts';
-import { asTidemarkError, isLocalTrouble } from '../core/errors.ts';
-import type { FieldChange } from '../diff/compare.ts';
-import { managedDigest } from './digest.ts';
-import type { NewId } from './journal.ts';
+import type { HeldStart, WriteOutcome } from '../api/write-client.ts';
+import type { TidemarkError } from '../core/errors.ts';
+import type { RestoreStepRow } from '../mirror/restores.ts';
 import { lookUp } from './lost-answer.ts';
 import type { PlanStep } from './plan.ts';
 import { moved, obstacleTo } from './precondition.ts';
-import { differencesFrom } from './read-back.ts';
 import type { StepError } from './restore-report.ts';
 import { scrubbedOutcome } from './scrubbed.ts';
 import type { ReadyStep, StepContext } from './step-context.ts';
-import { claim, readyStep } from './step-context.ts';
+import { readyStep } from './step-context.ts';
+import { done, readBack } from './step-done.ts';
+import type { StepEnd } from './step-failure.ts';
+import {
+  errorColumns,
+  fail,
+  failBy,
+  failUnsent,
+  leaveOpen,
+  localOrKnown,
+  notBegun,
+  notReadBack,
+  stepError,
+} from './step-failure.ts';
 
 /** Times that a write is sent when looking up shows that it was not done. */
 const MAX_SENDS = 3;
 /** A request that was cut off may still be at work: what is not found is looked for once more, after this long. */
-const LOOK_AGAIN_MS = 2000;
+const LOOK_AGAIN_MS = [2000];
+/** So does one that somebody on the way lost patience with; a record that it makes after all would be made twice. */
+const LOOK_LONG_MS = [2000, 4000, 8000, 16_000, 30_000];
 /** How long a request may be at work after its process was killed. */
 const AT_WORK_MS = 60_000;
-
-/** What fails for every further request too. */
-const HOPELESS: ReadonlySet<ErrorCode> = new Set([
-  'unauthorized',
-  'unreachable',
-  'throttled',
-  'retry_budget',
-]);
-
-/** `hopeless`: no other step should be begun. `not_begun`: interrupted before anything was sent. */
-export type StepEnd = 'ended' | 'hopeless' | 'not_begun';
+/** The oldest look that a write may follow on, and how many there may be until one is young enough. */
+const MAX_LOOK_AGE_MS = 5000;
+const MAX_LOOKS = 5;
 
 /**
  * Takes a step as far as it goes; what becomes of it stands in the journal.
@@ -46,8 +49,6 @@ export async function runStep(context: StepContext, step: PlanStep): Promise<Ste
     if (row.outcome === 'applied') return await readBack(context, ready);
     // What was refused, or settled as not done, is begun anew: a namesake that is there by now is somebody else's.
     if (row.outcome === 'sent') return await settleLost(context, ready, null);
-    const obstacle = await obstacleTo(context, ready);
-    if (obstacle !== null) return fail(context, step, obstacle, null);
   } catch (error) {
     if (signal.aborted) return 'not_begun';
     // What was done, or may have been, is not undone by what cannot be told now.
@@ -55,25 +56,92 @@ export async function runStep(context: StepContext, step: PlanStep): Promise<Ste
     if (row.outcome === 'applied') return notReadBack(context, step, error);
     return failBy(context, step, error);
   }
-  return await send(context, ready);
+  return await begin(context, ready);
 }
 
-async function send(context: StepContext, ready: ReadyStep): Promise<StepEnd> {
-  const { journal, signal, patience } = context;
+/**
+ * Looks, and sends while what was seen is fresh: between the two there is no wait but that for a connection. A turn that
+ * comes too late all the same (the far side asked for a pause) makes it look again.
+ */
+async function begin(context: StepContext, ready: ReadyStep): Promise<StepEnd> {
+  const { journal, signal } = context;
   const { step } = ready;
   if (signal.aborted) return 'not_begun';
   const before = journal.row(step.n);
-  await journal.sending(step.n);
-  let answer: WriteOutcome;
-  try {
-    answer = scrubbedOutcome(await request(context, ready, before.status), ready.secrets);
-  } catch (error) {
-    // Given up while it waited for its turn: it never left.
-    if (![patience, signal].some(({ aborted }) => aborted)) throw error;
-    const { outcome, attempts, sentAt, status } = before;
-    journal.note(step.n, { outcome, attempts, sentAt, status });
-    return 'not_begun';
+  // On the disk before the look, so that the write need not wait for it. Not so a creation: what is found after a crash
+  // would count as made by it.
+  const isEarly = ready.request.role !== 'create';
+  if (isEarly) await journal.sending(step.n);
+  for (let looks = 1; ; looks += 1) {
+    let seen: Seen;
+    try {
+      seen = await look(context, ready);
+    } catch (error) {
+      if (context.signal.aborted) return notBegun(context, before);
+      const known = localOrKnown(error);
+      return failUnsent(context, step, stepError(known), before, known.status);
+    }
+    if (seen.obstacle !== null) return failUnsent(context, step, seen.obstacle, before);
+    if (!isEarly && looks === 1) await journal.sending(step.n);
+    const answer = await request(context, ready, before, seen);
+    if (answer === null) return 'not_begun';
+    if (answer.outcome !== 'late') return await settle(context, ready, answer, before);
+    if (looks < MAX_LOOKS) continue;
+    const message = `${looks} times the far side's limits kept the write back until what was seen before it was old`;
+    const hint = 'run `tidemark restore --resume` when less is asked of the service';
+    return failUnsent(context, step, { code: 'throttled', message, hint }, before);
   }
+}
+
+/** What the look before a write found, and when; `held` is kept for the write where nothing stands against it. */
+interface Seen {
+  readonly obstacle: StepError | null;
+  readonly held: HeldStart | null;
+  readonly lookedAt: number;
+}
+
+async function look(context: StepContext, ready: ReadyStep): Promise<Seen> {
+  const { client, clock, signal } = context;
+  const held = await client.hold(signal);
+  try {
+    const obstacle = await obstacleTo(context, ready);
+    signal.throwIfAborted();
+    if (obstacle !== null) held?.release();
+    return { obstacle, held, lookedAt: clock.monotonicMs() };
+  } catch (error) {
+    held?.release();
+    throw error;
+  }
+}
+
+/** Sends what was just looked up and not found done. */
+async function sendAgain(
+  context: StepContext,
+  ready: ReadyStep,
+  error: TidemarkError | null,
+): Promise<StepEnd> {
+  const { clock, journal, signal } = context;
+  const { step } = ready;
+  if (signal.aborted) return 'not_begun';
+  const before = journal.row(step.n);
+  const lookedAt = clock.monotonicMs();
+  await journal.sending(step.n);
+  const answer = await request(context, ready, before, { held: null, lookedAt });
+  if (answer === null) return 'not_begun';
+  return answer.outcome === 'late'
+    ? await settleLost(context, ready, error)
+    : await settle(context, ready, answer, before);
+}
+
+/** What the answer makes of the step. */
+async function settle(
+  context: StepContext,
+  ready: ReadyStep,
+  answer: Exclude<WriteOutcome, { outcome: 'late' }>,
+  before: RestoreStepRow,
+): Promise<StepEnd> {
+  const { journal } = context;
+  const { step } = ready;
   if (answer.outcome === 'done') return await done(context, ready, answer.id, answer.status);
   const status = answer.error.status ?? null;
   if (answer.outcome === 'unknown') {
@@ -94,21 +162,38 @@ function isSettledByRefusal({ request: { role } }: ReadyStep, error: TidemarkErr
   return role === 'remove' && error.code === 'not_found';
 }
 
+/** Sends it; null when it was given up while it waited for its turn, and never left. */
 async function request(
-  { client, patience, signal }: StepContext,
+  context: StepContext,
   ready: ReadyStep,
-  lastStatus: number | null,
-): Promise<WriteOutcome> {
+  before: RestoreStepRow,
+  { held, lookedAt }: Omit<Seen, 'obstacle'>,
+): Promise<WriteOutcome | null> {
+  const { client, clock, patience, signal } = context;
   const { definition, scope, id, body } = ready;
   const { role, act } = ready.request;
   // wire-notes.md, Restore: where the documented path answers 500, another one takes the same body.
-  const path = lastStatus !== null && lastStatus >= 500 ? ready.alternativePath : null;
+  const path = before.status !== null && before.status >= 500 ? ready.alternativePath : null;
   const target = { definition, scope, ...(path === null ? {} : { path }) };
-  const signals = { signal: patience, begin: signal };
-  if (id === null) return await client.create(target, body ?? '{}', signals);
-  if (role === 'remove') return await client.remove({ ...target, id }, signals);
-  if (role === 'act') return await client.act({ ...target, id }, act ?? '', body ?? '{}', signals);
-  return await client.update({ ...target, id }, body ?? '{}', signals);
+  const signals = {
+    signal: patience,
+    begin: signal,
+    isLate: () => clock.monotonicMs() - lookedAt > MAX_LOOK_AGE_MS,
+    ...(held === null ? {} : { held }),
+  };
+  const send = (): Promise<WriteOutcome> => {
+    if (id === null) return client.create(target, body ?? '{}', signals);
+    if (role === 'remove') return client.remove({ ...target, id }, signals);
+    if (role === 'act') return client.act({ ...target, id }, act ?? '', body ?? '{}', signals);
+    return client.update({ ...target, id }, body ?? '{}', signals);
+  };
+  try {
+    return scrubbedOutcome(await send(), ready.secrets);
+  } catch (error) {
+    if (![patience, signal].some(({ aborted }) => aborted)) throw error;
+    notBegun(context, before);
+    return null;
+  }
 }
 
 /** Looks what became of a write without an answer, and sends it again only when it was not done. */
@@ -124,10 +209,11 @@ async function settleLost(
     let looked = await lookUp(context, ready);
     const { status, attempts, sentAt } = journal.row(step.n);
     const isYoung = sentAt !== null && clock.now() - Date.parse(sentAt) < AT_WORK_MS;
-    if (looked.found === 'not_done' && (error !== null || isYoung)) {
+    for (const wait of error !== null || isYoung ? waitsFor(ready, error) : []) {
+      if (looked.found !== 'not_done') break;
       // Given up: it stays `sent`, and is looked up by a resumed restore.
       if (patience.aborted) return 'not_begun';
-      await clock.sleep(LOOK_AGAIN_MS, patience);
+      await clock.sleep(wait, patience);
       looked = await lookUp(context, ready);
     }
     if (looked.found === 'done') return await done(context, ready, looked.id, status);
@@ -146,129 +232,11 @@ async function settleLost(
     // Not known: it stays `sent`, so that nothing sends it again before it was looked up.
     return leaveOpen(context, step, cause);
   }
-  return await send(context, ready);
+  return await sendAgain(context, ready, error);
 }
 
-/** It was done: that and its id are journaled before anything else, and on the disk before the step is over. */
-async function done(
-  context: StepContext,
-  ready: ReadyStep,
-  id: string | null,
-  status: number | null,
-): Promise<StepEnd> {
-  const { journal } = context;
-  const { step } = ready;
-  let newId = id;
-  if (ready.id === null && newId === null) {
-    // An answer without an id: the record is there, and must not be made again.
-    const looked = await lookUp(context, ready).catch(() => null);
-    newId = looked?.found === 'done' ? looked.id : null;
-  }
-  const isCreated = ready.id === null;
-  if (isCreated && newId !== null) claim(context, ready, newId);
-  const onDisk = journal.applied(
-    step.n,
-    { status, errorCode: null, error: null, ...(isCreated ? { newId } : {}) },
-    isCreated && newId !== null ? mappingOf(context, ready, newId) : undefined,
-  );
-  const [end] = await Promise.all([readBack(context, ready), onDisk]);
-  return end;
-}
-
-function mappingOf(
-  { source }: StepContext,
-  { step, request: { kind }, scope }: ReadyStep,
-  newId: string,
-): NewId | undefined {
-  if (step.desired === null || kind !== step.kind) return undefined;
-  const { scope: oldScope, id: oldId } = step.desired;
-  return { source, kind, oldScope, oldId, newScope: scope, newId };
-}
-
-async function readBack(context: StepContext, ready: ReadyStep): Promise<StepEnd> {
-  const { journal, live, patience } = context;
-  const { step, definition, scope } = ready;
-  const id = ready.id ?? journal.row(step.n).newId;
-  const end = (
-    verified: boolean | null,
-    differences: readonly FieldChange[],
-    digest: string | null,
-    error: StepError | null,
-  ): StepEnd => {
-    journal.readBack(step.n, { verified, differences, digest, ...errorColumns(error) });
-    return 'ended';
-  };
-  if (id === null) {
-    return end(false, [], null, {
-      code: 'malformed',
-      message: 'the service told no id, and the new record was not found',
-    });
-  }
-  try {
-    const body = await live.read(definition, scope, id, true, patience);
-    if (step.action === 'remove') {
-      const isGone = body === undefined;
-      const still = { code: 'rejected', message: 'it is still there' } as const;
-      return end(isGone, [], null, isGone ? null : still);
-    }
-    if (body === undefined) {
-      return end(false, [], null, { code: 'not_found', message: 'it is not there when read back' });
-    }
-    const differences = differencesFrom(definition, step, ready.sent ?? {}, body);
-    return end(differences.length === 0, differences, managedDigest(definition, body), null);
-  } catch (error) {
-    // Given up: a resumed restore reads it back.
-    if (patience.aborted) return 'ended';
-    return notReadBack(context, step, error);
-  }
-}
-
-/** Done, and not seen again: a resumed restore reads it back. */
-function notReadBack({ journal }: StepContext, step: PlanStep, cause: unknown): StepEnd {
-  const known = localOrKnown(cause);
-  const message = `applied, but not read back: ${known.message}`;
-  journal.readBack(step.n, {
-    ...{ verified: null, differences: [], digest: null },
-    ...errorColumns({ ...stepError(known), message }),
-  });
-  return 'ended';
-}
-
-function leaveOpen(context: StepContext, step: PlanStep, cause: unknown): StepEnd {
-  const known = localOrKnown(cause);
-  context.journal.note(step.n, {
-    outcome: 'sent',
-    ...errorColumns({
-      ...stepError(known),
-      message: `its answer was lost, and looking failed: ${known.message}`,
-    }),
-  });
-  return HOPELESS.has(known.code) ? 'hopeless' : 'ended';
-}
-
-function failBy(context: StepContext, step: PlanStep, thrown: unknown): StepEnd {
-  const known = localOrKnown(thrown);
-  return fail(context, step, stepError(known), known.status ?? null);
-}
-
-function fail(context: StepContext, step: PlanStep, error: StepError, status: number | null): StepEnd {
-  context.journal.end(step.n, { outcome: 'failed', status, ...errorColumns(error) });
-  context.log.warn({ step: step.n, kind: step.kind, code: error.code, status }, 'a step of a restore failed');
-  return HOPELESS.has(error.code as ErrorCode) ? 'hopeless' : 'ended';
-}
-
-/** This machine's trouble ends the restore; everything else ends the step. */
-function localOrKnown(thrown: unknown): TidemarkError {
-  const known = asTidemarkError(thrown);
-  if (isLocalTrouble(known.code)) throw thrown;
-  return known;
-}
-
-function stepError(error: TidemarkError): StepError {
-  const { code, message, hint } = error;
-  return { code, message, ...(hint === undefined ? {} : { hint }) };
-}
-
-function errorColumns(error: StepError | null): { errorCode: string | null; error: string | null } {
-  return { errorCode: error?.code ?? null, error: error?.message ?? null };
+/** After which waits a request without an answer is looked for again. */
+function waitsFor({ request: { role } }: ReadyStep, error: TidemarkError | null): readonly number[] {
+  const isPatienceLost = error?.code === 'timeout' || error?.status === 504 || error?.status === 408;
+  return role === 'create' && isPatienceLost ? LOOK_LONG_MS : LOOK_AGAIN_MS;
 }

@@ -184,3 +184,72 @@ describe('the limiter', () => {
     expect(await behind).toBe(clock.monotonicMs());
   });
 });
+
+describe('a start that is held', () => {
+  it('is kept free for whom it is held for, and counts for all others', async () => {
+    const { limiter, clock } = limiterWith({ perMinute: 3 });
+    const held = await limiter.hold();
+    await limiter.run(started);
+    await limiter.run(started);
+    expect(clock.sleeps).toEqual([]);
+    const before = clock.monotonicMs();
+    expect(await limiter.run(started, undefined, { held: held! })).toBe(before);
+    // All three are used now, and nothing is held any more.
+    expect(await limiter.run(started)).toBe(before + 60_000);
+    held!.release();
+    expect(await limiter.run(started)).toBe(before + 60_000);
+    expect(await limiter.run(started)).toBe(before + 60_000);
+    expect(clock.sleeps).toEqual([60_000]);
+  });
+
+  it('given back, it is anybody else’s', async () => {
+    const { limiter, clock } = limiterWith({ perMinute: 2 });
+    const held = await limiter.hold();
+    await limiter.run(started);
+    held!.release();
+    held!.release();
+    await limiter.run(started);
+    expect(clock.sleeps).toEqual([]);
+  });
+
+  it('leaves room for the request before it: a second one waits until the first is over', async () => {
+    const { limiter } = limiterWith({ perMinute: 2 });
+    const first = await limiter.hold();
+    let isThere = false;
+    const second = limiter.hold().then((held) => {
+      isThere = true;
+      return held;
+    });
+    await limiter.run(started);
+    expect(isThere).toBe(false);
+    await limiter.run(started, undefined, { held: first! });
+    expect(await second).not.toBeNull();
+  });
+
+  it('is nothing where there is no limit, or only room for one', async () => {
+    expect(await limiterWith({}).limiter.hold()).toBeNull();
+    expect(await limiterWith({ perMinute: 1 }).limiter.hold()).toBeNull();
+  });
+
+  it('is not waited for once aborted', async () => {
+    const { limiter } = limiterWith({ perMinute: 2 });
+    await limiter.hold();
+    const stop = new AbortController();
+    const waiting = limiter.hold(stop.signal);
+    stop.abort(new Error('enough'));
+    await expect(waiting).rejects.toThrow('enough');
+  });
+});
+
+describe('the starts of the last hour', () => {
+  it('are kept also where only the minute is limited', async () => {
+    const { limiter, appended } = limiterWith({ perMinute: 5 });
+    await limiter.run(started);
+    limiter.flush();
+    expect(appended.flat()).toHaveLength(1);
+    const kept = Array.from({ length: 5 }, () => new FakeClock().now());
+    const { limiter: next, clock } = limiterWith({ perMinute: 5 }, new FakeClock(), { kept });
+    await next.run(started);
+    expect(clock.sleeps).toEqual([60_000]);
+  });
+});

@@ -1,0 +1,110 @@
+/** What follows on a write that was done: its new id is kept, and the record is read back. */
+import type { FieldChange } from '../diff/compare.ts';
+import { managedDigest } from './digest.ts';
+import type { NewId } from './journal.ts';
+import { lookUp } from './lost-answer.ts';
+import { shown } from './precondition.ts';
+import { differencesFrom } from './read-back.ts';
+import type { StepError } from './restore-report.ts';
+import type { ReadyStep, StepContext } from './step-context.ts';
+import { claim, isTaken, keyOfStep } from './step-context.ts';
+import type { StepEnd } from './step-failure.ts';
+import { errorColumns, notReadBack } from './step-failure.ts';
+
+/** It was done: that and its id are journaled before anything else, and on the disk before the step is over. */
+export async function done(
+  context: StepContext,
+  ready: ReadyStep,
+  id: string | null,
+  status: number | null,
+): Promise<StepEnd> {
+  const { journal } = context;
+  const { step } = ready;
+  let newId = id;
+  if (ready.id === null && newId === null) {
+    // An answer without an id: the record is there, and must not be made again.
+    const looked = await lookUp(context, ready).catch(() => null);
+    newId = looked?.found === 'done' ? looked.id : null;
+  }
+  const isCreated = ready.id === null;
+  if (isCreated && newId !== null) claim(context, ready, newId);
+  const onDisk = journal.applied(
+    step.n,
+    { status, errorCode: null, error: null, ...(isCreated ? { newId } : {}) },
+    isCreated && newId !== null ? mappingOf(context, ready, newId) : undefined,
+  );
+  const [end] = await Promise.all([readBack(context, ready), onDisk]);
+  if (isCreated && newId !== null && journal.row(step.n).attempts > 1) await tellTwin(context, ready, newId);
+  return end;
+}
+
+/** What was sent more than once may have been done more than once, the first time later than it was looked for. */
+async function tellTwin(context: StepContext, ready: ReadyStep, id: string): Promise<void> {
+  const { journal, live, log, patience } = context;
+  const { step, definition, scope } = ready;
+  const key = keyOfStep(ready);
+  if (key === null) return;
+  try {
+    const ids = await live.idsOf(definition, scope, key, true, patience);
+    const twin = ids.find((each) => each !== id && !isTaken(context, ready, each));
+    if (twin === undefined) return;
+    const which = `${shown(definition, id)}${shown(definition, twin)}`;
+    const message = `there are two of that name now${which}: a request that was given up was done after all; remove one of them`;
+    journal.readBack(step.n, { verified: false, ...errorColumns({ code: 'rejected', message }) });
+  } catch (error) {
+    // The record is there, and as sent; only whether it is there twice stays open, and the next plan tells.
+    log.warn(
+      { step: step.n, kind: step.kind, error },
+      'whether a record was made twice could not be looked up',
+    );
+  }
+}
+
+function mappingOf(
+  { source }: StepContext,
+  { step, request: { kind }, scope }: ReadyStep,
+  newId: string,
+): NewId | undefined {
+  if (step.desired === null || kind !== step.kind) return undefined;
+  const { scope: oldScope, id: oldId } = step.desired;
+  return { source, kind, oldScope, oldId, newScope: scope, newId };
+}
+
+/** Whether it holds what was sent. Given up, or not possible now, a resumed restore does it. */
+export async function readBack(context: StepContext, ready: ReadyStep): Promise<StepEnd> {
+  const { journal, live, patience } = context;
+  const { step, definition, scope } = ready;
+  const id = ready.id ?? journal.row(step.n).newId;
+  const end = (
+    verified: boolean | null,
+    differences: readonly FieldChange[],
+    digest: string | null,
+    error: StepError | null,
+  ): StepEnd => {
+    journal.readBack(step.n, { verified, differences, digest, ...errorColumns(error) });
+    return 'ended';
+  };
+  if (id === null) {
+    return end(false, [], null, {
+      code: 'malformed',
+      message: 'the service told no id, and the new record was not found',
+    });
+  }
+  try {
+    const body = await live.read(definition, scope, id, true, patience);
+    if (step.action === 'remove') {
+      const isGone = body === undefined;
+      const still = { code: 'rejected', message: 'it is still there' } as const;
+      return end(isGone, [], null, isGone ? null : still);
+    }
+    if (body === undefined) {
+      return end(false, [], null, { code: 'not_found', message: 'it is not there when read back' });
+    }
+    const differences = differencesFrom(definition, step, ready.sent ?? {}, body);
+    return end(differences.length === 0, differences, managedDigest(definition, body), null);
+  } catch (error) {
+    // Given up: a resumed restore reads it back.
+    if (patience.aborted) return 'ended';
+    return notReadBack(context, step, error);
+  }
+}

@@ -1,0 +1,96 @@
+/** How a step ends without being done, or without being seen again; all of it stands in the journal. */
+import type { ErrorCode, TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, isLocalTrouble } from '../core/errors.ts';
+import type { RestoreStepRow } from '../mirror/restores.ts';
+import type { PlanStep } from './plan.ts';
+import type { StepError } from './restore-report.ts';
+import type { StepContext } from './step-context.ts';
+
+/** What fails for every further request too. */
+const HOPELESS: ReadonlySet<ErrorCode> = new Set([
+  'unauthorized',
+  'unreachable',
+  'throttled',
+  'retry_budget',
+]);
+
+/** `hopeless`: no other step should be begun. `not_begun`: interrupted before anything was sent. */
+export type StepEnd = 'ended' | 'hopeless' | 'not_begun';
+
+/** Nothing left this machine: the journal says what it said before. */
+export function notBegun(
+  { journal }: StepContext,
+  { n, outcome, attempts, sentAt, status }: RestoreStepRow,
+): StepEnd {
+  journal.note(n, { outcome, attempts, sentAt, status });
+  return 'not_begun';
+}
+
+/** The same of a step that is over for this time. */
+export function failUnsent(
+  { journal, log }: StepContext,
+  step: PlanStep,
+  error: StepError,
+  { attempts, sentAt }: RestoreStepRow,
+  status?: number,
+): StepEnd {
+  journal.note(step.n, { attempts, sentAt });
+  return fail({ journal, log }, step, error, status ?? null);
+}
+
+/** Done, and not seen again: a resumed restore reads it back. */
+export function notReadBack({ journal }: StepContext, step: PlanStep, cause: unknown): StepEnd {
+  const known = localOrKnown(cause);
+  const message = `applied, but not read back: ${known.message}`;
+  journal.readBack(step.n, {
+    ...{ verified: null, differences: [], digest: null },
+    ...errorColumns({ ...stepError(known), message }),
+  });
+  return 'ended';
+}
+
+export function leaveOpen(context: StepContext, step: PlanStep, cause: unknown): StepEnd {
+  const known = localOrKnown(cause);
+  context.journal.note(step.n, {
+    outcome: 'sent',
+    ...errorColumns({
+      ...stepError(known),
+      message: `its answer was lost, and looking failed: ${known.message}`,
+    }),
+  });
+  return HOPELESS.has(known.code) ? 'hopeless' : 'ended';
+}
+
+export function failBy(context: StepContext, step: PlanStep, thrown: unknown): StepEnd {
+  const known = localOrKnown(thrown);
+  return fail(context, step, stepError(known), known.status ?? null);
+}
+
+export function fail(
+  context: Pick<StepContext, 'journal' | 'log'>,
+  step: PlanStep,
+  error: StepError,
+  status: number | null,
+): StepEnd {
+  context.journal.end(step.n, { outcome: 'failed', status, ...errorColumns(error) });
+  context.log.warn({ step: step.n, kind: step.kind, code: error.code, status }, 'a step of a restore failed');
+  return HOPELESS.has(error.code as ErrorCode) ? 'hopeless' : 'ended';
+}
+
+/** This machine's trouble ends the restore; everything else ends the step. */
+export function localOrKnown(thrown: unknown): TidemarkError {
+  const known = asTidemarkError(thrown);
+  if (isLocalTrouble(known.code)) throw thrown;
+  return known;
+}
+
+export function stepError(error: TidemarkError): StepError {
+  const { code, field, hint } = error;
+  // Which field it complains of stands beside the complaint, in a member of its own.
+  const message = field === undefined ? error.message : `${error.message} (${field})`;
+  return { code, message, ...(hint === undefined ? {} : { hint }) };
+}
+
+export function errorColumns(error: StepError | null): { errorCode: string | null; error: string | null } {
+  return { errorCode: error?.code ?? null, error: error?.message ?? null };
+}
