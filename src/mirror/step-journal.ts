@@ -24,15 +24,25 @@ export interface StepJournal {
 export function openStepJournal(writer: Connection, path: string): StepJournal {
   const update = writer.prepare(
     `UPDATE restore_steps SET outcome = ?, status = ?, new_id = ?, verified = ?, differences = ?, digest = ?,
-       error_code = ?, error = ?, attempts = ?, sent_at = ?, ended_at = ?, inverse = ? WHERE restore = ? AND step = ?`,
+       error_code = ?, error = ?, attempts = ?, sent_at = ?, ended_at = ? WHERE restore = ? AND step = ?`,
   );
   const map = writer.prepare(STORE_MAPPING);
   const writeStep = (row: RestoreStepRow): void => {
+    // The inverse stays as it was when the restore began.
     const { changes } = update.run(
-      ...[row.outcome, row.status, row.newId, row.verified === null ? null : Number(row.verified)],
-      ...[JSON.stringify(row.differences), row.digest, row.errorCode, row.error, row.attempts],
-      ...[row.sentAt, row.endedAt, row.inverse === null ? null : JSON.stringify(row.inverse)],
-      ...[row.restore, row.n],
+      row.outcome,
+      row.status,
+      row.newId,
+      row.verified === null ? null : Number(row.verified),
+      row.differences.length === 0 ? '[]' : JSON.stringify(row.differences),
+      row.digest,
+      row.errorCode,
+      row.error,
+      row.attempts,
+      row.sentAt,
+      row.endedAt,
+      row.restore,
+      row.n,
     );
     if (changes !== 1) throw unknownRestore(row.restore, `step ${row.n} of restore`);
   };
