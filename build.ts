@@ -1,7 +1,7 @@
 /**
  * Bundles the program into `dist/` for the container and the package: one entry, a chunk per command, so that start-up
- * loads little. Native code stays outside: better-sqlite3 brings its own binaries. Worker threads (`NAME-worker.ts`) are
- * started by file name, so each is an entry of its own. The manual page is written beside them.
+ * loads little. Native code stays outside: better-sqlite3 brings its own binaries. Workers (`NAME-worker.ts`), threads and
+ * processes, are started by file name, so each is an entry of its own. The manual page is written beside them.
  */
 import { globSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { basename } from 'node:path';

@@ -117,5 +117,6 @@ function viewOf(mirror: Mirror, path: string): DaemonView {
     figures: () => [],
     troubles: () => [],
     request: () => [],
+    requested: () => null,
   };
 }

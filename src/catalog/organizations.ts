@@ -114,6 +114,7 @@ export const domains: ResourceDefinition = {
         pointer: '/is_verified',
         value: true,
         reason: 'publish verification_challenge of the domain in DNS and have it verified',
+        shows: '/verification_challenge',
       },
     ],
   },

@@ -8,6 +8,8 @@ export interface Condition {
   readonly value: boolean | string;
   /** One line for people: why it matters, or what to do. */
   readonly reason: string;
+  /** Pointer to a live value that a person needs for it. */
+  readonly shows?: string;
 }
 
 /** How a record that is missing comes back. */

@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-trouble.ts';
+import { systemCodeOf } from '../core/system-trouble.ts';
 import { plural } from '../core/wording.ts';
 import { isSecretId, withMaskedId } from '../report/mask.ts';
 import { fieldLine } from '../report/field-line.ts';
@@ -53,7 +54,12 @@ export async function apply(context: CommandContext, options: ApplyCommandOption
 async function planIn(context: CommandContext, file: string): Promise<Plan> {
   const path = resolve(context.cwd, file);
   const text = await readFile(path, 'utf8').catch((error: unknown) => {
-    throw asFileTrouble(error, path, 'read');
+    const code = systemCodeOf(error);
+    if (code !== 'ENOENT' && code !== 'ENOTDIR') throw asFileTrouble(error, path, 'read');
+    throw new TidemarkError('reference_unknown', `there is no plan ${path}`, {
+      hint: 'check the spelling of the path; `tidemark restore --out FILE` saves one',
+      cause: error,
+    });
   });
   return readPlan(text);
 }

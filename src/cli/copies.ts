@@ -3,7 +3,6 @@ import { hostname } from 'node:os';
 import { systemClock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
-import type { Secret } from '../core/secret.ts';
 import type { Config, CopiesConfig } from '../config/config.ts';
 import { duration, megabytes, plural } from '../core/wording.ts';
 import type { Copier, CopyOutcome } from '../daemon/copies/copier.ts';
@@ -11,6 +10,7 @@ import { createCopier } from '../daemon/copies/copier.ts';
 import type { CopyPhase } from '../daemon/copies/copy-job.ts';
 import type { Copy } from '../daemon/copies/copy-list.ts';
 import { readCopies } from '../daemon/copies/copy-list.ts';
+import { withheldBy } from '../daemon/copies/hook-environment.ts';
 import { neutralise } from '../report/neutralise.ts';
 import { commandLogger } from '../wire-client.ts';
 import { readConfig } from '../wire.ts';
@@ -107,17 +107,12 @@ function configuredCopier(context: CommandContext, config: Config): Copier {
     mirror: config.mirror,
     command: 'copies make',
     env: context.env,
-    // The command needs none of the keys itself, but its environment may hold them.
-    secrets: secretsOf(config),
+    withheld: withheldBy(config),
     clock: systemClock,
     log: commandLogger(context.options.logLevel, 'silent'),
     host: hostname(),
     pid: context.pid,
   });
-}
-
-function secretsOf({ configured, http }: Config): Secret[] {
-  return [...configured.map(({ apiKey }) => apiKey), ...(http.token === null ? [] : [http.token])];
 }
 
 const PHASE: Readonly<Record<CopyPhase, string>> = {

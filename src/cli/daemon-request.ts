@@ -1,4 +1,4 @@
-/** One request of the command line to the daemon on this machine, with the token from its private file. */
+/** What the command line asks the daemon on this machine, with the token from its private file. */
 import { request } from 'node:http';
 import { TidemarkError } from '../core/errors.ts';
 import type { PresenceCard } from '../daemon/presence.ts';
@@ -12,45 +12,105 @@ export interface RunsRequest {
   readonly kinds: readonly string[] | null;
 }
 
+/** A job that the daemon has put into its queue. */
+export interface QueuedRequest {
+  readonly source: string | null;
+  /** By which it is found again. */
+  readonly request: number;
+  /** What is at work and waits before it, by the names of the jobs. */
+  readonly behind: readonly string[];
+}
+
+/** What became of a request, as `tidemark.request/1` tells it. */
+export interface RequestState {
+  readonly state: 'waiting' | 'running' | 'ended';
+  /** Of the job in the mirror; null for one that has not begun, or never did. */
+  readonly number: number | null;
+  readonly error: { readonly code: string; readonly message: string } | null;
+}
+
+interface DaemonAnswer {
+  readonly status: number;
+  readonly text: string;
+}
+
 const TIMEOUT_MS = 10_000;
 
 /**
  * Asks for runs.
  * @throws TidemarkError `unreachable` where nobody answers, `usage` with the daemon's own words where it refuses
  */
-export async function askDaemon(card: PresenceCard, signal: AbortSignal, wanted: RunsRequest): Promise<void> {
-  if (card.url === null) throw daemonUnreachable(card, 'it answers no HTTP');
-  const { status, text } = await post(
-    new URL('/api/v1/runs', card.url),
-    card,
-    signal,
-    JSON.stringify(wanted),
-  );
-  if (status === 202) return;
-  if (status === 401 || status === 403 || status === 404 || status >= 500)
-    throw daemonUnreachable(card, `it answered ${status}`);
+export async function askDaemon(
+  card: PresenceCard,
+  signal: AbortSignal,
+  wanted: RunsRequest,
+): Promise<readonly QueuedRequest[]> {
+  const answer = await call(card, signal, 'POST', '/api/v1/runs', JSON.stringify(wanted));
+  if (answer.status === 202) return queuedIn(answer, card);
+  if (answer.status === 401 || answer.status === 403 || answer.status === 404 || answer.status >= 500)
+    throw daemonUnreachable(card, `it answered ${answer.status}`);
   throw new TidemarkError(
     'usage',
-    `the daemon (pid ${card.pid}) refused: ${wordsOf(text) ?? `status ${status}`}`,
+    `the daemon (pid ${card.pid}) refused: ${wordsOf(answer.text) ?? `status ${answer.status}`}`,
   );
 }
 
-function post(
-  url: URL,
+/**
+ * What became of a request; null where the daemon knows it no longer.
+ * @throws TidemarkError `unreachable` where nobody answers
+ */
+export async function lookUpRequest(
   card: PresenceCard,
   signal: AbortSignal,
-  body: string,
-): Promise<{ readonly status: number; readonly text: string }> {
+  request: number,
+): Promise<RequestState | null> {
+  const { status, text } = await call(card, signal, 'GET', `/api/v1/requests/${request}`, null);
+  if (status === 404) return null;
+  if (status !== 200) throw daemonUnreachable(card, `it answered ${status}`);
+  const { state, number, error } = documentIn(text, card) as unknown as RequestState;
+  return { state, number, error };
+}
+
+function queuedIn({ text }: DaemonAnswer, card: PresenceCard): QueuedRequest[] {
+  const { queued } = documentIn(text, card);
+  if (!Array.isArray(queued)) throw daemonUnreachable(card, 'its answer is not understood');
+  return (queued as (Omit<QueuedRequest, 'behind'> & { behind?: { job: string }[] })[]).map(
+    ({ source, request, behind = [] }) => {
+      if (typeof request !== 'number')
+        throw daemonUnreachable(card, 'it is of another version, and gives requests no number');
+      return { source, request, behind: behind.map(({ job }) => job) };
+    },
+  );
+}
+
+function documentIn(text: string, card: PresenceCard): Record<string, unknown> {
+  try {
+    return JSON.parse(text) as Record<string, unknown>;
+  } catch (error) {
+    throw daemonUnreachable(card, 'its answer is no JSON', { cause: error });
+  }
+}
+
+function call(
+  card: PresenceCard,
+  signal: AbortSignal,
+  method: 'GET' | 'POST',
+  path: string,
+  body: string | null,
+): Promise<DaemonAnswer> {
+  if (card.url === null) return Promise.reject(daemonUnreachable(card, 'it answers no HTTP'));
+  const url = new URL(path, card.url);
   return new Promise((resolve, reject) => {
     const fail = (error: Error): void => reject(daemonUnreachable(card, error.message, { cause: error }));
     const sent = request(
       url,
       {
-        method: 'POST',
+        method,
         headers: {
           authorization: `Bearer ${card.token.reveal()}`,
-          'content-type': 'application/json',
-          'content-length': Buffer.byteLength(body),
+          ...(body === null
+            ? {}
+            : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
         },
         signal,
         timeout: TIMEOUT_MS,
@@ -65,7 +125,7 @@ function post(
     );
     sent.on('timeout', () => sent.destroy(new Error('no answer in time')));
     sent.on('error', fail);
-    sent.end(body);
+    sent.end(body ?? undefined);
   });
 }
 

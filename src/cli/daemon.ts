@@ -81,17 +81,20 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
       localToken: localToken.reveal(),
       clock: systemClock,
       log,
-      replica: (source, pathPrefix) =>
-        createReplica({
+      replica: (source, pathPrefix) => {
+        const { token: own } = view.config().replica;
+        if (own === null) return null;
+        return createReplica({
           mirrorPath: view.config().mirror,
           openMirror: () => openConfiguredMirror(view.config(), 'read', 'daemon', context.pid),
           source,
           definitionOf: definitionsFor(view.config(), source),
-          tokens: token === null ? [] : [token],
+          tokens: [own],
           pathPrefix,
           clock: systemClock,
           log,
-        }),
+        });
+      },
     });
   };
 }

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { createColors } from 'picocolors';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { maskedPlan } from '../report/plan-view.ts';
+import { maskedPlan } from '../report/plan-mask.ts';
 import { renderPlanHtml } from '../report/plan-html.ts';
 import { renderPlanMarkdown } from '../report/plan-markdown.ts';
 import { renderPlanText } from '../report/plan-text.ts';

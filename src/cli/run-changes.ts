@@ -62,17 +62,30 @@ export function runChangesDocument(mirror: Mirror, config: Config, run: RunRow):
   );
 }
 
-/** The same for people, one or several lines; nothing for a run that was not published. */
-export function runChangesText(context: CommandContext, mirror: Mirror, config: Config, run: RunRow): string {
-  if (!isPublished(run)) return '';
+/** A run's changes for people. */
+export interface ToldChanges {
+  /** One or several lines; empty for a run that was not published. */
+  readonly text: string;
+  /** Of the same comparison; null for a source's first run, and for one that was not published. */
+  readonly summary: DiffDocument['summary'] | null;
+}
+
+export function tellRunChanges(
+  context: CommandContext,
+  mirror: Mirror,
+  config: Config,
+  run: RunRow,
+): ToldChanges {
+  if (!isPublished(run)) return { text: '', summary: null };
   const from = previousRun(mirror, run);
   if (from === undefined) {
     const kept = mirror.forgottenBefore(run.run) === undefined ? '' : ' that is kept';
-    return `the first run of ${run.source}${kept}: ${plural(recordsAt(mirror, run), 'record')}, all new\n`;
+    const records = plural(recordsAt(mirror, run), 'record');
+    return { text: `the first run of ${run.source}${kept}: ${records}, all new\n`, summary: null };
   }
   const definitions = definitionsFor(config, run.source);
   const document = changesBetween(mirror, config, { from, to: run });
-  return renderText(document, {
+  const text = renderText(document, {
     definitions,
     notes: comparisonNotes(document, definitions),
     parentName: parentNames(mirror, run.source, definitions),
@@ -81,4 +94,5 @@ export function runChangesText(context: CommandContext, mirror: Mirror, config: 
     maxRecords: RECORDS_SHOWN,
     moreHint: `tidemark diff run:${from.run} run:${run.run}`,
   });
+  return { text, summary: document.summary };
 }

@@ -3,6 +3,7 @@ import { scopeText } from '../catalog/scope-text.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { count, duration } from '../core/wording.ts';
+import type { DiffDocument } from '../diff/change.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
 import { neutralise } from '../report/neutralise.ts';
 import type { ForgottenRuns } from '../state/forgotten-history.ts';
@@ -12,7 +13,8 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText } from './collection-groups.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
-import { runChangesDocument, runChangesText } from './run-changes.ts';
+import type { ToldChanges } from './run-changes.ts';
+import { runChangesDocument, tellRunChanges } from './run-changes.ts';
 import { schemaChangeDocument, schemaChangeLines } from './schema-change-text.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
@@ -74,6 +76,7 @@ export async function showRun(context: CommandContext, options: { readonly run: 
     const schemaChanges = mirror.schemaChanges({ run: run.run });
     const forgotten = forgottenInto(mirror, run.run);
     if (context.options.json === true) {
+      const compared = runChangesDocument(mirror, config, run);
       await print(
         context,
         `${JSON.stringify({
@@ -82,22 +85,23 @@ export async function showRun(context: CommandContext, options: { readonly run: 
           forgotten: forgotten ?? null,
           schema_changes: schemaChanges.map(schemaChangeDocument),
           sweeps: sweeps.map(sweepDocument),
-          changes: runChangesDocument(mirror, config, run),
+          summary: compared === null ? null : changeCounts(compared.summary),
+          changes: compared,
         })}\n`,
       );
       return EXIT.done;
     }
+    const told = tellRunChanges(context, mirror, config, run);
     const lines = [
       `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${run.trigger}`,
       ...(run.error === null ? [] : [run.error]),
       run.root === null ? 'not published: the mirror holds nothing of it' : `sealed as ${run.root}`,
-      ...(forgotten === undefined ? [] : [tookOver(forgotten)]),
+      ...(forgotten === undefined ? [] : [tookOver(forgotten, told)]),
       ...(sweeps.length === 0 ? [] : ['', sweepTable(sweeps, terminalWidth(context))]),
       ...sweepErrorLines(sweeps),
       ...schemaChangeLines(schemaChanges),
     ].map((line) => line.split('\n').map(neutralise).join('\n'));
-    const changes = runChangesText(context, mirror, config, run);
-    await print(context, `${lines.join('\n')}\n${changes === '' ? '' : `\n${changes}`}`);
+    await print(context, `${lines.join('\n')}\n${told.text === '' ? '' : `\n${told.text}`}`);
     return EXIT.done;
   } finally {
     mirror.close();
@@ -105,8 +109,16 @@ export async function showRun(context: CommandContext, options: { readonly run: 
 }
 
 /** Its own counts and the changes below would not fit each other: said before both. */
-function tookOver(forgotten: ForgottenRuns): string {
-  return `${forgottenText(forgotten)}. The counts are of its own reading, the changes below are of all of them`;
+function tookOver(forgotten: ForgottenRuns, { summary }: ToldChanges): string {
+  const all =
+    summary === null
+      ? ''
+      : `: ${count(summary.added)} added, ${count(summary.changed)} changed, ${count(summary.removed)} removed`;
+  return `${forgottenText(forgotten)}. The counts are of its own reading, the changes below are of all of them${all}`;
+}
+
+function changeCounts({ added, removed, changed }: DiffDocument['summary']): object {
+  return { added, removed, changed };
 }
 
 function timeText({ startedAt, finishedAt, outcome }: RunRow): string {

@@ -23,10 +23,10 @@ export function replicaTokens(config: Config, cwd: string, file: string | undefi
   return tokens;
 }
 
-function configuredTokens({ http }: Config): readonly Secret[] {
-  if (http.token !== null) return [http.token];
-  if (http.tokenFile === null) return [];
-  throw new TidemarkError('config_invalid', `http.tokenFile ${http.tokenFile} gave no token`, {
+function configuredTokens({ replica: { token, tokenFile } }: Config): readonly Secret[] {
+  if (token !== null) return [token];
+  if (tokenFile === null) return [];
+  throw new TidemarkError('config_invalid', `replica.tokenFile ${tokenFile} gave no token`, {
     hint: 'put the token in that file and make it readable, or name another file with --token-file',
   });
 }

@@ -32,7 +32,7 @@ export async function serve(context: CommandContext, options: ServeOptions): Pro
   const tokens = replicaTokens(config, context.cwd, options.tokenFile);
   if (tokens.length === 0 && !isLoopback(host)) {
     throw new TidemarkError('usage', `${host} is no loopback address and needs a token`, {
-      hint: 'give one with --token-file, or set http.token or http.tokenFile (TIDEMARK_HTTP_TOKEN)',
+      hint: 'give one with --token-file, or set replica.token or replica.tokenFile (TIDEMARK_REPLICA_TOKEN)',
     });
   }
   const openMirror = (): Mirror => openConfiguredMirror(config, 'read', 'serve', context.pid);

@@ -2,15 +2,18 @@
 import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
 import type { ShownStatus, SourceState } from '../state/status-document.ts';
+import { lastCompleteRun, lastEndedRunOfAllKinds } from '../state/whole-run.ts';
 import { oldestOf } from './collection-groups.ts';
 
 export interface SourceStatus extends ShownStatus {
   /** Null while the only runs have not ended. */
   readonly lastEnded: RunRow | null;
+  /** The same of runs that were not narrowed to some kinds. */
+  readonly lastWholeEnded: RunRow | null;
 }
 
-/** Runs looked through for the latest complete one: where none of them was, there is none to tell. */
-const RUNS_LOOKED_THROUGH = 500;
+/** A writer that died leaves its run unended until the next one comes: a few may lie on top. */
+const UNENDED_RUNS = 5;
 /** A run that began longer ago and has not ended is taken for dead: the next writer of the mirror will say so. */
 const LONGEST_RUN_MS = 24 * 60 * 60 * 1000;
 
@@ -19,7 +22,7 @@ export function sourceStatus(
   source: string,
   facts: { readonly isConfigured: boolean; readonly now: number },
 ): SourceStatus {
-  const runs = mirror.runs({ source, limit: RUNS_LOOKED_THROUGH });
+  const runs = mirror.runs({ source, limit: UNENDED_RUNS });
   const lastPublished = mirror.latestRun(source) ?? null;
   const collections = mirror.collectionsOf(source).filter(({ retiredRun }) => retiredRun === null);
   const known = {
@@ -28,7 +31,8 @@ export function sourceStatus(
     lastRun: runs[0] ?? null,
     lastEnded: runs.find(({ outcome }) => outcome !== 'running') ?? null,
     lastPublished,
-    lastComplete: runs.find(({ outcome }) => outcome === 'complete') ?? null,
+    lastWholeEnded: lastEndedRunOfAllKinds(mirror, source),
+    lastComplete: lastCompleteRun(mirror, source),
     oldestWholeAt: oldestOf(collections.map(({ lastCompleteAt }) => lastCompleteAt)),
     records: collections.reduce((sum, { records }) => sum + records, 0),
     collections,
@@ -49,12 +53,13 @@ export function isStuck(run: RunRow, now: number): boolean {
 }
 
 function stateOf(
-  { lastRun, lastEnded, lastPublished, collections, held }: Omit<SourceStatus, 'state'>,
+  { lastRun, lastEnded, lastWholeEnded, lastPublished, collections, held }: Omit<SourceStatus, 'state'>,
   now: number,
 ): SourceState {
   if (lastRun === null) return 'never_synced';
   if (lastPublished === null) return 'unpublished';
   // A run under way takes nothing from what is there.
-  const isDone = lastEnded?.outcome === 'complete' && !isStuck(lastRun, now);
+  const isDone =
+    lastEnded?.outcome === 'complete' && lastWholeEnded?.outcome === 'complete' && !isStuck(lastRun, now);
   return isDone && held.length === 0 && collections.every(isWhole) ? 'whole' : 'partial';
 }

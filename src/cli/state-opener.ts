@@ -1,11 +1,14 @@
 /** Opens the states that references name, for commands: the mirror once, exports, and live with its progress. */
 import type { Kind } from '../catalog/definition.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { Config } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { everyId } from '../restore/id-map.ts';
 import { readExport } from '../state/export-state.ts';
 import type { StateFilter } from '../state/filter.ts';
 import { openMirrorState } from '../state/mirror-state.ts';
+import { readNamed } from '../state/named-organizations.ts';
 import { pointOf } from '../state/point.ts';
 import type { Reference } from '../state/reference.ts';
 import { parseReference } from '../state/reference.ts';
@@ -72,14 +75,34 @@ export class StateOpener {
   ): Promise<{ from: LoadedState; to: LoadedState }> {
     if (from.reference.form !== 'live') {
       const opened = await this.open(from.reference, from.source, wanted);
-      return {
-        from: opened,
-        to: await this.open(to.reference, to.source, beside(opened, to.source, wanted)),
-      };
+      return { from: opened, to: await this.#openBeside(opened, to, wanted) };
     }
     const opened = await this.open(to.reference, to.source, wanted);
-    const live = await this.open(from.reference, from.source, beside(opened, from.source, wanted));
-    return { from: live, to: opened };
+    return { from: await this.#openBeside(opened, from, wanted), to: opened };
+  }
+
+  /** The other side. An organization that the user named may be gone from it, or have another id there by now. */
+  async #openBeside(
+    opened: LoadedState,
+    { reference, source }: { readonly reference: Reference; readonly source: string | null },
+    wanted: Wanted,
+  ): Promise<LoadedState> {
+    const { organizations, ...filter } = wanted.filter;
+    const isOther = opened.source !== null && opened.source !== source;
+    if (reference.form !== 'live' || source === null || organizations === undefined || isOther)
+      return this.open(reference, source, beside(opened, source, wanted));
+    const idMap = this.mirrorIfAny()?.idMap(source) ?? [];
+    const { live } = await readNamed({
+      asked: organizations,
+      namesOf: (id) => everyId(SCOPE_KIND.organization_id, [id], idMap),
+      filter,
+      against: opened,
+      readLive: (narrowed) =>
+        this.open(reference, source, beside(opened, source, { ...wanted, filter: narrowed })),
+      areAllShown: this.#config.sources.find(({ name }) => name === source)?.organizations === 'all',
+      mayAdopt: false,
+    });
+    return live;
   }
 
   /** One state; this opener closes it. */

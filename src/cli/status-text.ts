@@ -1,7 +1,7 @@
 /** The status of a source for people: a tired reader finds what is wrong, since when, and what to do. */
 import { count, plural } from '../core/wording.ts';
 import { neutralise } from '../report/neutralise.ts';
-import type { CollectionRow } from '../mirror/run-rows.ts';
+import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
 import { groupAlike, groupText, oldestOf } from './collection-groups.ts';
 import { nextSteps } from './next-steps.ts';
 import { schemaChangeLines } from './schema-change-text.ts';
@@ -37,20 +37,20 @@ function runLines({ state, lastRun, lastPublished, lastComplete }: SourceStatus,
     );
   } else {
     lines.push(
-      `last run: ${lastRun.run}, ${runOutcome(lastRun)}, ${age(lastRun.finishedAt ?? lastRun.startedAt, now)}`,
+      `last run: ${lastRun.run}, ${runOutcome(lastRun)}${narrowing(lastRun)}, ${age(lastRun.finishedAt ?? lastRun.startedAt, now)}`,
     );
   }
   if (lastPublished === null) {
     lines.push('no run was published yet: the mirror holds nothing of this source');
   } else if (lastPublished.run !== lastRun.run) {
     lines.push(
-      `what the mirror holds is of run ${lastPublished.run}: ${lastPublished.outcome}, ${age(lastPublished.finishedAt, now)}`,
+      `what the mirror holds is of run ${lastPublished.run}: ${lastPublished.outcome}${narrowing(lastPublished)}, ${age(lastPublished.finishedAt, now)}`,
     );
   }
   if (lastPublished !== null && lastComplete?.run !== lastRun.run) {
     lines.push(
       lastComplete === null
-        ? 'no run has been complete yet'
+        ? `no run${lastRun.kinds === null ? '' : ' of all kinds'} has been complete yet`
         : `last complete run: ${lastComplete.run}, ${age(lastComplete.finishedAt, now)}`,
     );
   }
@@ -59,6 +59,11 @@ function runLines({ state, lastRun, lastPublished, lastComplete }: SourceStatus,
 
 function runOutcome(run: NonNullable<SourceStatus['lastRun']>): string {
   return run.outcome === 'failed' ? runFailure(run) : run.outcome;
+}
+
+/** ` (roles only)` where it was narrowed to some kinds. */
+function narrowing({ kinds }: Pick<RunRow, 'kinds'>): string {
+  return kinds === null ? '' : ` (${kinds.join(', ')} only)`;
 }
 
 function contentLines(status: SourceStatus, now: number): string[] {

@@ -4,15 +4,16 @@ import type { Kind } from '../catalog/definition.ts';
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { plural } from '../core/wording.ts';
 import type { PresenceCard } from '../daemon/presence.ts';
 import { findDaemon } from '../daemon/presence.ts';
 import { summaryOf } from '../daemon/jobs/summaries.ts';
 import type { JobRow } from '../mirror/daemon-state.ts';
-import type { Mirror } from '../mirror/mirror.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { remark } from './context.ts';
 import type { CommandContext } from './context.ts';
-import { askDaemon } from './daemon-request.ts';
+import type { QueuedRequest, RequestState } from './daemon-request.ts';
+import { askDaemon, lookUpRequest } from './daemon-request.ts';
 import { reportFromMirror } from './run-from-mirror.ts';
 import type { ReportedRun } from './run-text.ts';
 
@@ -42,12 +43,11 @@ export async function syncByDaemon(
   const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
   const card = findDaemon(config.mirror, looker);
   if (card === null) return null;
-  const names = config.sources.map(({ name }) => name);
-  const before = newestJobs(context, config, names);
+  let queued: readonly QueuedRequest[];
   try {
-    await askDaemon(card, context.signal, {
+    queued = await askDaemon(card, context.signal, {
       job: 'sync',
-      sources: names,
+      sources: config.sources.map(({ name }) => name),
       full: wanted.full === true,
       kinds: wanted.kind ?? null,
     });
@@ -57,66 +57,101 @@ export async function syncByDaemon(
     remark(context, [`${trouble.message}: syncing without it`]);
     return null;
   }
-  remark(context, [`the daemon (pid ${card.pid}) syncs; following it`]);
+  remark(context, [followingText(card, queued[0]?.behind ?? [])]);
   const runs: ReportedRun[] = [];
-  for (const name of names) {
-    runs.push(await followed(context, config, { name, after: before.get(name) ?? 0, card }));
+  for (const each of queued) {
+    const ended = await followed(context, config, card, each.request);
+    runs.push(reportOf(context, config, ended));
   }
   return { runs, arePrinted: false };
 }
 
-/** The newest sync of each source that has begun: what is asked for comes after it. */
-function newestJobs(context: CommandContext, config: Config, names: readonly string[]): Map<string, number> {
-  const newest = new Map<string, number>();
-  reading(context, config, (mirror) => {
-    for (const source of names) {
-      newest.set(source, mirror.daemonState().jobs({ name: 'sync', source, limit: 1 })[0]?.job ?? 0);
-    }
-  });
-  return newest;
+function followingText({ pid }: PresenceCard, behind: readonly string[]): string {
+  const [first, ...others] = behind;
+  if (first === undefined) return `the daemon (pid ${pid}) syncs; following it`;
+  const more =
+    others.length === 0 ? '' : `, and ${plural(others.length, 'more job waits', 'more jobs wait')}`;
+  return `the daemon (pid ${pid}) is at work on a ${first}${more}: this sync waits for its turn`;
 }
 
+/** Waits until the request has come to its end. */
 async function followed(
   context: CommandContext,
   config: Config,
-  { name, after, card }: { readonly name: string; readonly after: number; readonly card: PresenceCard },
-): Promise<ReportedRun> {
+  card: PresenceCard,
+  request: number,
+): Promise<RequestState> {
   for (;;) {
-    const ended = reading(context, config, (mirror) => {
-      const jobs = mirror.daemonState().jobs({ name: 'sync', source: name, limit: 20 });
-      const mine = jobs.findLast(({ job, outcome }) => job > after && outcome !== 'running');
-      return mine === undefined ? null : reportOf(mirror, config, mine);
-    });
-    if (ended !== null) return ended;
-    const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
-    if (findDaemon(config.mirror, looker) === null) throw gone(card);
+    const state = await stateOf(context, config, card, request);
+    if (state?.state === 'ended') return state;
     try {
       await systemClock.sleep(LOOK_MS, context.signal);
     } catch (error) {
-      throw new TidemarkError('interrupted', 'no longer followed: the daemon goes on with the sync', {
-        cause: error,
-      });
+      throw noLongerFollowed(error);
     }
   }
 }
 
-/** What the mirror knows of the job's run. @throws TidemarkError where it came to none */
-function reportOf(mirror: Mirror, config: Config, job: JobRow): ReportedRun {
-  const run = job.run === null ? undefined : mirror.run(job.run);
-  if (run === undefined) throw failureOf(job);
-  const summary = summaryOf('sync', job);
-  const source = config.configured.find(({ name }) => name === job.source);
-  return {
-    report: reportFromMirror(mirror, run, summary, source?.definitions ?? []),
-    schemaChanges: mirror.schemaChanges({ run: run.run }),
-  };
+/** Null where the daemon lives, but cannot be asked at this moment: it may just listen elsewhere. */
+async function stateOf(
+  context: CommandContext,
+  config: Config,
+  asked: PresenceCard,
+  request: number,
+): Promise<RequestState | null> {
+  const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
+  const card = findDaemon(config.mirror, looker);
+  if (card === null || card.token.reveal() !== asked.token.reveal()) throw gone(asked);
+  let state: RequestState | null;
+  try {
+    state = await lookUpRequest(card, context.signal, request);
+  } catch (error) {
+    if (context.signal.aborted) throw noLongerFollowed(error);
+    if (asTidemarkError(error).code === 'unreachable') return null;
+    throw error;
+  }
+  if (state === null) throw gone(asked);
+  return state;
+}
+
+function noLongerFollowed(cause: unknown): TidemarkError {
+  return new TidemarkError('interrupted', 'no longer followed: the daemon goes on with the sync', { cause });
+}
+
+/** What the mirror knows of the request's run. @throws TidemarkError where it came to none */
+function reportOf(context: CommandContext, config: Config, ended: RequestState): ReportedRun {
+  const { number } = ended;
+  // Without one there may be no mirror either.
+  if (number === null) throw endedWithout(ended);
+  const mirror = openConfiguredMirror(config, 'read', 'sync', context.pid);
+  try {
+    const job = mirror.daemonState().job(number);
+    if (job === undefined || job.outcome === 'running') throw endedWithout(ended);
+    const run = job.run === null ? undefined : mirror.run(job.run);
+    if (run === undefined) throw failureOf(job);
+    const source = config.configured.find(({ name }) => name === job.source);
+    return {
+      report: reportFromMirror(mirror, run, summaryOf('sync', job), source?.definitions ?? []),
+      schemaChanges: mirror.schemaChanges({ run: run.run }),
+    };
+  } finally {
+    mirror.close();
+  }
 }
 
 function failureOf({ errorCode, error, outcome }: JobRow): TidemarkError {
-  const code = outcome === 'interrupted' ? 'interrupted' : (errorCode ?? 'internal');
+  return cameToNothing(outcome === 'interrupted' ? 'interrupted' : errorCode, error);
+}
+
+/** The job did not come to begin, or its end could not be written down. */
+function endedWithout({ error }: RequestState): TidemarkError {
+  return cameToNothing(error?.code ?? null, error?.message ?? null);
+}
+
+function cameToNothing(code: string | null, why: string | null): TidemarkError {
   return new TidemarkError(
-    code as TidemarkError['code'],
-    `the daemon's sync came to nothing: ${error ?? 'its log says why'}`,
+    (code ?? 'internal') as TidemarkError['code'],
+    `the daemon's sync came to nothing: ${why ?? 'its log says why'}`,
     { hint: 'see the log of the daemon, then run `tidemark sync` again' },
   );
 }
@@ -125,20 +160,4 @@ function gone({ pid }: PresenceCard): TidemarkError {
   return new TidemarkError('interrupted', `the daemon (pid ${pid}) ended before the sync did`, {
     hint: 'what was published before is untouched: run `tidemark sync` again',
   });
-}
-
-/** Opens the mirror anew at each look, so that one that was replaced is followed. Does nothing where there is none yet. */
-function reading<T>(context: CommandContext, config: Config, work: (mirror: Mirror) => T): T | null {
-  let mirror: Mirror;
-  try {
-    mirror = openConfiguredMirror(config, 'read', 'sync', context.pid);
-  } catch (error) {
-    if (error instanceof TidemarkError && error.code === 'mirror_missing') return null;
-    throw error;
-  }
-  try {
-    return work(mirror);
-  } finally {
-    mirror.close();
-  }
 }

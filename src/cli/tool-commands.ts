@@ -15,7 +15,7 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
       },
       {
         flags: '--token-file <file>',
-        description: 'tokens that callers may send, one a line (default: http.token of the configuration)',
+        description: 'tokens that callers may send, one a line (default: replica.token of the configuration)',
       },
     ],
     notes: [

@@ -128,6 +128,14 @@ export interface HttpConfig {
   readonly tokenFile: string | null;
 }
 
+/** What opens the replica: never the token that opens pages and metrics, which mask what records hold. */
+export interface ReplicaConfig {
+  /** Null where none is configured, and where `tokenFile` could not be read (a warning says so). */
+  readonly token: Secret | null;
+  /** Absolute path. */
+  readonly tokenFile: string | null;
+}
+
 export interface Config {
   /** Absolute path of the configuration file; null where there is none. */
   readonly file: string | null;
@@ -149,7 +157,10 @@ export interface Config {
   readonly notices: readonly ChannelConfig[];
   readonly pings: readonly PingConfig[];
   readonly http: HttpConfig;
+  readonly replica: ReplicaConfig;
   readonly log: { readonly level: LogLevel };
+  /** Names of the variables that secrets come from, by `${NAME}`. */
+  readonly secretVariables: readonly string[];
   /** What is unwise but not wrong, one line each. */
   readonly warnings: readonly string[];
 }

@@ -172,14 +172,21 @@ function toPlain(reading: Reading, node: Node | null, path: Path): unknown {
 }
 
 function expand(reading: Reading, text: string, env: Environment, path: Path): string | undefined {
-  const result = interpolate(text, env);
+  const result = interpolate(text, env, isRestoreSecret(path));
   if ('mistake' in result) {
-    if (result.isUnset) reading.mistakes.addUnset(reading.tree, path, result.mistake);
-    else reading.mistakes.add(reading.tree, path, result.mistake);
+    if (result.isUnset) {
+      reading.mistakes.addUnset(reading.tree, path, result.mistake);
+      reading.tree.unset.add(pathKey(path));
+    } else reading.mistakes.add(reading.tree, path, result.mistake);
     return undefined;
   }
   if (result.isPlain) return result.value;
   for (const variable of result.variables) reading.usedVariables.add(variable);
   reading.tree.templates.set(pathKey(path), text);
   return result.value;
+}
+
+/** True at and below `sources[].secrets`. */
+function isRestoreSecret([first, , third]: Path): boolean {
+  return first === 'sources' && third === 'secrets';
 }

@@ -11,8 +11,9 @@ export type Interpolated =
 /**
  * Replaces each `${VAR}` by the variable's value; `$${` stands for `${`. Values are not looked at again, so a value
  * that holds `${` stays as it is. A variable that is not set, or a name that is none, is a mistake.
+ * @param needsText true where an empty variable counts as not set: a secret that is empty, or has a hole, is none
  */
-export function interpolate(text: string, env: Environment): Interpolated {
+export function interpolate(text: string, env: Environment, needsText = false): Interpolated {
   const variables: string[] = [];
   const mistakes: string[] = [];
   let isUnset = true;
@@ -28,6 +29,7 @@ export function interpolate(text: string, env: Environment): Interpolated {
       variables.push(name);
       const set = Object.hasOwn(env, name) ? env[name] : undefined;
       if (set === undefined) mistakes.push(`\${${name}} is not set in the environment`);
+      else if (set === '' && needsText) mistakes.push(`\${${name}} is empty in the environment`);
       return set ?? '';
     },
   );

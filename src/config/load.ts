@@ -4,7 +4,15 @@ import { TidemarkError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
 import { absolutePath } from './checking.ts';
 import type { Checking } from './checking.ts';
-import type { Config, CopiesConfig, HttpConfig, RetentionConfig, Schedule, ScheduleName } from './config.ts';
+import type {
+  Config,
+  CopiesConfig,
+  HttpConfig,
+  ReplicaConfig,
+  RetentionConfig,
+  Schedule,
+  ScheduleName,
+} from './config.ts';
 import { SCHEDULE_NAMES } from './config.ts';
 import { readDocument } from './document.ts';
 import { applyEnvironment, CONFIG_VARIABLE, unknownVariables } from './environment.ts';
@@ -17,6 +25,7 @@ import { checkPings } from './ping-rules.ts';
 import type { KeepOptions } from './retention.ts';
 import { retentionOf } from './retention.ts';
 import { parseTree, typeInterpolations } from './schema.ts';
+import { secretVariables } from './secret-variables.ts';
 import { checkSource, isLoopback, secretOf } from './source.ts';
 import { readTextFile } from './text-file.ts';
 import { emptyTree, valueAt } from './tree.ts';
@@ -62,6 +71,7 @@ export function loadConfig(options: LoadOptions): Config {
     .filter((source) => source !== null);
   checkNames(checking, parsed);
   const names = parsed.sources.map(({ name }) => name);
+  const http = checkHttp(checking, parsed);
   const config: Config = {
     file,
     mirror: absolutePath(checking, ['mirror'], parsed.mirror),
@@ -74,8 +84,10 @@ export function loadConfig(options: LoadOptions): Config {
     drift: parsed.drift,
     notices: checkNotices(checking, parsed.notices, names),
     pings: checkPings(checking, parsed.pings, names),
-    http: checkHttp(checking, parsed),
+    http,
+    replica: checkReplica(checking, parsed, { http, sources }),
     log: parsed.log,
+    secretVariables: secretVariables(tree),
     warnings: [...warnings, ...unknownVariables(env, usedVariables)],
   };
   if (needsKeys && parsed.sources.length === 0 && !mistakes.covers(tree, ['sources'])) {
@@ -137,6 +149,7 @@ function forgiveKeys(tree: Tree, parsed: ParsedOptions, mistakes: Mistakes): voi
     mistakes.forgive(tree, ['sources', index, 'apiKeyFile']);
   }
   mistakes.forgive(tree, ['http', 'token']);
+  mistakes.forgive(tree, ['replica', 'token']);
 }
 
 /** What a restore lacks blocks that step of it, and nothing else: a sync needs none of these values. */
@@ -240,6 +253,28 @@ function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
   }
   const tokenFile = file === undefined ? null : absolutePath(checking, ['http', 'tokenFile'], file);
   return { host: listen.host, port: listen.port, token, tokenFile };
+}
+
+/** Its token must open nothing else, and nothing else must open it. */
+function checkReplica(
+  checking: Checking,
+  parsed: ParsedOptions,
+  { http, sources }: Pick<Config, 'http' | 'sources'>,
+): ReplicaConfig {
+  const { tree, mistakes } = checking;
+  const { token: text, tokenFile: file } = parsed.replica;
+  const token = secretOf(checking, ['replica'], { text: 'token', file: 'tokenFile' }, { text, file }, false);
+  const others = [
+    { what: 'http.token', secret: http.token },
+    ...sources.map(({ name, apiKey }) => ({ what: `the key of source ${name}`, secret: apiKey })),
+  ];
+  for (const { what, secret } of others) {
+    if (token === null || secret === null || secret.reveal() !== token.reveal()) continue;
+    const at = ['replica', file === undefined ? 'token' : 'tokenFile'];
+    mistakes.add(tree, at, `expected a token of its own, got ${what}`);
+  }
+  const tokenFile = file === undefined ? null : absolutePath(checking, ['replica', 'tokenFile'], file);
+  return { token, tokenFile };
 }
 
 /** Freezes plain values all the way down; keys and URLs are objects of their own kind. */

@@ -13,6 +13,9 @@ export const EVENT_MEANINGS = {
   drift_new: 'Something drifted from the baseline.',
   drift_changed: 'Something that had drifted moved on to another value.',
   drift_resolved: 'Something that had drifted no longer does, was accepted or is ignored.',
+  mirror_gone:
+    'The mirror is gone from its place while the daemon lives: nothing is written until it is back.',
+  mirror_back: 'The mirror is in its place again.',
   verify_failed: 'The mirror does not hold what it sealed.',
   verify_recovered: 'The mirror holds again what it sealed.',
   drill_fell: 'A practised restore brought back less than the one before.',

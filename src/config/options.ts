@@ -355,6 +355,21 @@ export const OPTIONS = section('Tidemark configuration', {
       example: '/run/secrets/tidemark',
     }),
   }),
+  replica: section(
+    'The read-only replica, which answers whole records, secrets that the service shows among them: under /replica/ of the daemon, which has none without a token, and by `serve`.',
+    {
+      token: optional(secret, {
+        description:
+          'Token that callers of the replica must send; another one than http.token. Give it by reference, as ${VAR}.',
+        example: '${TIDEMARK_REPLICA}',
+        isSecret: true,
+      }),
+      tokenFile: optional(path, {
+        description: 'File that holds the token; instead of token.',
+        example: '/run/secrets/tidemark-replica',
+      }),
+    },
+  ),
   log: section('Logs, on stderr.', {
     level: option(choice(LOG_LEVELS), {
       default: 'info',

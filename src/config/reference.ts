@@ -26,6 +26,7 @@ with \`npx vitest run test/config/generated.test.ts -u\`.
   variable counts as not set. Variables of \`sources[]\` options apply where there is one source; without a file, \`TIDEMARK_BASE_URL\` with
   \`TIDEMARK_API_KEY\` or \`TIDEMARK_API_KEY_FILE\` define one called \`default\`.
 - \`\${VAR}\` in any text of the file is replaced by that variable, which must be set; \`$\${\` stands for a plain \`\${\`.
+  Under \`secrets\` a variable that is not set, or empty, blocks the steps that need it, and nothing else.
 - Secrets: by \`\${VAR}\`, or by the \`…File\` option that names a file (its content is trimmed). A key written in clear works, with a warning.
 - Durations are a number with \`ms\`, \`s\`, \`m\`, \`h\` or \`d\`: \`90s\`, \`24h\`, \`7d\`.
 - Relative paths in the file start at the file's directory, those in variables at the current one.

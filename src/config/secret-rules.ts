@@ -17,7 +17,8 @@ const POINTER = /^\/./;
 /** YAML reads an id of digits as a number, and `true` as a flag: both are meant as the text that stands there. */
 const MATCHED = z.union([z.string().min(1), z.int().transform(String), z.boolean().transform(String)]);
 
-const VALUE = z.union([z.string().min(1), z.strictObject({ file: z.string().min(1) })]);
+/** What is empty or not set is told by its place (`valueOf`): it must not make all the other secrets unreadable. */
+const VALUE = z.union([z.string(), z.strictObject({ file: z.string().optional() })]);
 
 const RULE = z.strictObject({
   match: z.record(z.string().min(1), MATCHED).optional(),
@@ -35,12 +36,18 @@ export const SECRETS = structured<ConfiguredSecrets>(
   z.partialRecord(z.enum(KINDS), z.array(RULE)),
 );
 
-/** The rules with their values read; a value that is not there is left out, and a warning says so. */
+/**
+ * The rules with their values read; a value that is not there is left out, and a warning says so. So is a rule of which
+ * not all is known that tells its records: it would give their secrets to others.
+ */
 export function secretRules(checking: Checking, at: Path, given: ConfiguredSecrets): SecretRule[] {
+  const unset = [...checking.tree.unset].map((key) => JSON.parse(key) as Path);
   return Object.entries(given).flatMap(([kind, rules]) =>
-    rules.map(({ match = {}, values }, index): SecretRule => {
+    rules.flatMap(({ match = {}, values }, index): SecretRule[] => {
+      const matchPath = [...at, kind, index, 'match'];
+      if (unset.some((path) => matchPath.every((part, depth) => path[depth] === part))) return [];
       const path = [...at, kind, index, 'values'];
-      return {
+      const rule = {
         kind: kind as Kind,
         match: Object.fromEntries(
           Object.entries(match).map(([name, text]) => [POINTER.test(name) ? name : `/${name}`, text]),
@@ -52,12 +59,18 @@ export function secretRules(checking: Checking, at: Path, given: ConfiguredSecre
           }),
         ),
       };
+      return [rule];
     }),
   );
 }
 
 function valueOf(checking: Checking, path: Path, value: Rule['values'][string]): Secret | null {
-  const { tree, warnings } = checking;
+  const { tree, mistakes, warnings } = checking;
+  const filePath = [...path, 'file'];
+  if (value === '') {
+    warnings.push(`${place(tree, path)}empty: restores that need it stay blocked`);
+    return null;
+  }
   if (typeof value === 'string') {
     const isReferred = tree.templates.has(pathKey(path)) || tree.label === null;
     if (!isReferred && !isFromEnvironment(checking, path)) {
@@ -66,6 +79,11 @@ function valueOf(checking: Checking, path: Path, value: Rule['values'][string]):
       );
     }
     return new Secret(value);
+  }
+  if (value.file === undefined || value.file === '') {
+    // Of a variable that is not set a warning tells already.
+    if (!tree.unset.has(pathKey(filePath))) mistakes.add(tree, path, 'expected {file: PATH}');
+    return null;
   }
   const read = readSecretText(absolutePath(checking, path, value.file));
   if ('mistake' in read) {

@@ -15,10 +15,19 @@ export interface Tree {
   readonly templates: Map<string, string>;
   /** The variable that set a value, by `pathKey`. */
   readonly variables: Map<string, string>;
+  /** Where a text stood of which a variable is not set, by `pathKey`: there is no value then. */
+  readonly unset: Set<string>;
 }
 
 export function emptyTree(label: string | null): Tree {
-  return { root: mapping(), label, lines: new Map(), templates: new Map(), variables: new Map() };
+  return {
+    root: mapping(),
+    label,
+    lines: new Map(),
+    templates: new Map(),
+    variables: new Map(),
+    unset: new Set(),
+  };
 }
 
 export function mapping(): Mapping {

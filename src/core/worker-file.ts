@@ -1,4 +1,4 @@
-/** Where the code of a worker thread lies: an entry of its own beside the built program, or its source in a checkout. */
+/** Where the code of a worker lies, a thread or a process: an entry of its own beside the built program, or its source in a checkout. */
 import { existsSync } from 'node:fs';
 import { packageFile } from './package-root.ts';
 

@@ -57,7 +57,8 @@ export class Books {
   /** True where a source was mirrored not longer ago than its schedule would have it. */
   isFresh(source: string, intervalMs: number): boolean {
     try {
-      const at = this.#keeper.reader().latestRun(source)?.finishedAt;
+      const [run] = this.#keeper.reader().runs({ source, isPublished: true, isOfAllKinds: true, limit: 1 });
+      const at = run?.finishedAt;
       return at !== null && at !== undefined && this.#effects.clock.now() - Date.parse(at) < intervalMs;
     } catch {
       // No mirror that could be read: then it is not fresh either.

@@ -36,5 +36,6 @@ export function createView(parts: DaemonParts): DaemonView {
       const configured = settings.current().sources.map((source) => source.name);
       return requestJobs(runner, works.get(name), configured, { name, sources, how });
     },
+    requested: (request) => runner.standing(request),
   };
 }

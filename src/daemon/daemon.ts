@@ -9,6 +9,7 @@ import type { ExitCode } from '../core/errors.ts';
 import type { JobName, ScheduleRow } from '../mirror/daemon-state.ts';
 import { Alarm } from './alarm.ts';
 import { Books } from './books.ts';
+import { ClockWatch } from './clock-watch.ts';
 import { createView } from './daemon-view.ts';
 import type { DaemonEffects } from './effects.ts';
 import { worstExitCode } from './exit-code.ts';
@@ -24,7 +25,7 @@ import { jobWorks } from './jobs/works.ts';
 import { MirrorKeeper } from './mirror-keeper.ts';
 import { announce } from './presence.ts';
 import type { Presence } from './presence.ts';
-import { startSchedule } from './schedule-start.ts';
+import { BEGIN_AGAIN_MS, startSchedule } from './schedule-start.ts';
 import { Timetable } from './schedule/timetable.ts';
 import { Settings } from './settings.ts';
 import { Troubles } from './troubles.ts';
@@ -206,14 +207,17 @@ class LivingDaemon implements Daemon {
   }
 
   async #run(): Promise<void> {
-    const { clock } = this.#effects;
+    const { clock, log } = this.#effects;
+    const clockWatch = new ClockWatch(clock, log);
     while (!this.#isStopped()) {
       const now = clock.now();
       const times = [this.#timetable.nextDueAt(), this.#observers.wakeAt()].filter((at) => at !== null);
       const sleepMs = Math.max(0, Math.min(LOOK_MS, ...times.map((at) => at - now)));
       await this.#alarm.sleep(sleepMs);
       if (this.#isStopped()) return;
+      clockWatch.look();
       this.#settings.reloadIfTouched();
+      this.#keeper.isThere();
       this.#stayPresent();
       await this.#http?.ensure(this.#settings.current().http);
       this.#startDue(false);
@@ -242,8 +246,7 @@ class LivingDaemon implements Daemon {
       this.#books.keepNow();
     }
     await this.#runner.idle();
-    this.#observers.wake(this.#effects.clock.now());
-    await this.#observers.settled();
+    await this.#observers.finish();
     await this.stop();
   }
 
@@ -295,6 +298,3 @@ class LivingDaemon implements Daemon {
     void this.stop().finally(() => this.#finish(exitCodeFor(error.code)));
   }
 }
-
-/** Until a job that could not begin (the disk was full) is tried again, where its schedule does not come earlier. */
-const BEGIN_AGAIN_MS = 10 * 60_000;

@@ -4,7 +4,7 @@ import { suggest } from '../core/suggest.ts';
 import type { JobName } from '../mirror/daemon-state.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { JobWork } from './jobs/work.ts';
-import type { JobRequest, RunningJob } from './view.ts';
+import type { JobRequest, RequestedJob } from './view.ts';
 
 export interface Asked {
   readonly name: JobName;
@@ -13,13 +13,13 @@ export interface Asked {
   readonly how: JobRequest;
 }
 
-/** @throws TidemarkError `usage` for a job that is not set up, and a source that there is not */
+/** @throws TidemarkError `usage` for a job that is not set up, and a source that there is not; `interrupted` while the daemon stops */
 export function requestJobs(
   runner: JobRunner,
   work: JobWork | undefined,
   configured: readonly string[],
   { name, sources, how }: Asked,
-): readonly Pick<RunningJob, 'name' | 'source'>[] {
+): readonly RequestedJob[] {
   if (work === undefined) throw new TidemarkError('usage', `${name} is not set up`);
   for (const asked of sources ?? []) {
     if (configured.includes(asked)) continue;
@@ -31,8 +31,10 @@ export function requestJobs(
   }
   const targets: readonly (string | null)[] = work.isPerSource ? (sources ?? configured) : [null];
   const { full = false, kinds = null } = how;
-  for (const source of targets) {
-    runner.add({ name, source, trigger: 'request', schedule: null, full, kinds });
-  }
-  return targets.map((source) => ({ name, source }));
+  return targets.map((source) => {
+    const request = runner.add({ name, source, trigger: 'request', schedule: null, full, kinds });
+    if (request === null)
+      throw new TidemarkError('interrupted', 'the daemon is stopping: it takes no more jobs');
+    return { name, source, request };
+  });
 }

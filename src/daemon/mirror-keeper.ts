@@ -29,6 +29,9 @@ export class MirrorKeeper {
   readonly #config: () => Config;
   #turn: Promise<void> = Promise.resolve();
   #isHeld = false;
+  /** A file was in the mirror's place: then another one is not begun in silence. */
+  #wasThere = false;
+  #isGone = false;
   #reader: { readonly mirror: Mirror; readonly path: string; readonly file: string } | null = null;
 
   constructor(effects: DaemonEffects, troubles: TroubleSink, config: () => Config) {
@@ -39,7 +42,7 @@ export class MirrorKeeper {
 
   /**
    * The mirror for writing, once this process and every other one have let go of it.
-   * @param mayCreate false where an empty new mirror would be a mistake
+   * @param mayCreate false where an empty new mirror would be a mistake; it is one wherever there was one before
    * @throws TidemarkError as `openMirror`, but for `mirror_locked`; the signal's reason
    */
   async lease(command: string, mayCreate: boolean, signal: AbortSignal): Promise<WriterLease> {
@@ -122,6 +125,7 @@ export class MirrorKeeper {
    */
   reader(): Mirror {
     const path = this.#config().mirror;
+    this.#requireNotGone();
     const file = fileIdentity(path);
     const known = this.#reader;
     if (known !== null && known.path === path && known.file === file) return known.mirror;
@@ -137,18 +141,50 @@ export class MirrorKeeper {
     known?.mirror.close();
   }
 
-  /** False while there is no file in the mirror's place. */
+  /**
+   * False while there is no file in the mirror's place. Says once that one is gone which was there, and that one is there
+   * again.
+   */
   isThere(): boolean {
-    return fileIdentity(this.#config().mirror) !== '';
+    const { mirror } = this.#config();
+    const isThere = fileIdentity(mirror) !== '';
+    if (!isThere && this.#wasThere && !this.#isGone) {
+      this.#isGone = true;
+      this.#troubles.begin('mirror', mirrorGone(mirror));
+    }
+    if (isThere && this.#isGone) {
+      this.#isGone = false;
+      this.#troubles.end('mirror', 'the mirror is there again');
+    }
+    this.#wasThere ||= isThere;
+    return isThere;
+  }
+
+  /** True while the mirror is away that was there before, as of the last look. */
+  isGone(): boolean {
+    return this.#isGone;
+  }
+
+  /** @throws TidemarkError `mirror_missing` */
+  #requireNotGone(): void {
+    if (!this.isThere() && this.#isGone) throw mirrorGone(this.#config().mirror);
   }
 
   async #openWhenFree(command: string, mayCreate: boolean, signal: AbortSignal): Promise<Mirror> {
-    const { openMirror, clock } = this.#effects;
+    const { openMirror, clock, log } = this.#effects;
     for (;;) {
       signal.throwIfAborted();
       try {
+        this.#requireNotGone();
         if (!mayCreate) openMirror(this.#config(), 'read', command).close();
+        else if (!this.isThere()) {
+          log.info(
+            { mirror: this.#config().mirror },
+            'there is no mirror: a new one begins, without history',
+          );
+        }
         const mirror = openMirror(this.#config(), 'write', command);
+        this.#wasThere = true;
         this.#troubles.end('lock', 'the mirror is free again');
         return mirror;
       } catch (error) {
@@ -161,6 +197,12 @@ export class MirrorKeeper {
       await clock.sleep(LOCK_RETRY_MS, signal);
     }
   }
+}
+
+function mirrorGone(path: string): TidemarkError {
+  return new TidemarkError('mirror_missing', `the mirror is gone: ${path} is not there any more`, {
+    hint: 'nothing is written until it is back: put a copy in its place (`tidemark copies restore`), or restart the daemon to begin a new one, without history',
+  });
 }
 
 function waiting(error: TidemarkError): TidemarkError {

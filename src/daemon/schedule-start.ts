@@ -5,6 +5,9 @@ import type { JobRunner } from './jobs/runner.ts';
 import type { JobWork } from './jobs/work.ts';
 import type { DueSchedule, Timetable } from './schedule/timetable.ts';
 
+/** Until a job that could not begin (the disk was full) is tried again, where its schedule does not come earlier. */
+export const BEGIN_AGAIN_MS = 10 * 60_000;
+
 interface Starting {
   readonly runner: JobRunner;
   readonly timetable: Timetable;

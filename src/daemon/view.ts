@@ -61,6 +61,28 @@ export interface JobRequest {
   readonly kinds?: readonly Kind[] | null;
 }
 
+/** Which job it is about: of which name, of which source. */
+export type JobIdentity = Pick<RunningJob, 'name' | 'source'>;
+
+/** A job that was asked for: the number of the request finds it again, as long as this daemon lives. */
+export interface RequestedJob extends JobIdentity {
+  readonly request: number;
+}
+
+/** What became of a request. */
+export type RequestStanding = JobIdentity &
+  (
+    | {
+        readonly state: 'waiting';
+        /** At work and waiting before it, first to start first. */
+        readonly before: readonly JobIdentity[];
+      }
+    /** `job` null as long as the mirror is not there to write it down. */
+    | { readonly state: 'running'; readonly job: number | null }
+    /** `job` null for one that did not come to begin; `error` then says why, where there was one. */
+    | { readonly state: 'ended'; readonly job: number | null; readonly error: TidemarkError | null }
+  );
+
 export interface DaemonView {
   /** ISO 8601. */
   readonly startedAt: string;
@@ -82,13 +104,11 @@ export interface DaemonView {
   /** What is wrong now, oldest first. */
   troubles(): readonly DaemonTrouble[];
   /**
-   * Has a job run as soon as its turn comes. One that waits already is not asked for twice.
+   * Has a job run as soon as its turn comes. What does just the same and waits already is not asked for twice.
    * @returns what waits now, one for each source
-   * @throws TidemarkError `usage` for a source that there is not
+   * @throws TidemarkError `usage` for a source that there is not, `interrupted` while the daemon stops
    */
-  request(
-    name: JobName,
-    sources: readonly string[] | null,
-    how?: JobRequest,
-  ): readonly Pick<RunningJob, 'name' | 'source'>[];
+  request(name: JobName, sources: readonly string[] | null, how?: JobRequest): readonly RequestedJob[];
+  /** What became of it; null for a request that this daemon does not know, or no longer. */
+  requested(request: number): RequestStanding | null;
 }

@@ -12,7 +12,7 @@ import { canonicalText } from './canonical.ts';
 import type { ParsedRecord } from './change.ts';
 import { numberText } from './decimal.ts';
 import { recordName } from './name.ts';
-import { resolvePointer } from './pointer.ts';
+import { pointerTo, resolvePointer } from './pointer.ts';
 
 /** FROM's ids with their twins in TO, kind by kind, as far as they are known. */
 export class TwinIds {
@@ -60,8 +60,9 @@ interface Namesakes {
 }
 
 /**
- * Matches the records of one kind. `twins` must know the kind's parents already (the catalog lists them first); a record
- * without a natural key, or whose parent has no twin, has none either.
+ * Matches the records of one kind: by natural key as it is written, then letters' case apart. `twins` must know the kind's
+ * parents already (the catalog lists them first); a record without a natural key, or whose parent has no twin, has none
+ * either.
  */
 export function matchTwins(
   definition: ResourceDefinition,
@@ -69,7 +70,6 @@ export function matchTwins(
   toRecords: readonly ParsedRecord[],
   twins: TwinIds,
 ): TwinMatch {
-  const buckets = new Map<string, Namesakes>();
   const removed: ParsedRecord[] = [];
   const added: ParsedRecord[] = [];
   const pairs: { from: ParsedRecord; to: ParsedRecord }[] = [];
@@ -88,44 +88,68 @@ export function matchTwins(
       taken.add(from).add(to);
     }
   }
-  const bucket = (key: string): Namesakes => {
+  let open: Namesakes = {
+    from: fromRecords.filter((record) => !taken.has(record)),
+    to: toRecords.filter((record) => !taken.has(record)),
+  };
+  const ambiguous: { name: string; from: ParsedRecord[]; to: ParsedRecord[] }[] = [];
+  // As it is written first: a service may tell two names apart by their letters' case, and then both are there.
+  for (const isFolded of [false, true]) {
+    if (open.from.length === 0 || open.to.length === 0) break;
+    const { buckets, keyless } = bucketsOf(definition, open, twins, isFolded);
+    removed.push(...keyless.from);
+    added.push(...keyless.to);
+    open = { from: [], to: [] };
+    for (const namesakes of buckets) {
+      const { from, to } = namesakes;
+      const [onlyFrom, onlyTo] = [from[0], to[0]];
+      if (onlyFrom === undefined || onlyTo === undefined) {
+        open.from.push(...from);
+        open.to.push(...to);
+      } else if (from.length === 1 && to.length === 1) pairs.push({ from: onlyFrom, to: onlyTo });
+      else ambiguous.push({ name: recordName(definition, onlyTo.body, onlyTo.id), ...namesakes });
+    }
+  }
+  removed.push(...open.from);
+  added.push(...open.to);
+  return { pairs, removed, added, ambiguous };
+}
+
+/** Records of both sides by natural key, and those that have none. */
+function bucketsOf(
+  definition: ResourceDefinition,
+  { from, to }: Namesakes,
+  twins: TwinIds,
+  isFolded: boolean,
+): { readonly buckets: Iterable<Namesakes>; readonly keyless: Namesakes } {
+  const buckets = new Map<string, Namesakes>();
+  const keyless: Namesakes = { from: [], to: [] };
+  const holderOf = (key: string | null): Namesakes => {
+    if (key === null) return keyless;
     const namesakes = buckets.get(key) ?? { from: [], to: [] };
     buckets.set(key, namesakes);
     return namesakes;
   };
-  for (const record of fromRecords) {
-    if (taken.has(record)) continue;
-    const key = naturalKeyOf(definition, record, twins);
-    if (key === null) removed.push(record);
-    else bucket(key).from.push(record);
-  }
-  for (const record of toRecords) {
-    if (taken.has(record)) continue;
-    const key = naturalKeyOf(definition, record, null);
-    if (key === null) added.push(record);
-    else bucket(key).to.push(record);
-  }
-  const ambiguous: { name: string; from: ParsedRecord[]; to: ParsedRecord[] }[] = [];
-  for (const { from, to } of buckets.values()) {
-    const [onlyFrom, onlyTo] = [from[0], to[0]];
-    if (onlyFrom === undefined) added.push(...to);
-    else if (onlyTo === undefined) removed.push(...from);
-    else if (from.length === 1 && to.length === 1) pairs.push({ from: onlyFrom, to: onlyTo });
-    else ambiguous.push({ name: recordName(definition, onlyTo.body, onlyTo.id), from, to });
-  }
-  return { pairs, removed, added, ambiguous };
+  for (const record of from) holderOf(naturalKeyOf(definition, record, twins, isFolded)).from.push(record);
+  for (const record of to) holderOf(naturalKeyOf(definition, record, null, isFolded)).to.push(record);
+  return { buckets: buckets.values(), keyless };
 }
 
-/** Scope and natural key in TO's ids as one text; `twins` is null for records of TO. */
+/**
+ * Scope and natural key in TO's ids as one text; `twins` is null for records of TO.
+ * @param isFolded letters' case apart, as services compare names and addresses (wire-notes.md, Restore); never in ids
+ */
 function naturalKeyOf(
   definition: ResourceDefinition,
   record: ParsedRecord,
   twins: TwinIds | null,
+  isFolded: boolean,
 ): string | null {
   const scope = twins === null ? record.scope : twins.scope(record.scope);
   if (scope === null) return null;
   // A kind without a natural key hangs from one parent record, whose id it carries.
   if (definition.naturalKey.length === 0) return `${scopeKey(scope)} ${record.id}`;
+  const idPointer = pointerTo(definition.idPath);
   const values: JsonValue[] = [];
   for (const pointer of definition.naturalKey) {
     const value = resolvePointer(record.body, pointer);
@@ -134,7 +158,9 @@ function naturalKeyOf(
     const twin =
       reference === undefined || twins === null ? value : twins.twin(reference.kind, idText(value));
     if (twin === undefined) return null;
-    values.push(reference === undefined ? twin : idText(twin));
+    if (reference !== undefined) values.push(idText(twin));
+    else if (isFolded && typeof value === 'string' && pointer !== idPointer) values.push(value.toLowerCase());
+    else values.push(value);
   }
   return `${scopeKey(scope)} ${canonicalText(values)}`;
 }

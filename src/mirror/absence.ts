@@ -1,5 +1,6 @@
 /** Current records that a run did not see, found and judged in slices so that nothing waits long. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { familyOf } from './continued-records.ts';
 import type { Connection } from './database.ts';
 import { translated } from './database.ts';
 import { idSlices, sumOverSlices, withinSlice } from './id-slices.ts';
@@ -36,9 +37,9 @@ interface AbsentRow {
   sinceAt: string | null;
 }
 
-/** A restore made it again, and this run saw what it made: replaced, not lost. */
+/** A restore made it again, through any kind that shows it, and this run saw what it made: replaced, not lost. */
 const IS_REPLACED = `EXISTS (SELECT 1 FROM collections c JOIN sources s ON s.id = c.source
-    JOIN id_map m ON m.source = s.name AND m.kind = c.kind AND m.old_id = k.remote_id
+    JOIN id_map m ON m.source = s.name AND m.kind IN ${familyOf('c.kind')} AND m.old_id = k.remote_id
     WHERE c.id = k.collection AND m.old_scope = c.scope AND m.new_scope = c.scope
       AND (EXISTS (SELECT 1 FROM stage.fresh_keys f WHERE f.collection = c.id AND f.remote_id = m.new_id)
         OR EXISTS (SELECT 1 FROM record_keys n JOIN stage.seen z ON z.record = n.record

@@ -1,7 +1,10 @@
-/** The worker thread of `inWorker`. It answers with SQLite's code and message when it fails. */
+/**
+ * The worker thread of `inWorker`. Whatever fails is told by message, with the connection closed: a thread that ends
+ * by an uncaught error, or with a SQLite file open, can take the whole process with it.
+ */
 import { parentPort, workerData } from 'node:worker_threads';
 import { connect, sqliteCode } from './database.ts';
-import type { FileTask } from './file-task.ts';
+import type { FileTask, TaskFailure } from './file-task.ts';
 import { performTask } from './file-task.ts';
 
 try {
@@ -13,7 +16,9 @@ try {
     connection.close();
   }
 } catch (error) {
-  const code = sqliteCode(error);
-  if (code === undefined || !(error instanceof Error)) throw error;
-  parentPort?.postMessage({ code, message: error.message });
+  const failure: TaskFailure = {
+    code: sqliteCode(error) ?? null,
+    message: error instanceof Error ? error.message : String(error),
+  };
+  parentPort?.postMessage(failure);
 }

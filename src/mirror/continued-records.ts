@@ -1,5 +1,10 @@
-/** A record that restores created again has several ids, one after the other: its history is that of all of them. */
+/**
+ * A record that restores created again has several ids, one after the other: its history is that of all of them. Kinds
+ * that show the same record share its ids, whichever of them it was created through.
+ */
+import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
+import { familyKinds } from '../catalog/families.ts';
 import type { Connection } from './database.ts';
 
 /** A record of the mirror under one of the ids that it had. */
@@ -7,6 +12,14 @@ export interface HistoryPart {
   /** The record's number. */
   readonly record: number;
   readonly id: string;
+}
+
+/** The kinds that show the records of the kind in that column, as a subquery. */
+export function familyOf(column: string): string {
+  const cases = CATALOG.filter(({ family }) => family !== null).map(
+    ({ kind }) => `WHEN '${kind}' THEN '${JSON.stringify(familyKinds(kind))}'`,
+  );
+  return `(SELECT value FROM json_each(CASE ${column} ${cases.join(' ')} ELSE json_array(${column}) END))`;
 }
 
 interface Place {
@@ -26,15 +39,16 @@ export function recordsOfHistory(connection: Connection, kind: Kind, record: num
   const recordAt = prepareRecordAt(connection, kind);
   const passed = new Set<string>();
   const follow = (from: 'old' | 'new', to: 'old' | 'new'): HistoryPart[] => {
-    const next = connection.prepare<[string, string, string, string], Place>(
+    const next = connection.prepare<Place & { kind: Kind }, Place>(
       `SELECT source, ${to}_scope AS scope, ${to}_id AS id FROM id_map
-       WHERE source = ? AND kind = ? AND ${from}_scope = ? AND ${from}_id = ? ORDER BY restore DESC LIMIT 1`,
+       WHERE source = :source AND kind IN ${familyOf(':kind')} AND ${from}_scope = :scope AND ${from}_id = :id
+       ORDER BY restore DESC LIMIT 1`,
     );
     const parts: HistoryPart[] = [];
     let at = own;
     for (;;) {
       passed.add(`${at.scope} ${at.id}`);
-      const found = next.get(at.source, kind, at.scope, at.id);
+      const found = next.get({ ...at, kind });
       // A chain that leads back (restored, undone, restored) is followed once.
       if (found === undefined || passed.has(`${found.scope} ${found.id}`)) return parts;
       const number = recordAt(found);

@@ -8,6 +8,13 @@ import { BUSY_TIMEOUT_MS } from './database.ts';
 /** `checkpoint` moves the write-ahead log into the file; `vacuum` rebuilds the file without its free pages. */
 export type FileTask = 'checkpoint' | 'vacuum';
 
+/** What the worker thread says where it failed. */
+export interface TaskFailure {
+  /** SQLite's; null for any other error. */
+  readonly code: string | null;
+  readonly message: string;
+}
+
 /** Does the task here and now: for what is small. Waits for nobody, as that would block the event loop. */
 export function performTaskNow(connection: Connection, task: FileTask): void {
   connection.pragma('busy_timeout = 0');
@@ -38,11 +45,13 @@ export function performTask(connection: Connection, task: FileTask): void {
  */
 export async function inWorker(path: string, task: FileTask): Promise<void> {
   const worker = new Worker(workerFile('mirror/checkpoint-worker'), { workerData: { path, task } });
-  let failure: { code: string; message: string } | undefined;
-  worker.on('message', (told: { code: string; message: string }) => {
+  let failure: TaskFailure | undefined;
+  worker.on('message', (told: TaskFailure) => {
     failure = told;
   });
-  // `once` rejects with any other error of the worker.
+  // `once` rejects with what kept the worker from starting.
   await once(worker, 'exit');
-  if (failure !== undefined) throw Object.assign(new Error(failure.message), { code: failure.code });
+  if (failure === undefined) return;
+  const { code, message } = failure;
+  throw code === null ? new Error(message) : Object.assign(new Error(message), { code });
 }

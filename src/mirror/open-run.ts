@@ -80,7 +80,7 @@ class OpenRun implements RunWriter {
   }
 
   #begin(writer: Connection): [source: number, run: number] {
-    const { source, trigger } = this.#options;
+    const { source, trigger, kinds = null } = this.#options;
     return writer
       .transaction((): [number, number] => {
         const id = writer
@@ -92,11 +92,11 @@ class OpenRun implements RunWriter {
           .get(source.name, source.baseUrl);
         if (id === undefined) throw new Error('no row was returned');
         const { lastInsertRowid } = writer
-          .prepare<[number, string, string]>(
-            `INSERT INTO runs (source, trigger, started_at, outcome, requests, retries, added, changed, removed, unchanged)
-             VALUES (?, ?, ?, 'running', 0, 0, 0, 0, 0, 0)`,
+          .prepare<[number, string, string | null, string]>(
+            `INSERT INTO runs (source, trigger, kinds, started_at, outcome, requests, retries, added, changed, removed, unchanged)
+             VALUES (?, ?, ?, ?, 'running', 0, 0, 0, 0, 0, 0)`,
           )
-          .run(id, trigger, this.startedAt);
+          .run(id, trigger, kinds === null ? null : JSON.stringify(kinds), this.startedAt);
         return [id, Number(lastInsertRowid)];
       })
       .immediate();

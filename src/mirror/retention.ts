@@ -2,6 +2,7 @@
  * Which runs of the history are kept and which are forgotten: pure. Rules are restic's: a run is kept when any of them
  * keeps it. They count published runs, each source for itself, in UTC.
  */
+import type { Kind } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { RunOutcome } from './sweep-result.ts';
 
@@ -24,6 +25,8 @@ export interface RetentionRun {
   readonly run: number;
   readonly source: string;
   readonly outcome: RunOutcome;
+  /** The kinds that it was narrowed to; null, or left out, for a run of all. */
+  readonly kinds?: readonly Kind[] | null;
   readonly startedAt: string;
   readonly finishedAt: string | null;
 }
@@ -49,7 +52,7 @@ export interface KeptRun {
   /** When it ended. */
   readonly at: string;
   /**
-   * `latest`, `last`, `hourly`, …, `within`, `snapshot:NAME`, `baseline`; `beside snapshot:NAME` or `beside run:N` for the
+   * `latest`, `complete` (the latest run that read everything), `last`, `hourly`, …, `within`, `snapshot:NAME`, `baseline`; `beside snapshot:NAME` or `beside run:N` for the
    * run whose state of its source a kept run of another source shows.
    */
   readonly reasons: readonly string[];
@@ -83,7 +86,8 @@ const PERIODS = {
 } as const satisfies Record<string, (at: number) => number>;
 
 /**
- * Sorts the runs. Always kept are each source's latest published run and every pinned run, and with every run that is kept
+ * Sorts the runs. Always kept are each source's latest published run, its latest one that read everything whole (how fresh the
+ * copy is, is measured from that one) and every pinned run, and with every run that is kept
  * the runs whose states it shows of the other sources. That goes one step: a run that is kept only for what another one
  * shows need not go on showing the other sources. All runs of sources that are not looked at are kept, so that little of
  * one source can go alone where sources take turns. Runs that were never published go when nothing older is kept.
@@ -139,6 +143,8 @@ function reasonsFor(
   };
   const [latest] = published;
   keep(latest, 'latest');
+  const whole = published.find(({ outcome, kinds }) => outcome === 'complete' && (kinds ?? null) === null);
+  if (whole !== latest) keep(whole, 'complete');
   for (const row of published.slice(0, policy.last ?? 0)) keep(row, 'last');
   for (const rule of Object.keys(PERIODS) as (keyof typeof PERIODS)[]) {
     const seen = new Set<number>();

@@ -14,6 +14,8 @@ export interface RunRow {
   readonly run: number;
   readonly source: string;
   readonly trigger: string;
+  /** The kinds that it was narrowed to; null for a run of all that the configuration includes. */
+  readonly kinds: readonly Kind[] | null;
   readonly startedAt: string;
   /** Null while it runs, and for a run that died. */
   readonly finishedAt: string | null;
@@ -81,6 +83,9 @@ export interface RunFilter {
   readonly source?: string;
   /** Only runs whose state the mirror holds: published as complete or partial. */
   readonly isPublished?: boolean;
+  /** Only runs of all kinds: what one that was narrowed found says nothing of the others. */
+  readonly isOfAllKinds?: boolean;
+  readonly outcome?: RunOutcome;
   /** This run and earlier ones. */
   readonly upTo?: number;
   /** Ended at this time (ISO 8601, UTC with milliseconds) or before. */
@@ -94,26 +99,35 @@ export interface RunFilter {
  * rest of a point-in-time look-up.
  */
 export function readRuns(connection: Connection, filter: RunFilter & { readonly run?: number }): RunRow[] {
-  const { source, run, isPublished = false, upTo, endedBy, limit } = filter;
+  const { source, run, isPublished = false, isOfAllKinds = false, outcome, upTo, endedBy, limit } = filter;
   const conditions = [
     ...(source === undefined ? [] : ['s.name = :source']),
     ...(run === undefined ? [] : ['r.run = :run']),
     ...(isPublished ? [`r.outcome IN ('complete', 'partial') AND r.root IS NOT NULL`] : []),
+    ...(isOfAllKinds ? ['r.kinds IS NULL'] : []),
+    ...(outcome === undefined ? [] : ['r.outcome = :outcome']),
     ...(upTo === undefined ? [] : ['r.run <= :upTo']),
     ...(endedBy === undefined ? [] : ['r.finished_at <= :endedBy']),
   ];
   // From the newest run on, each with its source: few are read where few are wanted.
   return connection
-    .prepare<Record<string, unknown>, Omit<RunRow, 'root'> & { root: Buffer | null }>(
-      `SELECT r.run AS run, s.name AS source, r."trigger" AS "trigger", r.started_at AS startedAt,
+    .prepare<
+      Record<string, unknown>,
+      Omit<RunRow, 'root' | 'kinds'> & { root: Buffer | null; kinds: string | null }
+    >(
+      `SELECT r.run AS run, s.name AS source, r."trigger" AS "trigger", r.kinds AS kinds, r.started_at AS startedAt,
          r.finished_at AS finishedAt, r.outcome AS outcome, r.requests AS requests, r.retries AS retries,
          r.added AS added, r.changed AS changed, r.removed AS removed, r.unchanged AS unchanged,
          r.error_code AS errorCode, r.error AS error, r.root AS root
        FROM runs r CROSS JOIN sources s ON s.id = r.source
        ${conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`} ORDER BY r.run DESC LIMIT :limit`,
     )
-    .all({ source, run, upTo, endedBy, limit: limit ?? -1 })
-    .map((row) => ({ ...row, root: row.root?.toString('hex') ?? null }));
+    .all({ source, run, outcome, upTo, endedBy, limit: limit ?? -1 })
+    .map((row) => ({
+      ...row,
+      kinds: row.kinds === null ? null : (JSON.parse(row.kinds) as Kind[]),
+      root: row.root?.toString('hex') ?? null,
+    }));
 }
 
 /** In catalog order, then by scope. */

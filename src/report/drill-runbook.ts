@@ -1,7 +1,9 @@
 /** `drill --runbook FILE`: what a real restore would leave to people, in order, with the values; as Markdown. */
 import { count } from '../core/wording.ts';
+import type { ResourceDefinition } from '../catalog/definition.ts';
 import type { DrillDocument, DrillTask } from '../diff/drill-document.ts';
 import type { FieldChange } from '../diff/compare.ts';
+import { splitPointer } from '../diff/pointer.ts';
 import { drillVerdictText, givenAnew, pluralVerdict, taskId, taskName, tasksByKind } from './drill-report.ts';
 import { secretsSnippet } from './drill-secrets.ts';
 import { code, plain } from './markdown.ts';
@@ -118,7 +120,22 @@ function taskLines(task: DrillTask, options: ReportOptions): string[] {
   return [
     `- [ ] ${code(taskName(task, options))} (id ${code(taskId(task, options))}): ${plain(task.reason)}`,
     ...fields.map((field) => `  - ${fieldText(field)}`),
+    ...valueLines(task, definition),
   ];
+}
+
+/** How to get a value that the service gives anew, and that a person needs. */
+function valueLines({ kind, name, reason }: DrillTask, { restore, fields }: ResourceDefinition): string[] {
+  return restore.byPerson.flatMap(({ reason: what, shows }) => {
+    if (shows === undefined || !reason.includes(what)) return [];
+    const member = splitPointer(shows)[0] ?? '';
+    const isSecret = fields.some((field) => field.name === member && field.isSecret);
+    const record = /^[\w.@-]+$/.test(name) ? name : JSON.stringify(name);
+    const show = `tidemark show ${kind} ${record}${isSecret ? ' --show-secrets' : ''}`;
+    return [
+      `  - The report of the restore that creates it tells its new ${code(member)}; later ${code(`tidemark sync --kind ${kind}`)}, then ${code(show)} do.`,
+    ];
+  });
 }
 
 function fieldText(field: FieldChange): string {

@@ -12,60 +12,68 @@ import { pointerTo, splitPointer } from '../diff/pointer.ts';
 /** What stands in place of a secret. Old and new look the same: that they differ is what the report says. */
 export const MASK = '[secret]';
 
-/** Places that hold secrets, as segments; `*` stands for any one segment. */
-function secretPlaces(definition: ResourceDefinition): string[][] {
-  return definition.fields.flatMap((field) => {
+type Place = readonly string[];
+
+/** What tells secrets of a kind. */
+interface Secrets {
+  /** Where they are known to stand, as segments; `*` stands for any one segment. */
+  readonly places: readonly Place[];
+  /** Fields of which catalog, profile or configuration say what they are. */
+  readonly documented: ReadonlySet<string>;
+}
+
+function secretsOf({ fields }: ResourceDefinition): Secrets {
+  const places = fields.flatMap((field): Place[] => {
     const below = field.secretPointers.map((pointer) => [field.name, ...splitPointer(pointer)]);
     return field.isSecret ? [[field.name], ...below] : below;
   });
+  return { places, documented: new Set(fields.map(({ name }) => name)) };
 }
 
 /**
  * Masks what is secret at or below `segments`; null and the empty text are no secrets and stay. What the catalog does not
- * name is judged by its own name, below the top level, where the documentation ends; a boolean there is no secret.
+ * name is judged by its own name, as on restoring: a field that it does not know, and all below the top level, where the
+ * documentation ends. A boolean there is no secret.
  */
-function maskedValue(
-  value: JsonValue,
-  segments: readonly string[],
-  places: readonly (readonly string[])[],
-): JsonValue {
+function maskedValue(value: JsonValue, segments: Place, secrets: Secrets): JsonValue {
   if (value === null || value === '') return value;
-  const near = places.filter((place) => {
+  const near = secrets.places.filter((place) => {
     const common = Math.min(place.length, segments.length);
     return place.slice(0, common).every((part, index) => part === '*' || part === segments[index]);
   });
   if (near.some((place) => place.length <= segments.length)) return MASK;
   if (typeof value === 'boolean') return value;
-  if (isSecretByName(segments)) return MASK;
+  if (isSecretByName(segments, secrets)) return MASK;
   if (typeof value === 'string') return withoutPasswords(value, MASK);
+  const below = { ...secrets, places: near };
   if (Array.isArray(value)) {
-    return value.map((element, index) => maskedValue(element, [...segments, String(index)], near));
+    return value.map((element, index) => maskedValue(element, [...segments, String(index)], below));
   }
   if (!isJsonObject(value)) return value;
   const masked: JsonObject = {};
   for (const [name, member] of Object.entries(value)) {
-    setOwn(masked, name, maskedValue(member, [...segments, name], near));
+    setOwn(masked, name, maskedValue(member, [...segments, name], below));
   }
   return masked;
 }
 
-function isSecretByName(segments: readonly string[]): boolean {
-  return segments.some((name, index) => index > 0 && isSecretName(name));
+function isSecretByName(segments: Place, { documented }: Secrets): boolean {
+  return segments.some((name, index) => (index > 0 || !documented.has(name)) && isSecretName(name));
 }
 
-function maskedField(field: FieldChange, places: readonly (readonly string[])[]): FieldChange {
+function maskedField(field: FieldChange, secrets: Secrets): FieldChange {
   const segments = splitPointer(field.path);
   return {
     ...field,
-    ...(field.place === undefined ? {} : { place: placeWithout(field.place, places) }),
-    ...(field.from === undefined ? {} : { from: maskedValue(field.from, segments, places) }),
-    ...(field.to === undefined ? {} : { to: maskedValue(field.to, segments, places) }),
+    ...(field.place === undefined ? {} : { place: placeWithout(field.place, secrets) }),
+    ...(field.from === undefined ? {} : { from: maskedValue(field.from, segments, secrets) }),
+    ...(field.to === undefined ? {} : { to: maskedValue(field.to, segments, secrets) }),
   };
 }
 
 /** A whole body with every secret value masked. */
 export function maskedBody(body: JsonValue, definition: ResourceDefinition): JsonValue {
-  return maskedValue(body, [], secretPlaces(definition));
+  return maskedValue(body, [], secretsOf(definition));
 }
 
 /** A list of fields with every secret value masked, in the same order. */
@@ -73,25 +81,25 @@ export function maskedFields(
   fields: readonly FieldChange[],
   definition: ResourceDefinition,
 ): readonly FieldChange[] {
-  const places = secretPlaces(definition);
-  return fields.map((field) => maskedField(field, places));
+  const secrets = secretsOf(definition);
+  return fields.map((field) => maskedField(field, secrets));
 }
 
 /** The value at a pointer with what is secret at or below it masked. */
 export function maskedAt(path: string, value: JsonValue, definition: ResourceDefinition): JsonValue {
-  return maskedValue(value, splitPointer(path), secretPlaces(definition));
+  return maskedValue(value, splitPointer(path), secretsOf(definition));
 }
 
 /** A change's place, with ids of elements replaced that are secret themselves. */
 export function maskedPlace(place: string, definition: ResourceDefinition): string {
-  return placeWithout(place, secretPlaces(definition));
+  return placeWithout(place, secretsOf(definition));
 }
 
-function placeWithout(place: string, places: readonly (readonly string[])[]): string {
+function placeWithout(place: string, secrets: Secrets): string {
   const segments = splitPointer(place);
   const shown = segments.map((segment, index) => {
     if (!isElementSegment(segment)) return segment;
-    const id = maskedValue(segment, [...segments.slice(0, index + 1), 'id'], places);
+    const id = maskedValue(segment, [...segments.slice(0, index + 1), 'id'], secrets);
     return id === MASK ? `[id=${MASK}]` : segment;
   });
   return pointerTo(shown);
@@ -105,12 +113,12 @@ export function isSecretId(definition: ResourceDefinition): boolean {
 
 /** True for a change at or below a secret place: all of its value is masked. */
 export function isSecretPath(definition: ResourceDefinition): (field: FieldChange) => boolean {
-  const places = secretPlaces(definition);
+  const secrets = secretsOf(definition);
   return (field) => {
     const segments = splitPointer(field.path);
     return (
-      isSecretByName(segments) ||
-      places.some(
+      isSecretByName(segments, secrets) ||
+      secrets.places.some(
         (place) =>
           place.length <= segments.length &&
           place.every((part, index) => part === '*' || part === segments[index]),

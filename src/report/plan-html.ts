@@ -5,6 +5,7 @@ import { filterTools, htmlPage, timeHtml } from './html-page.ts';
 import { fieldHtml } from './html-value.ts';
 import { escapeMarkup } from './markup.ts';
 import type { ReportOptions } from './options.ts';
+import { maskedPlan } from './plan-mask.ts';
 import type { ShownPlan, StepText } from './plan-view.ts';
 import { ACTION_SIGN, costText, planSummary, secretLines, stepText } from './plan-view.ts';
 import { nameText, skippedText } from './sections.ts';
@@ -13,7 +14,8 @@ import { nameText, skippedText } from './sections.ts';
 const CHANGE: Readonly<Record<string, string>> = { create: 'added', remove: 'removed' };
 
 /** The plan as an HTML document, every step of it. */
-export function renderPlanHtml(plan: ShownPlan, options: ReportOptions): string {
+export function renderPlanHtml(whole: ShownPlan, options: ReportOptions): string {
+  const plan = maskedPlan(whole, options.definitions);
   const title = options.title ?? 'Restore plan';
   const cost = costText(plan);
   const sent = plan.steps.filter(({ action }) => action !== 'blocked' && action !== 'manual');

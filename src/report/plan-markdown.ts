@@ -1,12 +1,14 @@
 /** A plan as Markdown, for a pull request, a chat or a ticket. */
 import { code, fieldText, plain } from './markdown.ts';
 import type { ReportOptions } from './options.ts';
+import { maskedPlan } from './plan-mask.ts';
 import type { Obstructed, ShownPlan, StepText } from './plan-view.ts';
 import { ACTION_SIGN, costText, obstructed, planSummary, secretLines, stepText } from './plan-view.ts';
 import { nameText, referenceText, skippedText } from './sections.ts';
 
 /** The plan as GitHub-flavoured Markdown, every step of it. */
-export function renderPlanMarkdown(plan: ShownPlan, options: ReportOptions): string {
+export function renderPlanMarkdown(whole: ShownPlan, options: ReportOptions): string {
+  const plan = maskedPlan(whole, options.definitions);
   const cost = costText(plan);
   const sent = plan.steps.filter(({ action }) => action !== 'blocked' && action !== 'manual');
   const secrets = secretLines(plan, options);

@@ -1,11 +1,12 @@
 /** What became of a restore, on a terminal: what failed first, then what differs, new ids, and how it goes on. */
 import type { Colors } from 'picocolors/types.js';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
 import { grouped } from '../core/grouped.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
-import { isSecretId, maskedId, withMaskedId } from './mask.ts';
+import { isSecretId, maskedId } from './mask.ts';
+import { idsNamed, withMarks } from './plan-mask.ts';
 import { nameText } from './sections.ts';
 import type { LineOptions } from './text.ts';
 import { fieldLines } from './text.ts';
@@ -14,6 +15,7 @@ export interface ShownRestoreStep {
   readonly n: number;
   readonly action: 'create' | 'update' | 'act' | 'remove' | 'blocked' | 'manual';
   readonly kind: Kind;
+  readonly scope: Scope;
   readonly id: string;
   readonly name: string;
   readonly outcome: 'applied' | 'failed' | 'skipped' | 'blocked' | 'manual' | 'planned' | 'sent';
@@ -23,6 +25,8 @@ export interface ShownRestoreStep {
   readonly verified: boolean | null;
   readonly differences: readonly FieldChange[];
   readonly error: { readonly message: string; readonly hint?: string } | null;
+  /** Of blocked and manual steps. */
+  readonly reason: string | null;
 }
 
 export interface ShownRestore {
@@ -55,8 +59,9 @@ export interface RestoreTextOptions extends Pick<ReportOptions, 'definitions'>, 
 }
 
 /** The report as lines of text, the last one ended. */
-export function renderRestoreText(report: ShownRestore, options: RestoreTextOptions): string {
+export function renderRestoreText(whole: ShownRestore, options: RestoreTextOptions): string {
   const { colors } = options;
+  const report = maskedRestore(whole, options.definitions);
   const of = (outcome: ShownRestoreStep['outcome']): ShownRestoreStep[] =>
     report.steps.filter((step) => step.outcome === outcome);
   const unverified = of('applied').filter(({ verified }) => verified !== true);
@@ -79,8 +84,8 @@ export function renderRestoreText(report: ShownRestore, options: RestoreTextOpti
       options,
     ),
     ...section('not reached', of('planned'), options),
-    ...section('blocked', of('blocked'), options),
-    ...section('needs a person', of('manual'), options),
+    ...obstructed('blocked', of('blocked'), options),
+    ...obstructed('needs a person', of('manual'), options),
     ...newIds(report, options),
     '',
     ...nextLines(report),
@@ -149,19 +154,36 @@ function section(title: string, steps: readonly ShownRestoreStep[], options: Res
   ];
 }
 
+/** Steps that are not sent, those of one kind and one reason together. */
+function obstructed(
+  title: string,
+  steps: readonly ShownRestoreStep[],
+  options: RestoreTextOptions,
+): string[] {
+  if (steps.length === 0) return [];
+  const groups = Map.groupBy(steps, ({ kind, reason }) => JSON.stringify([kind, reason]));
+  return [
+    '',
+    options.colors.bold(`${title} (${steps.length})`),
+    ...[...groups.values()].flatMap((own) => [
+      ...own.map((step) => `${String(step.n).padStart(4)} ${deedOf(step, options)}`),
+      ...(own[0]?.reason === null || own[0] === undefined ? [] : [`      ${neutralise(own[0].reason)}`]),
+    ]),
+  ];
+}
+
 function deedOf(
-  { n, action, kind, name, id }: ShownRestoreStep,
+  { n, action, kind, name }: ShownRestoreStep,
   { definitions, actOf }: RestoreTextOptions,
 ): string {
   const definition = definitions(kind);
-  const shown = nameText(withMaskedId({ id, name }, definition).name);
   const verb =
     action === 'blocked' || action === 'manual'
       ? ''
       : action === 'act'
         ? `${actOf?.(n) ?? 'act on'} `
         : `${action} `;
-  return `${verb}${definition.title.one} ${shown}`;
+  return `${verb}${definition.title.one} ${nameText(name)}`;
 }
 
 function newIds({ steps }: ShownRestore, options: RestoreTextOptions): string[] {
@@ -199,18 +221,20 @@ function nextLines({
   ];
 }
 
-/** The report for machines, with ids that are secrets masked. */
+/** The report with ids that are secrets masked, also in what the service said. */
 export function maskedRestore<T extends ShownRestore>(
   report: T,
   definitions: ReportOptions['definitions'],
 ): T {
-  return {
-    ...report,
-    steps: report.steps.map((step) => {
-      const definition = definitions(step.kind);
-      const created = step.new_kind === undefined ? definition : definitions(step.new_kind);
-      const newId = step.new_id === null ? null : maskedId(step.new_id, created);
-      return { ...withMaskedId(step, definition), new_id: newId };
-    }),
+  const marks = new Map<string, string>();
+  const add = (id: string | null, kind: Kind): void => {
+    const definition = definitions(kind);
+    if (id !== null && id !== '' && isSecretId(definition)) marks.set(id, maskedId(id, definition));
   };
+  for (const step of report.steps) {
+    const { id, kind, new_id: newId, new_kind: newKind } = step;
+    for (const each of [id, ...idsNamed(step, definitions(kind))]) add(each, kind);
+    add(newId, newKind ?? kind);
+  }
+  return withMarks(report, marks);
 }

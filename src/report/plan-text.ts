@@ -4,6 +4,7 @@ import { grouped } from '../core/grouped.ts';
 import { plural } from '../core/wording.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
+import { maskedPlan } from './plan-mask.ts';
 import type { Obstructed, ShownPlan, StepText } from './plan-view.ts';
 import { ACTION_SIGN, costText, obstructed, planSummary, secretLines, stepText } from './plan-view.ts';
 import { nameText, referenceText, skippedText } from './sections.ts';
@@ -14,7 +15,8 @@ import { folded } from './value-text.ts';
 export type PlanTextOptions = ReportOptions & LineOptions;
 
 /** The plan as lines of text, the last one ended. */
-export function renderPlanText(plan: ShownPlan, options: PlanTextOptions): string {
+export function renderPlanText(whole: ShownPlan, options: PlanTextOptions): string {
+  const plan = maskedPlan(whole, options.definitions);
   const { colors } = options;
   const cost = costText(plan);
   const sent = plan.steps.filter(({ action }) => action !== 'blocked' && action !== 'manual');

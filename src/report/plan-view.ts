@@ -7,7 +7,7 @@ import { plural } from '../core/wording.ts';
 import type { Skipped, StateReference } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { escapeSegment } from '../diff/pointer.ts';
-import { isSecretId, MASK, maskedId, withMaskedId } from './mask.ts';
+import { isSecretId, MASK, withMaskedId } from './mask.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
 import { nameText, placeText } from './sections.ts';
@@ -195,30 +195,4 @@ function matchOf(name: string, { nameFrom }: ResourceDefinition): Record<string,
 
 function others(anyOf: readonly string[]): string {
   return anyOf.length < 2 ? '' : `   # or ${anyOf.slice(1).join(', or ')}`;
-}
-
-/** What pins a step to records: further places where their ids stand. */
-interface Pinned {
-  readonly precondition?: { readonly state: string; readonly id?: string } | null;
-  readonly desired?: { readonly id: string } | null;
-}
-
-/** The plan for machines, with ids that are secrets replaced wherever they stand. Such a plan is not for applying. */
-export function maskedPlan<
-  T extends Omit<ShownPlan, 'steps'> & { readonly steps: readonly (ShownStep & Pinned)[] },
->(plan: T, definitions: ReportOptions['definitions']): T {
-  const isMasked = ({ kind }: ShownStep): boolean => isSecretId(definitions(kind));
-  if (!plan.steps.some(isMasked)) return plan;
-  return {
-    ...plan,
-    steps: plan.steps.map((step) => {
-      if (!isMasked(step)) return step;
-      const ids = new Set([step.id, step.precondition?.id ?? '', step.desired?.id ?? '']);
-      ids.delete('');
-      let text = JSON.stringify(step);
-      const definition = definitions(step.kind);
-      for (const id of ids) text = text.replaceAll(JSON.stringify(id).slice(1, -1), maskedId(id, definition));
-      return JSON.parse(text) as typeof step;
-    }),
-  };
 }

@@ -15,6 +15,7 @@ import { RestoreJournal } from './journal.ts';
 import { LiveRecords } from './live-records.ts';
 import type { Plan, PlanStep } from './plan.ts';
 import { isExecutable } from './plan.ts';
+import { personSteps } from './person-reason.ts';
 import { planHash } from './plan-hash.ts';
 import type { RestoreReport, StepReport } from './restore-report.ts';
 import { restoreReport, resumedReport, stepReport } from './restore-report.ts';
@@ -157,6 +158,7 @@ function contextOf(options: ApplyOptions, journal: RestoreJournal, patience: Abo
     idMap: idLookup(options.mirror.idMap(source.name)),
     adopted: new Set(plan.adopted.map(({ kind, live_id }) => `${kind} ${live_id}`)),
     claims,
+    persons: personSteps(plan.steps),
     clock,
     log,
     events,

@@ -14,6 +14,7 @@ import { managedDigest } from './digest.ts';
 import type { Draft, DraftFill } from './draft.ts';
 import { draftKey } from './draft.ts';
 import type { Inverse, Obstacle, SecretNeed } from './plan.ts';
+import { personReason } from './person-reason.ts';
 import { ownerObstacle, ownUserObstacle } from './protected-records.ts';
 import { remapped } from './references.ts';
 import { planReplacement } from './removal-steps.ts';
@@ -84,7 +85,9 @@ export function planChange(
   const sorted = sortFields(definition, changes, desired, live);
   planSorted(planning, definition, desired, live, { draft, changes, remap, sorted });
   if (sorted.waiting.length > 0 || persons.length > 0) {
-    const what = (persons.length > 0 ? persons : definition.restore.byPerson).map(({ reason }) => reason);
+    const what = (persons.length > 0 ? persons : definition.restore.byPerson).map((each) =>
+      personReason(planning, definition, each, live.body, draft.name),
+    );
     const then = sorted.waiting.length === 0 ? '' : `; then restore again: sets ${sorted.waiting.join(', ')}`;
     const step = { ...draft, key: draftKey(desired, 'person'), fields: only(draft.fields, sorted.waiting) };
     put(stopped(step, 'manual', 'needs_person', `${what.join('; ')}${then}`));

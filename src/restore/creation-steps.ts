@@ -9,7 +9,8 @@ import { resolvePointer } from '../diff/pointer.ts';
 import { naturalKeyDigest } from './digest.ts';
 import type { Draft, DraftFill, Slot } from './draft.ts';
 import { draftKey } from './draft.ts';
-import { planInvitation, textAt } from './invitation-step.ts';
+import { awaitedAcceptance, planInvitation, textAt } from './invitation-step.ts';
+import { personReason } from './person-reason.ts';
 import { ownerObstacle } from './protected-records.ts';
 import { asId, remapped } from './references.ts';
 import { buildBody } from './request-body.ts';
@@ -141,6 +142,13 @@ function planRequest(
     planning.drafts.set(draft.key, stopped(draft, 'blocked', 'reference_unknown', reason));
     return;
   }
+  const needs = waitsFor(slots, fills);
+  const acceptance = awaitedAcceptance(planning, needs);
+  if (acceptance !== null) {
+    if (acceptance.isOpen) planning.leave(definition.kind, acceptance.reason, draft.name);
+    else planning.drafts.set(draft.key, stopped(draft, 'blocked', 'depends_on_blocked', acceptance.reason));
+    return;
+  }
   const request = requestFor(definition, 'create', slots, body, fills);
   planning.drafts.set(draft.key, {
     ...draft,
@@ -152,7 +160,7 @@ function planRequest(
     reason: null,
     precondition: { state: 'absent', digest: naturalKeyDigest(definition, remap.body) },
     inverse: { action: 'remove' },
-    after: [...draft.after, ...waitsFor(slots, fills)],
+    after: [...draft.after, ...needs],
   });
   if (state !== null) planFollowingAct(planning, definition, desired, draft, slots, state);
   planPersonAfter(planning, definition, desired, draft, later);
@@ -245,7 +253,9 @@ function planPersonAfter(
   );
   if (waiting.length === 0 && due.length === 0) return;
   const names = waiting.map(({ name }) => name);
-  const what = (due.length > 0 ? due : definition.restore.byPerson).map(({ reason }) => reason).join('; ');
+  const what = (due.length > 0 ? due : definition.restore.byPerson)
+    .map((each) => personReason(planning, definition, each, null, created.name))
+    .join('; ');
   const then = names.length === 0 ? '' : `; then restore again: sets ${names.join(', ')}`;
   const key = draftKey(desired, 'person');
   planning.drafts.set(key, {

@@ -176,6 +176,7 @@ function planInput(options: PassOptions, live: PlanState): PlanInput {
       maxAgeMs: null,
       rate: { perMinute: 0, perHour: 0 },
     },
+    isPractice: true,
     now: clock.now(),
   };
 }

@@ -1,5 +1,6 @@
 /** What differs between the snapshot and the ground in the end, by the one comparison, whatever the ids are now. */
 import { CATALOG } from '../catalog/catalog.ts';
+import { familyKinds } from '../catalog/families.ts';
 import type { Kind } from '../catalog/definition.ts';
 import type { JsonValue } from '../core/json.ts';
 import { isJsonObject } from '../core/json.ts';
@@ -85,10 +86,7 @@ function twinsOf(input: Restored['input']): {
   const list: { kind: Kind; from: string; to: string }[] = [];
   const places = new Map<string, ParsedRecord>();
   for (const { definition, pairs } of matchStates(input).kinds.values()) {
-    const kinds =
-      definition.family === null
-        ? [definition.kind]
-        : CATALOG.filter(({ family }) => family === definition.family).map(({ kind }) => kind);
+    const kinds = familyKinds(definition.kind);
     for (const { desired, live } of pairs) {
       for (const kind of kinds) {
         list.push({ kind, from: desired.id, to: live.id });

@@ -2,6 +2,7 @@
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import { CATALOG, scopeKey } from '../catalog/catalog.ts';
 import type { ParsedRecord } from '../diff/change.ts';
+import type { RecordKey } from '../diff/order.ts';
 import type { PlanState } from './plan-input.ts';
 import { writableFields } from './writable.ts';
 
@@ -50,6 +51,34 @@ export function withoutDoubles(
   return { desired: single(desired.records, inDesired), live: single(live.records, inLive), kindOf };
 }
 
+/**
+ * For any record of the family, the kinds under which it is shown in these records: what is asked for by one of them is
+ * meant, whichever kind it is planned as. Only its own kind where it has no family.
+ */
+export function shownKinds(
+  records: Iterable<ParsedRecord>,
+  definitions: (kind: Kind) => ResourceDefinition,
+): (record: RecordKey) => Iterable<Kind> {
+  const shown = new Map<string, Set<Kind>>();
+  for (const record of records) {
+    const { kind } = record;
+    const { family } = definitions(kind);
+    if (family === null) continue;
+    const key = familyKey(family, record);
+    const kinds = shown.get(key);
+    if (kinds === undefined) shown.set(key, new Set([kind]));
+    else kinds.add(kind);
+  }
+  return (record) => {
+    const { family } = definitions(record.kind);
+    return (family === null ? undefined : shown.get(familyKey(family, record))) ?? [record.kind];
+  };
+}
+
+function familyKey(family: string, { scope, id }: RecordKey): string {
+  return `${family} ${scopeKey(scope)} ${id}`;
+}
+
 function byFamilyKey(
   records: readonly ParsedRecord[],
   definitions: (kind: Kind) => ResourceDefinition,
@@ -58,7 +87,7 @@ function byFamilyKey(
   for (const record of records) {
     const { family } = definitions(record.kind);
     if (family === null) continue;
-    const key = `${family} ${scopeKey(record.scope)} ${record.id}`;
+    const key = familyKey(family, record);
     const same = families.get(key);
     if (same === undefined) families.set(key, [record]);
     else same.push(record);

@@ -4,21 +4,24 @@
  */
 import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/definition.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { grouped } from '../core/grouped.ts';
 import type { ParsedRecord } from '../diff/change.ts';
-import { fieldFilter } from '../diff/field-filter.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import type { RecordState } from '../diff/states.ts';
 import { pairByKey } from '../diff/states.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import type { StateFilter } from '../state/filter.ts';
 import { filterParts, selectsCollection, selectsRecord } from '../state/filter.ts';
+import { readNamed } from '../state/named-organizations.ts';
 import type { BlindSpot, LoadedState } from '../state/state.ts';
 import { wantedKinds } from '../sync/extent.ts';
 import { configuredSecrets } from './configured-secrets.ts';
-import { idChoice, idLookup } from './id-map.ts';
+import { shownKinds } from './families.ts';
+import { fieldChoice, requireFields } from './field-choice.ts';
+import { everyId, idChoice, idLookup } from './id-map.ts';
 import { kindsToRead } from './kinds-to-read.ts';
 import type { PlanCollection, PlanInput, PlanOptions, PlanState } from './plan-input.ts';
 import { scopeKeys } from './record-place.ts';
@@ -61,30 +64,30 @@ export interface Gathered {
 
 /**
  * Reads both sides.
- * @throws TidemarkError when nothing of what was asked for can be restored or compared; `usage` for a kind that is never
- * written, or a field that is no pointer; what reading live throws
+ * @throws TidemarkError when nothing of what was asked for can be restored or compared; `reference_unknown` for an id or
+ * organization that neither side has; `usage` for a kind that is never written, or a field that is no pointer; what
+ * reading live throws
  */
 export async function gather(options: GatherOptions): Promise<Gathered> {
   const { request, desired, source, definitions, now } = options;
   // Ids name records, before and after they were created again; the rest of the filter names collections.
-  const { ids, ...filter } = request.filter;
+  const { ids, ...filter } = everyName(request.filter, options.idMap);
   const idsOf = ids === undefined ? null : idChoice(ids, options.idMap);
   const isField = fieldChoice(request.fields);
   const asked = askedKinds(options, idsOf);
   const kinds = kindsToRead(asked, definitions, request.prune !== null);
-  const within: StateFilter = {
-    kinds,
-    ...(filter.organizations === undefined ? {} : { organizations: filter.organizations }),
-  };
-  const live = await options.readLive(within);
+  const { live, within } = await readWithin(options, kinds);
   const organizations = filter.organizations ?? [];
   const parts = filterParts(filter, () => [
     ...desired.projectsOf(organizations),
     ...live.projectsOf(organizations),
   ]);
   const [wanted, there] = parsedRecords(desired.records(within), live.records(within));
-  const isWithin = (record: ParsedRecord): boolean =>
-    asked.has(record.kind) && parts.some((part) => selectsRecord(part, record));
+  const kindsOf = shownKinds([...wanted, ...there], definitions);
+  const isWithin = ({ kind: own, scope, id }: ParsedRecord): boolean =>
+    [...kindsOf({ kind: own, scope, id })].some(
+      (kind) => asked.has(kind) && parts.some((part) => selectsRecord(part, { kind, scope, id })),
+    );
   const skipped = [
     ...skippedCollections(options, live, asked, parts),
     ...doubtfulCollections(options, live, asked, parts, () => extraIn(wanted, there)),
@@ -93,6 +96,7 @@ export async function gather(options: GatherOptions): Promise<Gathered> {
     const found = [...wanted, ...there].filter(isWithin).flatMap(idsOf);
     requireFound(ids ?? [], new Set(found), request);
   }
+  requireFields(request.fields, asked, definitions, [...wanted, ...there]);
   const notes: string[] = [];
   const ownUserId = ownUserIn(source, definitions, [...there, ...wanted], notes);
   return {
@@ -122,6 +126,37 @@ export async function gather(options: GatherOptions): Promise<Gathered> {
     },
     notes,
   };
+}
+
+/** The filter with every id that the named organizations and projects ever had. */
+function everyName(filter: StateFilter, idMap: readonly IdMapping[]): StateFilter {
+  const { organizations, projects } = filter;
+  return {
+    ...filter,
+    ...(organizations === undefined
+      ? {}
+      : { organizations: everyId(SCOPE_KIND.organization_id, organizations, idMap) }),
+    ...(projects === undefined ? {} : { projects: everyId(SCOPE_KIND.project_id, projects, idMap) }),
+  };
+}
+
+/** Live, with the filter that leaves what was read of it. */
+async function readWithin(
+  { request, desired, readLive, source, idMap }: GatherOptions,
+  kinds: readonly Kind[],
+): Promise<{ live: LoadedState; within: StateFilter }> {
+  const { organizations: asked } = request.filter;
+  if (asked === undefined) return { live: await readLive({ kinds }), within: { kinds } };
+  const { live, organizations } = await readNamed({
+    asked,
+    namesOf: (id) => everyId(SCOPE_KIND.organization_id, [id], idMap),
+    filter: { kinds },
+    against: desired,
+    readLive,
+    areAllShown: source.organizations === 'all',
+    mayAdopt: request.createOrganizations,
+  });
+  return { live, within: { kinds, organizations } };
 }
 
 /** Both sides; what stands on both in the same text shares it. */
@@ -213,22 +248,19 @@ function askedKinds(
   return new Set(KINDS.filter((kind) => included.has(kind) && definitions(kind).restore.never === null));
 }
 
-/** @throws TidemarkError `not_found` for an id that no record of either side has: "nothing to do" would say that it is well */
+/** @throws TidemarkError `reference_unknown` for an id that no record of either side has: "nothing to do" would say that it is well */
 function requireFound(ids: readonly string[], found: ReadonlySet<string>, { filter }: RestoreRequest): void {
   const missing = ids.filter((id) => !found.has(id));
   if (missing.length === 0) return;
   const { kinds = [] } = filter;
   const what = kinds.length === 0 ? 'no record' : `no record of ${kinds.join(', ')}`;
-  throw new TidemarkError('not_found', `${what} has the id ${missing.join(', ')}, neither in FROM nor live`, {
-    hint: 'correct the id; for one that was removed before, name an earlier state (`tidemark log KIND ID` tells when)',
-  });
-}
-
-function fieldChoice(fields: readonly string[]): ((path: string) => boolean) | null {
-  const select = fieldFilter(fields);
-  if (fields.length === 0) return null;
-  const head = { kind: 'organizations', scope: {}, id: '', name: '', change: 'changed' } as const;
-  return (path) => select({ ...head, fields: [{ path }] }) !== null;
+  throw new TidemarkError(
+    'reference_unknown',
+    `${what} has the id ${missing.join(', ')}, neither in FROM nor live`,
+    {
+      hint: 'correct the id; for one that was removed before, name an earlier state (`tidemark log KIND ID` tells when)',
+    },
+  );
 }
 
 /** The id among members of the key's own user; null where the configuration does not name one who is there. */

@@ -1,5 +1,5 @@
 /** The step for a missing record that only comes back by an invitation: a member. */
-import type { ResourceDefinition } from '../catalog/definition.ts';
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import type { Creation } from '../catalog/restore-rules.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { setOwn } from '../core/json.ts';
@@ -14,10 +14,105 @@ import { requestFor, stopped, waitsFor } from './step-parts.ts';
 import type { Planning } from './step-parts.ts';
 import { memberPointer } from './writable.ts';
 
+const COMES_BACK = 'invited: comes back when the invite is accepted';
+
 /** The text at a place in lower case; empty where there is none. */
 export function textAt(body: JsonValue, pointer: string): string {
   const value = resolvePointer(body, pointer);
   return typeof value === 'string' ? value.toLowerCase() : '';
+}
+
+/**
+ * Tells live invitations of desired records that are missing live: they are what brings those back, whether a restore sent
+ * them or a person.
+ */
+export function awaitedInvitations({ matching }: Planning): (live: ParsedRecord) => boolean {
+  const fields = new Map<Kind, string>();
+  const awaited = new Set<string>();
+  const keyOf = (kind: Kind, organization: string | undefined, address: string): string =>
+    JSON.stringify([kind, organization, address]);
+  for (const { definition, missing } of matching.kinds.values()) {
+    const { creation } = definition.restore;
+    if (creation.by !== 'invitation') continue;
+    const [address] = Object.entries(creation.fields);
+    if (address === undefined) continue;
+    fields.set(creation.kind, memberPointer(address[0]));
+    for (const { scope, body } of missing) {
+      const invited = textAt(body, address[1]);
+      const organization = matching.liveScope(scope)?.organization_id;
+      if (invited !== '') awaited.add(keyOf(creation.kind, organization, invited));
+    }
+  }
+  return ({ kind, scope, body }) => {
+    const pointer = fields.get(kind);
+    return pointer !== undefined && awaited.has(keyOf(kind, scope.organization_id, textAt(body, pointer)));
+  };
+}
+
+/** A missing record that only comes back by an invitation, and the live one that is open for it. */
+interface Invited {
+  /** What an invitation for it says. */
+  readonly body: JsonObject;
+  /** The field that holds the address. */
+  readonly address: string;
+  /** Empty where the desired record has none. */
+  readonly to: string;
+  readonly open: ParsedRecord | undefined;
+  /** The open one gives what is desired: nothing is left to do but to wait. */
+  readonly isSame: boolean;
+}
+
+function invitedAs(
+  { matching }: Planning,
+  desired: ParsedRecord,
+  { kind, fields }: Extract<Creation, { by: 'invitation' }>,
+): Invited {
+  const body: JsonObject = {};
+  for (const [field, pointer] of Object.entries(fields)) {
+    const value = resolvePointer(desired.body, pointer);
+    if (value !== undefined && value !== null) setOwn(body, field, value);
+  }
+  const address = Object.keys(fields)[0] ?? '';
+  const to = textAt(body, memberPointer(address));
+  const organization = matching.liveScope(desired.scope)?.organization_id;
+  // One that has run out is no reason to wait, and goes by itself.
+  const open = (matching.kinds.get(kind)?.live ?? []).find(
+    (other) =>
+      to !== '' &&
+      other.scope.organization_id === organization &&
+      resolvePointer(other.body, '/is_expired') !== true &&
+      textAt(other.body, memberPointer(address)) === to,
+  );
+  const isSame =
+    open !== undefined &&
+    Object.entries(body).every(
+      ([field, value]) =>
+        field === address || equalValues(resolvePointer(open.body, memberPointer(field)) ?? null, value),
+    );
+  return { body, address, to, open, isSame };
+}
+
+/**
+ * What a step waits for that needs a missing record which only comes back by an invitation: no step of this plan gives its
+ * id. Null where it needs none. `isOpen`: the invitation is there, so that nothing is left to do but to wait.
+ * @param needs keys of steps that would create what it refers to
+ */
+export function awaitedAcceptance(
+  planning: Planning,
+  needs: readonly string[],
+): { readonly reason: string; readonly isOpen: boolean } | null {
+  if (needs.length === 0) return null;
+  for (const { definition, missing } of planning.matching.kinds.values()) {
+    const { creation } = definition.restore;
+    if (creation.by !== 'invitation') continue;
+    const needed = missing.find((record) => needs.includes(draftKey(record, 'create')));
+    if (needed === undefined) continue;
+    const { one } = definition.title;
+    return invitedAs(planning, needed, creation).isSame
+      ? { isOpen: true, reason: `its ${one} is invited: restore again when the invite is accepted` }
+      : { isOpen: false, reason: `its ${one} is missing: restore again when that one is back` };
+  }
+  return null;
 }
 
 /** Plans an invitation, or says why a person has to act, or that one is open already. */
@@ -31,16 +126,14 @@ export function planInvitation(
 ): void {
   const { input, matching, drafts } = planning;
   const invitation = input.definitions(creation.kind);
-  const body: JsonObject = {};
-  for (const [field, pointer] of Object.entries(creation.fields)) {
-    const value = resolvePointer(desired.body, pointer);
-    if (value !== undefined && value !== null) setOwn(body, field, value);
+  const { body, to, open, isSame } = invitedAs(planning, desired, creation);
+  if (isSame) {
+    planning.leave(definition.kind, COMES_BACK, draft.name);
+    return;
   }
-  const address = Object.keys(creation.fields)[0] ?? '';
-  const to = body[address];
   // Whoever waits for the member waits in vain: an invitation gives no member's id.
   const key = draftKey(desired, 'invite');
-  if (!input.options.inviteMissing || typeof to !== 'string' || to === '') {
+  if (!input.options.inviteMissing || to === '') {
     drafts.set(
       key,
       stopped({ ...draft, key }, 'manual', 'not_creatable', `${creation.reason}; --invite-missing does it`),
@@ -48,34 +141,18 @@ export function planInvitation(
     return;
   }
   const liveScope = matching.liveScope(desired.scope);
-  const open = (matching.kinds.get(creation.kind)?.live ?? []).find(
-    (other) =>
-      other.scope.organization_id === liveScope?.organization_id &&
-      textAt(other.body, memberPointer(address)) === to.toLowerCase(),
-  );
-  const isSame =
-    open !== undefined &&
-    Object.entries(body).every(
-      ([field, value]) =>
-        field === address || equalValues(resolvePointer(open.body, memberPointer(field)) ?? null, value),
-    );
-  if (isSame && resolvePointer(open.body, '/is_expired') !== true) {
-    planning.leave(definition.kind, 'invited: comes back when the invite is accepted', draft.name);
-    return;
-  }
   if (liveScope !== null && !planning.references.isRead(creation.kind, liveScope)) {
     const reason = `the live ${invitation.title.many} were not read, so an open one cannot be told`;
     drafts.set(key, stopped({ ...draft, key }, 'blocked', 'collection_not_read', reason));
     return;
   }
-  const isReplaced = open !== undefined && resolvePointer(open.body, '/is_expired') !== true;
-  if (isReplaced && input.options.prune === null) {
+  if (open !== undefined && input.options.prune === null) {
     const reason = `another ${invitation.title.one} to that address is open, and would be replaced: only with --prune and --max-removals`;
     drafts.set(key, stopped({ ...draft, key }, 'blocked', 'not_replaceable', reason));
     return;
   }
   // The service lets the older one go without a word: as a step it is shown and counted.
-  if (isReplaced) planRemoval(planning, invitation, open);
+  if (open !== undefined) planRemoval(planning, invitation, open);
   for (const { field, option } of invitation.restore.requestValues)
     setOwn(body, field, input.options[option]);
   drafts.set(key, {
@@ -83,9 +160,9 @@ export function planInvitation(
     key,
     action: 'create',
     request: requestFor(invitation, 'create', slots, body, []),
-    reason: 'invited: comes back when the invite is accepted',
+    reason: COMES_BACK,
     precondition: { state: 'absent', digest: naturalKeyDigest(definition, desired.body) },
     inverse: { action: 'remove' },
-    after: [...draft.after, ...waitsFor(slots, []), ...(isReplaced ? [removalKey(open)] : [])],
+    after: [...draft.after, ...waitsFor(slots, []), ...(open === undefined ? [] : [removalKey(open)])],
   });
 }

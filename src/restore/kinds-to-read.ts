@@ -1,6 +1,7 @@
 /** Which collections a plan has to know beside those that it is about. */
 import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import { familyKinds } from '../catalog/families.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { dependentKinds } from './dependents.ts';
 
@@ -19,13 +20,12 @@ export function kindsToRead(
     const definition = definitions(kind);
     if (needed.has(kind) || definition.restore.never !== null) return;
     needed.add(kind);
-    const { restore, family } = definition;
+    const { restore } = definition;
     for (const key of definition.scope) add(SCOPE_KIND[key]);
     for (const { kind: target } of [...definition.references, ...restore.derived]) add(target);
     if (restore.replacedBy !== null) add(restore.replacedBy.kind);
     if (restore.creation.by === 'invitation') add(restore.creation.kind);
-    if (family === null) return;
-    for (const other of CATALOG) if (other.family === family) add(other.kind);
+    for (const other of familyKinds(kind)) add(other);
   };
   for (const kind of asked) {
     add(kind);

@@ -56,6 +56,8 @@ export interface PlanInput {
   readonly isFieldAbout?: (path: string) => boolean;
   /** What was asked for and could not be read: the plan says so. */
   readonly skipped?: readonly Skipped[];
+  /** True in a drill: live is a sandbox, and what it gives is of no use elsewhere. */
+  readonly isPractice?: true;
   /** Milliseconds since the epoch. */
   readonly now: number;
 }

@@ -9,12 +9,15 @@ import { planCreation } from './creation-steps.ts';
 import { dependentKinds, dependentsOf } from './dependents.ts';
 import type { Draft } from './draft.ts';
 import { blocked, draftKey } from './draft.ts';
+import { awaitedInvitations } from './invitation-step.ts';
 import type { KindMatch } from './matching.ts';
 import type { Obstacle } from './plan.ts';
 import { planRemoval, removalKey } from './removal-step.ts';
 import { stopped } from './step-parts.ts';
 import type { Planning } from './step-parts.ts';
 
+const AWAITED = 'it stands for a desired member who is missing, and who comes back by accepting it';
+const SAME_BUT_FOR_CASE = 'the same but for the case of letters';
 const NOT_PRUNED = 'not in the desired state; removed only with --prune and --max-removals';
 
 /** Plans the live records that the desired state does not have. What goes with them comes later (`planDependentRemovals`). */
@@ -23,6 +26,7 @@ export function planRemovals(planning: Planning): void {
   const { isAbout = () => true } = input;
   if (input.isFieldAbout !== undefined) return;
   const covered = coveredCollections(planning);
+  const isAwaited = awaitedInvitations(planning);
   for (const { kind } of CATALOG) {
     const match = matching.kinds.get(kind);
     for (const record of match?.extra ?? []) {
@@ -35,6 +39,10 @@ export function planRemovals(planning: Planning): void {
           `${match.definition.title.many} are never removed`,
           nameOf({ ...match, record }),
         );
+      } else if (isAwaited(record)) {
+        // One that is replaced has its step already.
+        if (!planning.drafts.has(removalKey(record)))
+          planning.leave(kind, AWAITED, nameOf({ ...match, record }));
       } else if (input.options.prune === null) {
         planning.leave(kind, NOT_PRUNED, nameOf({ ...match, record }));
       } else if (operationOf(match.definition, 'remove') !== undefined) {
@@ -130,6 +138,17 @@ function nameOf({ definition, record }: Pick<KindMatch, 'definition'> & { record
   return recordName(definition, record.body, record.id);
 }
 
+/** True where nothing differs but the case of letters in what names the record: to its service that is the same name. */
+function isLetterCaseOfName({ naturalKey }: ResourceDefinition, { fields }: Draft): boolean {
+  return fields.every(
+    ({ path, from, to }) =>
+      naturalKey.includes(path) &&
+      typeof from === 'string' &&
+      typeof to === 'string' &&
+      from.toLowerCase() === to.toLowerCase(),
+  );
+}
+
 /** A kind without PATCH: the record is removed and created again, where removing was asked for. */
 export function planReplacement(
   planning: Planning,
@@ -138,6 +157,10 @@ export function planReplacement(
   live: ParsedRecord,
   draft: Draft,
 ): void {
+  if (isLetterCaseOfName(definition, draft)) {
+    planning.leave(definition.kind, SAME_BUT_FOR_CASE, draft.name);
+    return;
+  }
   const canReplace =
     operationOf(definition, 'remove') !== undefined && operationOf(definition, 'create') !== undefined;
   if (planning.input.options.prune === null || !canReplace) {

@@ -40,6 +40,8 @@ export interface StepReport {
   /** What the service keeps (`from`) in place of what was sent (`to`); secrets replaced by `[secret]`. */
   readonly differences: readonly FieldChange[];
   readonly error: StepError | null;
+  /** Why nothing is sent, or what a person has to do; null for steps that are sent. */
+  readonly reason: string | null;
 }
 
 export interface RestoreReport {
@@ -167,6 +169,8 @@ export function stepReport(
     verified,
     differences,
     error: errorCode === null ? null : { code: errorCode as StepErrorCode, message: error ?? errorCode },
+    // The journal knows more than the plan: what came to light when the record was created.
+    reason: outcome === 'blocked' || outcome === 'manual' ? (error ?? step.reason) : null,
   };
 }
 

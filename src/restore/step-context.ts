@@ -36,6 +36,8 @@ export interface StepContext {
   readonly adopted: ReadonlySet<string>;
   /** Records that steps found to be theirs, as `kind id`, by step: two steps of one name never take the same one. */
   readonly claims: Map<string, number>;
+  /** Steps for persons, by the step that creates their record. */
+  readonly persons: ReadonlyMap<number, readonly PlanStep[]>;
   readonly clock: Clock;
   readonly log: Logger;
   readonly events: ApplyEvents;

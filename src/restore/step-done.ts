@@ -3,6 +3,7 @@ import type { FieldChange } from '../diff/compare.ts';
 import { managedDigest } from './digest.ts';
 import type { NewId } from './journal.ts';
 import { lookUp } from './lost-answer.ts';
+import { tellPersons } from './person-reason.ts';
 import { shown } from './precondition.ts';
 import { differencesFrom } from './read-back.ts';
 import type { StepError } from './restore-report.ts';
@@ -100,6 +101,7 @@ export async function readBack(context: StepContext, ready: ReadyStep): Promise<
     if (body === undefined) {
       return end(false, [], null, { code: 'not_found', message: 'it is not there when read back' });
     }
+    tellPersons(context, ready, body);
     const differences = differencesFrom(definition, step, ready.sent ?? {}, body);
     return end(differences.length === 0, differences, managedDigest(definition, body), null);
   } catch (error) {

@@ -10,7 +10,7 @@ import type { IdMapping } from '../mirror/restores.ts';
 import type { SpotPair } from './blind-spots.ts';
 import { BlindSpots, collectionName } from './blind-spots.ts';
 import { requireComparedFields } from './compared-fields.ts';
-import { continuedState } from './continued-state.ts';
+import { continuedParts, continuedState } from './continued-state.ts';
 import type { StateFilter } from './filter.ts';
 import { filterParts, isSearched, selectsCollection } from './filter.ts';
 import { inTurns } from './in-turns.ts';
@@ -45,14 +45,15 @@ export interface ComparisonRequest {
  */
 export async function compareStates(asked: ComparisonRequest): Promise<DiffDocument> {
   const { to, filter, mode, fields, definitions } = asked;
-  const from = continuedState(asked.from, to, asked.idMap ?? []);
+  const from = continuedState(asked.from, to, asked.idMap ?? [], definitions);
   const request = { ...asked, from };
   // The shortcut goes by the mirror's own ids.
   const mirror = from === asked.from ? asked.mirror : undefined;
   const organizations = filter.organizations ?? [];
-  const parts = filterParts(filter, () => [
+  const narrowed = filterParts(filter, () => [
     ...new Set([...from.projectsOf(organizations), ...to.projectsOf(organizations)]),
   ]);
+  const parts = continuedParts(from, narrowed);
   const ground = commonGround(request, parts);
   // Left out alike on both sides; only what could not be read is the document's `skipped`.
   const apart = [...ground.skipped, ...ground.leftOut];

@@ -1,6 +1,7 @@
 /** `--field`: a pointer that names nothing anywhere would compare nothing, and look like "no differences". */
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
+import type { JsonValue } from '../core/json.ts';
 import { parseLossless } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
 import type { DiffDocument } from '../diff/change.ts';
@@ -9,7 +10,7 @@ import { resolvePointer, splitPointer } from '../diff/pointer.ts';
 import type { StateFilter } from './filter.ts';
 import type { LoadedState } from './state.ts';
 
-interface FieldsAsked {
+interface StatesCompared {
   readonly fields: readonly string[];
   readonly mode: ComparisonMode;
   readonly definitions: (kind: Kind) => ResourceDefinition;
@@ -18,39 +19,76 @@ interface FieldsAsked {
 }
 
 /**
- * Looks whether any of the named fields can have been compared: one that changed was, one that the catalog knows is,
- * unless the mode leaves it out; for any other the records are searched, until one has it.
+ * Looks whether any of the named fields can have been compared: one that changed was; else as `requireKnownFields`.
  * @throws TidemarkError `not_found` when none of them was
  */
-export function requireComparedFields(document: DiffDocument, asked: FieldsAsked): void {
-  const { fields, mode, definitions } = asked;
-  if (fields.length === 0 || document.changes.length > 0) return;
-  const seen = new Set<Kind>();
+export function requireComparedFields(document: DiffDocument, compared: StatesCompared): void {
+  if (document.changes.length > 0) return;
+  const { fields, mode, definitions } = compared;
+  requireKnownFields({
+    fields,
+    kinds: kindsOf(compared),
+    definitions,
+    modeOf: () => mode,
+    bodies: () => bodiesOf(compared),
+    hintFor: (excluding) =>
+      excluding === 'managed' ? 'leave --managed-only out to compare it' : 'add --all to compare it',
+  });
+}
+
+interface FieldsAsked {
+  readonly fields: readonly string[];
+  /** The kinds that are compared. */
+  readonly kinds: ReadonlySet<Kind>;
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  /** How records of the kind are compared. */
+  readonly modeOf: (definition: ResourceDefinition) => ComparisonMode;
+  /** True for a field that is looked at beside that. */
+  readonly isLookedAt?: (definition: ResourceDefinition, name: string) => boolean;
+  /** The records that are compared, of these kinds at least; read only where the catalog knows none of the fields. */
+  readonly bodies: (kinds: ReadonlySet<Kind>) => Iterable<JsonValue>;
+  /** What to do about a field that this mode leaves out. */
+  readonly hintFor: (excluding: ComparisonMode) => string;
+}
+
+/**
+ * Looks whether any of the named fields takes part in a comparison: one that the catalog knows does, unless the mode
+ * leaves it out; for any other the records are searched, until one has it.
+ * @throws TidemarkError `not_found` when none of them does
+ */
+export function requireKnownFields(asked: FieldsAsked): void {
+  const { fields, kinds, definitions, modeOf, isLookedAt = () => false } = asked;
+  if (fields.length === 0) return;
+  const members = new Set(fields.map((pointer) => splitPointer(pointer)[0]));
   const known = new Set<string>();
-  const left: string[] = [];
-  for (const kind of kindsOf(asked)) {
-    seen.add(kind);
-    for (const field of definitions(kind).fields) {
-      known.add(`/${field.name}`);
-      const isNamed = fields.some((pointer) => splitPointer(pointer)[0] === field.name);
-      if (!isNamed) continue;
-      if (mode === 'all' || (!field.isVolatile && (mode === 'default' || field.isWritable))) return;
-      left.push(`/${field.name}`);
+  const searched = new Set<Kind>();
+  let excluded: { readonly name: string; readonly mode: ComparisonMode } | undefined;
+  for (const kind of kinds) {
+    const definition = definitions(kind);
+    const mode = modeOf(definition);
+    // A field that the catalog does not know is server-owned, so only a wider mode compares it.
+    if (mode !== 'managed') searched.add(kind);
+    for (const { name, isVolatile, isWritable } of definition.fields) {
+      known.add(`/${name}`);
+      if (!members.has(name)) continue;
+      if (mode === 'all' || (!isVolatile && (mode === 'default' || isWritable))) return;
+      if (isLookedAt(definition, name)) return;
+      excluded ??= { name, mode };
     }
   }
-  const [excluded] = left;
   if (excluded !== undefined) {
+    const { name, mode } = excluded;
     throw nothing(
-      `${excluded} ${mode === 'managed' ? 'is not managed' : 'changes by itself'}`,
-      mode === 'managed' ? 'leave --managed-only out to compare it' : 'add --all to compare it',
+      `/${name} ${mode === 'managed' ? 'is not managed' : 'changes by itself'}`,
+      asked.hintFor(mode),
     );
   }
-  // A field that the catalog does not know is server-owned, so only a wider mode compares it.
-  if (mode !== 'managed' && isAnywhere(asked)) return;
+  if (searched.size > 0 && isAnywhere(fields, asked.bodies(searched))) return;
   const near = suggest(fields[0] ?? '', known);
+  const [only] = kinds;
   throw nothing(
     `no record has ${fields.join(' or ')}${near === undefined ? '' : `; did you mean ${near}?`}`,
-    `fields are named by JSON pointers, like --field /destination/type${seen.size === 1 ? `; \`tidemark show ${[...seen][0] ?? ''} ID\` shows a record` : ''}`,
+    `fields are named by JSON pointers, like --field /destination/type${kinds.size === 1 ? `; \`tidemark show ${only ?? ''} ID\` shows a record` : ''}`,
   );
 }
 
@@ -58,19 +96,20 @@ function nothing(reason: string, hint: string): TidemarkError {
   return new TidemarkError('not_found', `nothing was compared: ${reason}`, { hint });
 }
 
-function kindsOf({ states, parts }: FieldsAsked): Set<Kind> {
+function kindsOf({ states, parts }: StatesCompared): Set<Kind> {
   const kinds = new Set(states.flatMap((state) => state.collections().map(({ kind }) => kind)));
   return new Set([...kinds].filter((kind) => parts.some((part) => part.kinds?.includes(kind) !== false)));
 }
 
-function isAnywhere({ fields, states, parts }: FieldsAsked): boolean {
+function* bodiesOf({ states, parts }: StatesCompared): Generator<JsonValue> {
   for (const state of states) {
-    for (const part of parts) {
-      for (const { body } of state.records(part)) {
-        const value = parseLossless(body);
-        if (fields.some((pointer) => resolvePointer(value, pointer) !== undefined)) return true;
-      }
-    }
+    for (const part of parts) for (const { body } of state.records(part)) yield parseLossless(body);
+  }
+}
+
+function isAnywhere(fields: readonly string[], bodies: Iterable<JsonValue>): boolean {
+  for (const body of bodies) {
+    if (fields.some((pointer) => resolvePointer(body, pointer) !== undefined)) return true;
   }
   return false;
 }

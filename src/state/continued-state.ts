@@ -1,13 +1,16 @@
 /**
  * A state under the ids that another one knows: a record that a restore created again is the same record, so that a
- * comparison does not report it as removed and added.
+ * comparison does not report it as removed and added, under any kind that shows it, nor what names it as changed.
  */
-import type { Kind, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
+import { KINDS } from '../catalog/definition.ts';
+import { familyKinds } from '../catalog/families.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { StateReference } from '../diff/change.ts';
 import { compareKeys } from '../diff/order.ts';
 import type { RecordState } from '../diff/states.ts';
 import type { IdMapping } from '../mirror/restores.ts';
+import { ContinuedReferences } from './continued-references.ts';
 import type { StateFilter } from './filter.ts';
 import type { Point } from './point.ts';
 import type { BlindSpot, CollectionKey, Coverage, LoadedState } from './state.ts';
@@ -20,6 +23,7 @@ export function continuedState(
   state: LoadedState,
   other: LoadedState,
   mappings: readonly IdMapping[],
+  definitions: (kind: Kind) => ResourceDefinition,
 ): LoadedState {
   const names = new Map<string, string>();
   for (const [kind, classes] of sameRecords(mappings)) {
@@ -37,14 +41,27 @@ export function continuedState(
       names.set(`${kind} ${from}`, to);
     }
   }
-  return names.size === 0 ? state : new ContinuedState(state, names);
+  return names.size === 0
+    ? state
+    : new ContinuedState(state, names, new ContinuedReferences(definitions, names));
 }
 
-/** By kind, the ids that one record has had. */
+/**
+ * The parts of a filter under the ids that the other state knows: whoever names a record by the id that it had before
+ * means the same record. `state` is what `continuedState` gave.
+ */
+export function continuedParts(state: LoadedState, parts: readonly StateFilter[]): readonly StateFilter[] {
+  return state instanceof ContinuedState ? parts.flatMap((part) => state.parts(part)) : parts;
+}
+
+/** By kind, the ids that one record has had: for all kinds that show it, whichever it was created through. */
 function sameRecords(mappings: readonly IdMapping[]): Map<Kind, Set<string[]>> {
   const classOf = new Map<string, string[]>();
   const classes = new Map<Kind, Set<string[]>>();
-  for (const { kind, oldId, newId } of mappings) {
+  const all = mappings.flatMap(({ kind, oldId, newId }) =>
+    familyKinds(kind).map((each) => ({ kind: each, oldId, newId })),
+  );
+  for (const { kind, oldId, newId } of all) {
     const [one, two] = [oldId, newId].map((id) => classOf.get(`${kind} ${id}`) ?? [id]);
     const merged = [...new Set([...(one ?? []), ...(two ?? [])])];
     const own = classes.get(kind) ?? new Set<string[]>();
@@ -71,8 +88,10 @@ class ContinuedState implements LoadedState {
   /** `kind id` of the state → the id that it is given. */
   readonly #names: ReadonlyMap<string, string>;
   readonly #back: ReadonlyMap<string, string>;
+  readonly #references: ContinuedReferences;
 
-  constructor(state: LoadedState, names: ReadonlyMap<string, string>) {
+  constructor(state: LoadedState, names: ReadonlyMap<string, string>, references: ContinuedReferences) {
+    this.#references = references;
     this.reference = state.reference;
     this.source = state.source;
     this.point = state.point;
@@ -104,11 +123,37 @@ class ContinuedState implements LoadedState {
     const kept: RecordState[] = [];
     for (const record of this.#state.records(this.#own(filter))) {
       const id = this.#names.get(`${record.kind} ${record.id}`) ?? record.id;
+      // The filter in this state's ids lets records of other kinds through that have such an id.
+      if (filter.ids?.includes(id) === false) continue;
       const scope = renamed(record.scope, this.#names);
-      if (id === record.id && scope === record.scope) kept.push(record);
-      else moved.push({ ...record, scope, id });
+      const body = this.#references.renamed(record);
+      if (id !== record.id || scope !== record.scope) moved.push({ ...record, scope, id, body });
+      else kept.push(body === record.body ? record : { ...record, body });
     }
     yield* inOrder(kept, moved.sort(compareKeys));
+  }
+
+  /** One part, in as many as there are runs of kinds that take the same ids. */
+  parts({ ids, organizations, projects, kinds = KINDS, ...rest }: StateFilter): StateFilter[] {
+    const named = (kind: Kind, own: readonly string[]): string[] => [
+      ...new Set(own.map((id) => this.#names.get(`${kind} ${id}`) ?? id)),
+    ];
+    const whole: StateFilter = {
+      ...rest,
+      ...(organizations === undefined
+        ? {}
+        : { organizations: named(SCOPE_KIND.organization_id, organizations) }),
+      ...(projects === undefined ? {} : { projects: named(SCOPE_KIND.project_id, projects) }),
+    };
+    if (ids === undefined) return [{ ...whole, kinds }];
+    const found: { ids: string[]; kinds: Kind[] }[] = [];
+    for (const kind of KINDS.filter((each) => kinds.includes(each))) {
+      const own = named(kind, ids);
+      const last = found.at(-1);
+      if (last !== undefined && last.ids.join(' ') === own.join(' ')) last.kinds.push(kind);
+      else found.push({ ids: own, kinds: [kind] });
+    }
+    return found.map((part) => ({ ...whole, ...part }));
   }
 
   projectsOf(organizations: readonly string[]): readonly string[] {

@@ -6,6 +6,7 @@ export function runDocument(run: RunRow): object {
     run: run.run,
     source: run.source,
     trigger: run.trigger,
+    kinds: run.kinds,
     outcome: run.outcome,
     started_at: run.startedAt,
     finished_at: run.finishedAt,

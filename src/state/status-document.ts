@@ -6,8 +6,8 @@ import { errorDocument, runDocument } from './run-document.ts';
 
 /**
  * `never_synced`: no run yet. `unpublished`: runs, of which none could be published. `whole`: the latest run that ended
- * was complete, so was the latest look at every collection, and no removal waits. `partial`: anything else; the mirror
- * holds a copy, and part of it is old, incomplete or in doubt.
+ * was complete, so was the latest one of all kinds and the latest look at every collection, and no removal waits.
+ * `partial`: anything else; the mirror holds a copy, and part of it is old, incomplete or in doubt.
  */
 export type SourceState = 'never_synced' | 'unpublished' | 'whole' | 'partial';
 
@@ -21,6 +21,7 @@ export interface ShownStatus {
   readonly oldestWholeAt: string | null;
   readonly lastRun: RunRow | null;
   readonly lastPublished: RunRow | null;
+  /** Of all kinds: one that was narrowed to some says nothing of the others. */
   readonly lastComplete: RunRow | null;
   /** Removals that wait for a person or for the same finding again. */
   readonly held: readonly HeldRemovals[];

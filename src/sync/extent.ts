@@ -83,6 +83,23 @@ export function wantedKinds(
   return wanted;
 }
 
+/**
+ * The kinds that a run is narrowed to by what its caller asks for; null where it reads all that the configuration includes,
+ * also by name.
+ */
+export function narrowedKinds(
+  source: SourceConfig,
+  asked: readonly Kind[] | null,
+  only: Only = {},
+): readonly Kind[] | null {
+  const isWithinParents = only.organizations !== undefined || only.projects !== undefined;
+  if (asked === null && !isWithinParents) return null;
+  const own = asked ?? [...wantedKinds(source, null, only)];
+  if (isWithinParents) return own;
+  const wanted = wantedKinds(source, own);
+  return [...wantedKinds(source, null)].every((kind) => wanted.has(kind)) ? null : own;
+}
+
 /** True when the configuration lets the kind be read. */
 function isIncluded(source: SourceConfig, { kind, reading }: ResourceDefinition): boolean {
   const { include, exclude } = source.kinds;

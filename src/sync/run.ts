@@ -7,6 +7,7 @@ import { scopeKeyNaming } from '../catalog/lineage.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { isSameContent } from './content.ts';
+import { narrowedKinds } from './extent.ts';
 import type { RunReport, SyncOptions } from './options.ts';
 import { runOutcome } from './outcome.ts';
 import { Pass } from './pass.ts';
@@ -28,6 +29,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
   const run = mirror.beginRun({
     source: { name: source.name, baseUrl: source.baseUrl.href },
     trigger: options.trigger,
+    kinds: narrowedKinds(source, options.kinds, options.only),
     definitions: source.definitions,
     volatileFields: new Map(
       source.definitions.map((definition) => [definition.kind, volatileFields(definition)]),

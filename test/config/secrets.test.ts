@@ -90,6 +90,32 @@ describe('a token file', () => {
   });
 });
 
+describe('the token of the replica', () => {
+  const source = { ...BASE, TIDEMARK_API_KEY: 'k', TIDEMARK_HTTP_TOKEN: 'tok' };
+
+  it('is its own, from the environment or a file', () => {
+    expect(load(source).replica).toEqual({ token: null, tokenFile: null });
+    expect(load({ ...source, TIDEMARK_REPLICA_TOKEN: 'own' }).replica.token?.reveal()).toBe('own');
+    write('replica', 'own\n');
+    const { replica } = load({ ...source, TIDEMARK_REPLICA_TOKEN_FILE: 'replica' });
+    expect([replica.token?.reveal(), replica.tokenFile]).toEqual(['own', join(directory, 'replica')]);
+  });
+
+  it.each([
+    ['tok', 'http.token'],
+    ['k', 'the key of source default'],
+  ])('is not %s, which opens something else', (token, what) => {
+    const { message } = thrownBy(() => load({ ...source, TIDEMARK_REPLICA_TOKEN: token }));
+    expect(message).toBe(`TIDEMARK_REPLICA_TOKEN: expected a token of its own, got ${what}`);
+  });
+
+  it('in a file that cannot be read is a warning', () => {
+    const { replica, warnings } = load({ ...source, TIDEMARK_REPLICA_TOKEN_FILE: 'nowhere' });
+    expect(replica).toEqual({ token: null, tokenFile: join(directory, 'nowhere') });
+    expect(warnings).toHaveLength(1);
+  });
+});
+
 it('a configuration shows no secret, however it is printed', () => {
   const config = load({ ...BASE, TIDEMARK_API_KEY: 'phx_leak', TIDEMARK_HTTP_TOKEN: 'tok_leak' });
   const printed = [

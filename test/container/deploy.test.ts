@@ -8,8 +8,10 @@ import { parse, parseAllDocuments } from 'yaml';
 import { loadConfig } from '../../src/config/load.ts';
 import { OPTIONS } from '../../src/config/options.ts';
 import { rowsOf } from '../../src/config/rows.ts';
+import { RESTORABLE } from '../../src/daemon/dashboard/answers.ts';
 import { METRICS } from '../../src/daemon/http/metric-rows.ts';
 import { execForm, parseDockerfile } from './dockerfile.ts';
+import { typeOf } from './promql.ts';
 
 const deploy = resolve(import.meta.dirname, '../../deploy');
 const read = (...path: string[]): string => readFileSync(join(deploy, ...path), 'utf8');
@@ -243,9 +245,9 @@ function refuseUnknown(expression: string): void {
     expect(isGrowth, expression).toBe(row?.type === 'counter');
   }
   const known = new Set(reads.flatMap(({ metric }) => rows.get(metric)?.labels ?? []));
-  for (const [, group = ''] of expression.matchAll(/\b(?:by|on) \(([^)]*)\)/g))
+  for (const [, group = ''] of expression.matchAll(/\b(?:by|on) \(([^)]+)\)/g))
     for (const label of group.split(',')) expect([...known], expression).toContain(label.trim());
-  expect(expression.split('(').length, expression).toBe(expression.split(')').length);
+  expect(typeOf(expression), expression).toBe('instant');
 }
 
 interface Rule {
@@ -254,6 +256,26 @@ interface Rule {
   labels: { severity: string };
   annotations: { summary: string; description: string };
 }
+
+/** Series differ in these, which every scrape adds: a label of ours of that name would be renamed. */
+const SCRAPED = ['job', 'instance'];
+
+const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
+if (!hasPromtool)
+  console.warn('promtool is not installed: what the alert rules say to series of values is not tried');
+
+function promtool(...args: string[]): { status: number | null; text: string } {
+  const { status, stdout, stderr } = spawnSync('promtool', args, { encoding: 'utf8' });
+  return { status, text: stdout + stderr };
+}
+
+describe('metrics', () => {
+  it('have no label that a scrape gives', () => {
+    expect(
+      METRICS.filter(({ labels }) => labels.some((label) => SCRAPED.includes(label))).map(({ name }) => name),
+    ).toEqual([]);
+  });
+});
 
 describe('Prometheus', () => {
   const { groups } = parse(read('prometheus', 'alerts.yaml')) as {
@@ -276,6 +298,13 @@ describe('Prometheus', () => {
     );
     const texts = `${rule.annotations.summary}${rule.annotations.description}`;
     for (const [, label = ''] of texts.matchAll(/\$labels\.(\w+)/g)) expect([...labels]).toContain(label);
+  });
+
+  it.runIf(hasPromtool)('takes the rules, which fire and resolve as meant', () => {
+    expect(promtool('check', 'rules', join(deploy, 'prometheus', 'alerts.yaml'))).toMatchObject({
+      status: 0,
+    });
+    expect(promtool('test', 'rules', join(import.meta.dirname, 'alerts.yaml'))).toMatchObject({ status: 0 });
   });
 });
 
@@ -309,6 +338,26 @@ describe('Grafana', () => {
       }
     },
   );
+
+  it.runIf(hasPromtool)('asks for nothing that Prometheus refuses', () => {
+    const path = join(scratch(), 'rules.yaml');
+    const rules = shown
+      .flatMap(({ targets = [] }) => targets)
+      .map(({ expr }, index) => ({ record: `panel:${index}`, expr: expr.replaceAll('$source', '.*') }));
+    writeFileSync(path, JSON.stringify({ groups: [{ name: 'panels', rules }] }));
+    expect(promtool('check', 'rules', path)).toMatchObject({ status: 0 });
+  });
+
+  it('colours what is restorable as the dashboard of the daemon does', () => {
+    const panel = shown.find(({ title }) => title === 'Restorable') as unknown as {
+      fieldConfig: { defaults: { thresholds: { steps: { color: string; value: number | null }[] } } };
+    };
+    expect(panel.fieldConfig.defaults.thresholds.steps).toEqual([
+      { color: 'red', value: null },
+      { color: 'orange', value: RESTORABLE.some },
+      { color: 'green', value: RESTORABLE.most },
+    ]);
+  });
 
   it('has panels that do not lie over each other, of different numbers, and knows the variables it uses', () => {
     expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);

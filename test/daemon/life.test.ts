@@ -126,6 +126,21 @@ describe('what is due, once', () => {
     expect(outcomes(rig)).toEqual(['sync schedule done', 'sync schedule done']);
   });
 
+  it('asks whoever is told of jobs a last time, when nothing was due too', async () => {
+    const rig = await Rig.create(HOURLY);
+    const heard: string[] = [];
+    const observer: JobObserver = {
+      name: 'attentive',
+      ended: ({ row }) => Promise.resolve(void heard.push(`${row.name} ended`)),
+      finish: ({ keeper }) => Promise.resolve(void heard.push(keeper.isThere() ? 'last' : 'no mirror')),
+    };
+    for (let times = 0; times < 2; times += 1) {
+      await rig.start({ isOnce: true, observers: [observer] });
+      await rig.daemon.done;
+    }
+    expect(heard).toEqual(['sync ended', 'last', 'last']);
+  });
+
   it('ends with the worst of it', async () => {
     const rig = await Rig.create(HOURLY);
     rig.service.quirks.push(({ path }, response) => path.endsWith('/roles/') && respond(response, 500, '{}'));
@@ -145,7 +160,7 @@ describe('whoever is told of jobs', () => {
     let wakeAt: number | null = rig.clock.now() + 90_000;
     const attentive: JobObserver = {
       name: 'attentive',
-      began: ({ job }) => Promise.resolve(void heard.push(`began ${job}`)),
+      began: ({ row: { job } }) => Promise.resolve(void heard.push(`began ${job}`)),
       recorded: (ended, mirror) => {
         note(mirror.mode, ended);
       },
@@ -179,21 +194,51 @@ describe('whoever is told of jobs', () => {
 });
 
 describe('what is asked for', () => {
-  it('waits once, widened, and is refused for a source that there is not', async () => {
+  it('waits once where it is the same, by itself where it is not, and is refused for a source that there is not', async () => {
     const rig = await Rig.create(HOURLY);
     await rig.start();
-    expect(() => rig.daemon.view.request('sync', ['b'])).toThrow(/there is no source b/);
-    rig.daemon.view.request('verify', null);
-    expect(rig.daemon.view.request('sync', null, { kinds: ['roles'] })).toEqual([
-      { name: 'sync', source: 'a' },
+    const { view } = rig.daemon;
+    expect(() => view.request('sync', ['b'])).toThrow(/there is no source b/);
+    view.request('verify', null);
+    const [first] = view.request('sync', null, { kinds: ['roles', 'domains'] });
+    const [same] = view.request('sync', ['a'], { kinds: ['domains', 'roles'] });
+    const [other] = view.request('sync', ['a'], { kinds: ['domains'] });
+    const [full] = view.request('sync', ['a'], { kinds: ['domains'], full: true });
+    expect(first).toMatchObject({ name: 'sync', source: 'a' });
+    expect(same).toEqual(first);
+    expect(new Set([first?.request, other?.request, full?.request]).size).toBe(3);
+    expect(view.queued()).toEqual(
+      Array.from({ length: 3 }, () => ({ name: 'sync', source: 'a', trigger: 'request' })),
+    );
+    const standing = (): unknown[] => [first, other, full].map((each) => view.requested(each?.request ?? 0));
+    expect(standing()).toMatchObject([
+      { state: 'waiting', before: [{ name: 'verify' }] },
+      { state: 'waiting', before: [{ name: 'verify' }, { name: 'sync' }] },
+      { state: 'waiting', before: [{ name: 'verify' }, { name: 'sync' }, { name: 'sync' }] },
     ]);
-    rig.daemon.view.request('sync', ['a'], { kinds: ['domains'], full: true });
-    expect(rig.daemon.view.queued()).toEqual([{ name: 'sync', source: 'a', trigger: 'request' }]);
+    expect(view.requested(99)).toBeNull();
     await rig.settle();
-    expect(outcomes(rig)).toEqual(['sync overdue done', 'verify request done', 'sync request done']);
-    const kinds = rig.read((mirror) => mirror.sweepsOf(2).map(({ kind }) => kind));
-    expect(kinds).toContain('roles');
-    expect(kinds).toContain('domains');
-    expect(kinds).not.toContain('members');
+    expect(outcomes(rig)).toEqual([
+      'sync overdue done',
+      'verify request done',
+      ...Array.from({ length: 3 }, () => 'sync request done'),
+    ]);
+    expect(standing()).toMatchObject([3, 4, 5].map((job) => ({ state: 'ended', job, error: null })));
+    const kinds = (run: number): string[] =>
+      rig.read((mirror) => mirror.sweepsOf(run).map(({ kind }) => kind));
+    expect(kinds(2)).toEqual(expect.arrayContaining(['roles', 'domains']));
+    expect(kinds(2)).not.toContain('members');
+    expect(kinds(3)).not.toContain('roles');
+  });
+
+  it('that could not begin says why', async () => {
+    const rig = await Rig.create(HOURLY);
+    await rig.start();
+    await rig.settle();
+    const [asked] = rig.daemon.view.request('sync', null);
+    const stopped = rig.daemon.stop();
+    expect(() => rig.daemon.view.request('sync', null)).toThrow(/is stopping/);
+    await stopped;
+    expect(asked?.request).toBeGreaterThan(0);
   });
 });

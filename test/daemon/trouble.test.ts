@@ -1,7 +1,9 @@
 /** What goes wrong around a daemon: told once when it begins and once when it ends, and gone on from without a restart. */
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
+import { readSituation } from '../../src/daemon/http/health-facts.ts';
 import { openMirror } from '../../src/mirror/mirror.ts';
 import { respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
@@ -30,6 +32,22 @@ describe('the service', () => {
     const jobs = rig.jobs({ name: 'sync' });
     expect(jobs.filter(({ outcome }) => outcome === 'failed')).toHaveLength(12);
     expect(jobs.at(-1)?.outcome).toBe('done');
+  });
+
+  it('shows only a part: the line says which, how many and why', async () => {
+    const rig = await Rig.create(EVERY_TEN);
+    rig.service.quirks.push(
+      ({ path }, response) =>
+        /\/(roles|members|invites)\/$/.test(path) &&
+        respond(response, 403, '{"detail":"no","code":"permission_denied"}'),
+    );
+    await rig.start();
+    expect(rig.loud()).toHaveLength(1);
+    expect(rig.loud()[0]).toMatch(
+      /^sync is partly done: roles \(organization [\w-]+\) denied: .*; members \(.*\) denied: .*; and 1 more of \d+ collections$/,
+    );
+    await rig.advanceMinutes(10);
+    expect(rig.loud()).toHaveLength(1);
   });
 
   it('refuses the key until another one is put in its file', async () => {
@@ -84,19 +102,52 @@ describe('this machine', () => {
     expect(outcomes(rig)).toEqual(['overdue done', 'schedule done']);
   });
 
-  it('a mirror that was deleted: the next sync makes a new one, other jobs do not', async () => {
+  it('a full disk that lets no job begin is a reason of health until one begins again', async () => {
+    const rig = await Rig.create(EVERY_TEN);
+    await rig.start();
+    const reasons = (): string[] =>
+      readSituation(rig.daemon.view, rig.clock.now()).health.reasons.map(
+        ({ code, message }) => `${code} ${message}`,
+      );
+    expect(reasons()).toEqual([]);
+    rig.onOpen = (mode) => {
+      if (mode === 'write') throw new TidemarkError('disk_full', 'the disk is full', { hint: 'make room' });
+    };
+    await rig.advanceMinutes(10);
+    expect(reasons()).toEqual(['daemon_trouble the last sync of a failed: the disk is full']);
+    rig.onOpen = () => undefined;
+    await rig.advanceMinutes(10);
+    expect(reasons()).toEqual([]);
+  });
+
+  it('a mirror that was deleted: told once, no new one is begun, and work goes on when it is back', async () => {
     const rig = await Rig.create({ sync: '0 * * * *', verify: '30 * * * *' });
     await rig.start();
-    expect(rig.daemon.view.mirror().runs()).toHaveLength(1);
-    for (const end of ['', '-wal', '-shm', '-lock', '.daemon', '.daemon-lock']) {
-      rmSync(`${rig.mirrorPath}${end}`, { force: true });
-    }
-    expect(() => rig.daemon.view.mirror()).toThrow(/no mirror/);
-    await rig.advanceMinutes(40);
-    expect(rig.loud().at(-1)).toMatch(/^verify failed: there is no mirror/);
+    const health = () => readSituation(rig.daemon.view, rig.clock.now()).health;
+    await rig.daemon.view.mirror().backupTo(join(rig.directory, 'copy.db'));
+    for (const end of ['', '-wal', '-shm', '-lock']) rmSync(`${rig.mirrorPath}${end}`, { force: true });
+    await rig.advanceMinutes(180);
+    expect(rig.loud()).toEqual([`the mirror is gone: ${rig.mirrorPath} is not there any more`]);
+    expect(existsSync(rig.mirrorPath)).toBe(false);
+    expect(health()).toMatchObject({ state: 'failing', reasons: [{ code: 'mirror_unreadable' }] });
+    expect(health().reasons[0]?.hint).toMatch(/tidemark copies restore/);
+    renameSync(join(rig.directory, 'copy.db'), rig.mirrorPath);
+    await rig.advanceMinutes(60);
+    expect(rig.lines.filter(({ message }) => message === 'the mirror is there again')).toHaveLength(1);
+    expect(outcomes(rig).at(-1)).toBe('schedule done');
+    expect(rig.loud()).toHaveLength(1);
+    expect(health()).toMatchObject({ state: 'ok', reasons: [] });
+  });
+
+  it('a mirror that is not there at the start: a new one is begun, with a line', async () => {
+    const rig = await Rig.create(EVERY_TEN);
+    await rig.start();
+    const begun = rig.lines.filter(({ message }) =>
+      message.startsWith('there is no mirror: a new one begins'),
+    );
+    expect(begun).toHaveLength(1);
     await rig.advanceMinutes(30);
-    expect(outcomes(rig)).toEqual(['schedule done']);
-    expect(rig.daemon.view.mirror().runs()).toHaveLength(1);
+    expect(rig.lines.filter(({ message }) => message.startsWith('there is no mirror'))).toHaveLength(1);
   });
 
   it('a configuration that is wrong: the old one stays, until it is right again', async () => {
@@ -119,11 +170,14 @@ describe('this machine', () => {
     const rig = await Rig.create(EVERY_TEN);
     await rig.start();
     await rig.advanceMinutes(30);
+    expect(rig.loud()).toEqual([]);
     rig.clock.stepWall(-3 * 60 * 60_000);
     await rig.advanceMinutes(30);
+    expect(rig.loud()).toEqual(['the clock went back by 3 h: it was put; schedules go by what it shows now']);
     expect(outcomes(rig)).toHaveLength(1 + 3 + 3);
     rig.clock.stepWall(5 * 60 * 60_000);
     await rig.advanceMinutes(30);
+    expect(rig.loud().filter((line) => line.startsWith('the clock went forward by 5 h'))).toHaveLength(1);
     expect(outcomes(rig).filter((each) => each.startsWith('overdue'))).toHaveLength(2);
     expect(outcomes(rig).length).toBeLessThanOrEqual(1 + 3 + 3 + 4);
   });

@@ -1,5 +1,14 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  readlinkSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { once } from 'node:events';
 import { join } from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { describe, expect, it } from 'vitest';
@@ -30,6 +39,21 @@ async function mirrored(more: Readonly<Record<string, string>> = {}) {
 
 /** In a name space of its own, as root. */
 const canMount = spawnSync('unshare', ['-m', 'true']).status === 0;
+
+/** Processes that make a copy for somebody who works in this directory. */
+function workersIn(directory: string): number[] {
+  return readdirSync('/proc').flatMap((pid) => {
+    try {
+      const isOurs =
+        readlinkSync(`/proc/${pid}/cwd`) === directory &&
+        readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('copy-worker');
+      return isOurs ? [Number(pid)] : [];
+    } catch {
+      // No process, or one that has gone meanwhile.
+      return [];
+    }
+  });
+}
 
 const isThere = (program: string): boolean => {
   try {
@@ -70,20 +94,18 @@ describe('copies elsewhere', () => {
     );
 
     const restored = await tidemark(
-      ['copies', 'restore', 'latest', '--to', 'back/m.db', '--identity', 'key.txt'],
+      ['copies', 'restore', 'latest', '--to', 'back/to/m.db', '--identity', 'key.txt'],
       { env, cwd: home },
     );
-    expect(restored.code).toBe(1);
-    mkdirSync(join(home, 'back'));
-    const again = await run('copies', 'restore', 'latest', '--to', 'back/m.db', '--identity', 'key.txt');
-    expect(again, again.stderr).toMatchObject({ code: 0 });
+    expect(restored, restored.stderr).toMatchObject({ code: 0, stderr: '' });
+    expect(statSync(join(home, 'back')).mode & 0o777).toBe(0o700);
     const shown = await commandLine(['show', 'plugins', '1'], {
-      env: { ...env, TIDEMARK_MIRROR: join(home, 'back/m.db') },
+      env: { ...env, TIDEMARK_MIRROR: join(home, 'back/to/m.db') },
       cwd: home,
     });
     expect(shown.stdout).toContain('Admins');
     expect(
-      await run('copies', 'restore', 'latest', '--to', 'back/m.db', '--identity', 'key.txt'),
+      await run('copies', 'restore', 'latest', '--to', 'back/to/m.db', '--identity', 'key.txt'),
     ).toMatchObject({
       code: 4,
       stderr: expect.stringMatching(
@@ -148,6 +170,40 @@ describe('copies elsewhere', () => {
     expect(await run('copies', 'verify')).toMatchObject({ code: 0 });
   });
 
+  it('give the command after them what it needs, and none of the secrets of the configuration', async () => {
+    const given = {
+      HOOK_PATH: 'services/T0/B0',
+      HMAC: 'sign-with-this',
+      PING: 'https://ping.example/abcdef',
+      SAME_PING: 'https://ping.example/abcdef',
+      SVC_KEY: 'the-key-of-the-service',
+      RESTIC_PASSWORD: 'its own',
+      AWS_ACCESS_KEY_ID: 'its own too',
+    };
+    const { run, home } = await mirrored({ ...given, TIDEMARK_LOG_LEVEL: 'warn' });
+    writeFileSync(
+      join(home, 'tidemark.yaml'),
+      `sources: [{ name: production, baseUrl: "https://service.example", apiKey: "\${SVC_KEY}" }]
+copies: { command: [sh, -c, "env > seen; cat $TIDEMARK_COPY_MANIFEST > manifest"] }
+notices: [{ name: ops, type: webhook, url: "https://hooks.example/\${HOOK_PATH}", secret: "\${HMAC}" }]
+pings: [{ success: "\${PING}" }]
+`,
+    );
+    const made = await run('copies', 'make');
+    expect(made, made.stderr).toMatchObject({ code: 0 });
+    const seen = readFileSync(join(home, 'copies/seen'), 'utf8').split('\n');
+    const names = seen.map((line) => line.split('=')[0]);
+    expect(names).toEqual(expect.arrayContaining(['PATH', 'RESTIC_PASSWORD', 'AWS_ACCESS_KEY_ID']));
+    for (const name of ['HOOK_PATH', 'HMAC', 'PING', 'SAME_PING', 'SVC_KEY', 'TIDEMARK_LOG_LEVEL'])
+      expect(names, name).not.toContain(name);
+    expect(names.filter((name) => name?.startsWith('TIDEMARK_')).sort()).toEqual([
+      'TIDEMARK_COPY',
+      'TIDEMARK_COPY_DIRECTORY',
+      'TIDEMARK_COPY_MANIFEST',
+    ]);
+    expect(JSON.parse(readFileSync(join(home, 'copies/manifest'), 'utf8'))).toMatchObject({ run: 1 });
+  });
+
   if (!canMount) console.warn('no file system can be mounted here: a full disk is not tried');
 
   it.runIf(canMount)('leave nothing that looks whole where the disk fills up', async () => {
@@ -181,6 +237,15 @@ describe('copies elsewhere', () => {
     expect(again, again.stderr).toMatchObject({ code: 0 });
     const checked = await commandLine(['copies', 'verify'], { env, cwd: home });
     expect(checked, checked.stderr).toMatchObject({ code: 0 });
+    const restored = await commandLine(['copies', 'restore', 'latest', '--to', 'back.db'], {
+      env,
+      cwd: home,
+    });
+    expect(restored, restored.stderr).toMatchObject({ code: 0, stderr: '' });
+    const onwards = { ...env, TIDEMARK_MIRROR: join(home, 'back.db') };
+    const after = await tidemark(['daemon', '--once'], { env: onwards });
+    expect(after, after.stderr).toMatchObject({ code: 0 });
+    expect(after.stderr).not.toContain('cut short');
     const alone = await commandLine(['daemon', '--check'], { env, cwd: home });
     expect(alone).toMatchObject({
       code: 1,
@@ -203,6 +268,20 @@ describe('copies elsewhere', () => {
       for (const { file } of copies.filter(({ state }) => state === 'whole'))
         expect(await run('copies', 'verify', file)).toMatchObject({ code: 0 });
     }
+    const made = readdirSync(directory).filter((name) => name.endsWith('.zst'));
+    // The process that does the work, held while the one that asked for it dies.
+    const { child } = start(['copies', 'make'], { env, cwd: home });
+    while (workersIn(home).length === 0 && child.exitCode === null) await systemClock.sleep(5);
+    const [worker = 0] = workersIn(home);
+    process.kill(worker, 'SIGSTOP');
+    child.kill('SIGKILL');
+    // Not the end of its output, which the other one has open too.
+    await once(child, 'exit');
+    expect(workersIn(home)).toEqual([worker]);
+    process.kill(worker, 'SIGCONT');
+    await expect.poll(() => workersIn(home), { timeout: 10_000 }).toEqual([]);
+    expect(readdirSync(directory).filter((name) => name.endsWith('.zst'))).toEqual(made);
+
     expect(await run('copies', 'make')).toMatchObject({ code: 0 });
     expect(readdirSync(directory).filter((name) => name.endsWith('.partial'))).toEqual([]);
     expect(existsSync(`${path}-copies-work`)).toBe(false);

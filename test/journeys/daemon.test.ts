@@ -96,6 +96,93 @@ describe('tidemark daemon', () => {
     ]);
   });
 
+  it('two that ask at once for different kinds, behind a sync at work, are each told of their own run', async () => {
+    const { service, env } = await story();
+    const held: (() => void)[] = [];
+    let isHeld = true;
+    service.quirks.push(({ path }, response) => {
+      if (!isHeld || !path.endsWith('/members/')) return false;
+      held.push(() =>
+        respond(response, 200, JSON.stringify({ count: 0, next: null, previous: null, results: [] })),
+      );
+      return true;
+    });
+    const running = daemon(env);
+    await running.said(/^sync began/);
+    while (held.length === 0) await delay(10);
+    const asked = ['domains', 'projects', 'domains'].map((kind) => {
+      const quiet = kind === 'projects' ? ['--quiet'] : [];
+      return { kind, ...start(['sync', '--kind', kind, '--json', ...quiet], { env }) };
+    });
+    const queued = async (): Promise<unknown[]> => {
+      const { url } = JSON.parse(readFileSync(`${env['TIDEMARK_MIRROR'] ?? ''}.daemon`, 'utf8')) as {
+        url: string;
+      };
+      const status = (await (await fetch(`${url}/api/v1/status`)).json()) as {
+        daemon: { queued: unknown[] };
+      };
+      return status.daemon.queued;
+    };
+    // The two that ask for the same wait for the same.
+    const told = Promise.all(
+      asked.map(
+        ({ kind, child }) =>
+          new Promise<void>((resolve) => {
+            if (kind === 'projects') resolve();
+            else child.stderr?.once('data', () => resolve());
+          }),
+      ),
+    );
+    await told;
+    while ((await queued()).length < 2) await delay(20);
+    isHeld = false;
+    for (const release of held) release();
+    const runs = new Map<string, Set<number>>();
+    for (const { kind, ended } of asked) {
+      const { code, stdout, stderr } = await ended;
+      expect({ kind, code }).toEqual({ kind, code: 0 });
+      const [run] = (
+        JSON.parse(stdout) as { runs: { run: number; sweeps: { kind: string; outcome: string }[] }[] }
+      ).runs;
+      const read = (run?.sweeps ?? [])
+        .filter(({ outcome }) => outcome === 'complete')
+        .map((sweep) => sweep.kind);
+      expect(read).toContain(kind);
+      expect(read).not.toContain('members');
+      expect(read).not.toContain(kind === 'domains' ? 'projects' : 'domains');
+      runs.set(kind, (runs.get(kind) ?? new Set()).add(run?.run ?? 0));
+      expect(stderr.split('\n').filter((line) => /is at work on a sync/.test(line))).toHaveLength(
+        kind === 'projects' ? 0 : 1,
+      );
+    }
+    expect([...runs.values()].map(({ size }) => size)).toEqual([1, 1]);
+    expect([...runs.values()].flatMap((each) => [...each]).sort()).toEqual([2, 3]);
+    running.child.kill('SIGTERM');
+    expect((await running.ended).code).toBe(0);
+  });
+
+  it('serves records unmasked to nobody but who has the token of the replica', async () => {
+    const { env, directory } = await story({ TIDEMARK_HTTP_TOKEN: 'token-of-the-pages' });
+    const file = join(directory, 'replica-token');
+    const path = '/replica/api/organizations/';
+    const statusFor = async (url: string, token: string): Promise<number> =>
+      (await fetch(url + path, { headers: { authorization: `Bearer ${token}` } })).status;
+    const urlOf = (): string =>
+      (JSON.parse(readFileSync(join(directory, 'mirror.db.daemon'), 'utf8')) as { url: string }).url;
+    const running = daemon({ ...env, TIDEMARK_REPLICA_TOKEN_FILE: file });
+    await running.said(/^sync is done/);
+    const closed = await fetch(urlOf() + path, { headers: { authorization: 'Bearer token-of-the-pages' } });
+    expect(closed.status).toBe(404);
+    expect(await closed.text()).toContain('replica.tokenFile gave no token');
+    writeFileSync(file, 'token-of-the-replica\n', { mode: 0o600 });
+    running.child.kill('SIGHUP');
+    await running.said(/^configuration read anew/);
+    expect(await statusFor(urlOf(), 'token-of-the-pages')).toBe(401);
+    expect(await statusFor(urlOf(), 'token-of-the-replica')).toBe(200);
+    running.child.kill('SIGTERM');
+    expect((await running.ended).code).toBe(0);
+  });
+
   it('killed outright, it leaves a mirror that the command line and the next daemon go on with', async () => {
     const { service, env, directory } = await story();
     const isHeld = { is: true };

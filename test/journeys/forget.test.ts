@@ -98,9 +98,17 @@ describe('forget', () => {
 
     const five = await run('runs', 'show', '5');
     expect(five.stdout).toMatch(dropped);
-    expect(five.stdout).toMatch(/counts are of its own reading, the changes below are of all of them/);
-    expect(await json('runs', 'show', '5')).toMatchObject({ forgotten, changes: { from: { run: 2 } } });
-    expect(await json('runs', 'show', '6')).toMatchObject({ forgotten: null });
+    expect(five.stdout).toMatch(
+      /counts are of its own reading, the changes below are of all of them: 0 added, 1 changed, 0 removed\n/,
+    );
+    const summary = { added: 0, removed: 0, changed: 1 };
+    expect(await json('runs', 'show', '5')).toMatchObject({
+      forgotten,
+      summary,
+      changes: { from: { run: 2 }, summary },
+    });
+    expect(await json('runs', 'show', '6')).toMatchObject({ forgotten: null, summary });
+    expect(await json('runs', 'show', '2')).toMatchObject({ summary: null, changes: null });
     const two = await run('runs', 'show', '2');
     expect(two.stdout).toMatch(/the first run of production that is kept: 1 record, all new/);
 
@@ -108,6 +116,44 @@ describe('forget', () => {
     expect(told.stdout).toMatch(dropped);
     const { runs } = (await json('changes', '--since', '2026-03-01T00:00Z')) as { runs: unknown[] };
     expect(runs).toMatchObject([{ run: 2 }, { run: 5, forgotten }, { run: 6, forgotten: null }]);
+  });
+
+  it('leaves no run whose counts are not those of its list', async () => {
+    const clock = testClock();
+    const mirror = open({ clock });
+    const roles = (count: number, name: string): string[] =>
+      Array.from({ length: count }, (_unused, n) => `{"id":"r${n}","name":"${n < 3 ? name : ''}"}`);
+    for (const [count, name] of [
+      [3, 'a'],
+      [20, 'b'],
+      [19, 'b'],
+      [19, 'c'],
+      [19, 'd'],
+    ] as const) {
+      clock.move(HOUR);
+      await sync(mirror, 'roles', ORG, roles(count, name));
+    }
+    mirror.pin('first', 1);
+    mirror.close();
+    const run = (...args: string[]) =>
+      commandLine(args, { env: { TIDEMARK_MIRROR: mirror.path }, cwd: dirname(mirror.path) });
+    expect((await run('forget', '--keep-last', '2')).code).toBe(0);
+    // Run 4 itself changed three: that twenty came, of which one went again, stands in it too.
+    const summary = { added: 16, removed: 0, changed: 3 };
+    const shown = JSON.parse((await run('runs', 'show', '4', '--json')).stdout) as Record<string, unknown>;
+    expect(shown).toMatchObject({ added: 0, changed: 3, removed: 0, summary });
+    expect((shown['changes'] as { changes: unknown[] }).changes).toHaveLength(19);
+    expect((await run('runs', 'show', '4')).stdout).toContain(
+      'the changes below are of all of them: 16 added, 3 changed, 0 removed',
+    );
+    const told = JSON.parse((await run('changes', '--since', '2026-03-01T00:00Z', '--json')).stdout) as {
+      runs: object[];
+    };
+    expect(told.runs).toMatchObject([
+      { run: 1, summary: null },
+      { run: 4, summary },
+      { run: 5, summary: { added: 0, removed: 0, changed: 3 } },
+    ]);
   });
 
   it('is followed by a sync that goes on where it was', async () => {

@@ -105,7 +105,7 @@ describe('a saved plan', () => {
     expect(edited.stderr).toContain('was changed since it was made');
     writeFileSync(path, '{"schema":"tidemark.diff/1"}');
     await story.expectRun(4, 'apply', 'plan.json', '--yes');
-    await story.expectRun(1, 'apply', 'nowhere.json', '--yes');
+    await story.expectRun(4, 'apply', 'nowhere.json', '--yes');
     expect(story.writes()).toEqual([]);
   });
 

@@ -207,12 +207,17 @@ describe('a record that is named by its id', () => {
         'update batch_exports Events → BigQuery',
       ]);
     }
-    for (const command of [['restore'], ['restore', '--kind', 'batch_exports'], ['diff', 'latest', 'live']]) {
-      const { stdout, stderr } = await story.expectRun(1, ...command, '--id', 'nobody');
+    const cases: [number, string[]][] = [
+      [4, ['restore']],
+      [4, ['restore', '--kind', 'batch_exports']],
+      [1, ['diff', 'latest', 'live']],
+    ];
+    for (const [code, command] of cases) {
+      const { stdout, stderr } = await story.expectRun(code, ...command, '--id', 'nobody');
       expect(stderr).toContain('nobody');
       expect(stdout).not.toContain('nothing to do');
     }
-    const { stderr } = await story.expectRun(1, 'restore', '--id', String(now), '--id', 'nobody');
+    const { stderr } = await story.expectRun(4, 'restore', '--id', String(now), '--id', 'nobody');
     expect(stderr).toContain('nobody');
   });
 });

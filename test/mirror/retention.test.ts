@@ -14,7 +14,15 @@ const DAY = 24 * HOUR;
 
 function run(number: number, at: string, rest: Partial<RetentionRun> = {}): RetentionRun {
   const iso = new Date(at).toISOString();
-  return { run: number, source: 'a', outcome: 'complete', startedAt: iso, finishedAt: iso, ...rest };
+  return {
+    run: number,
+    source: 'a',
+    outcome: 'complete',
+    kinds: null,
+    startedAt: iso,
+    finishedAt: iso,
+    ...rest,
+  };
 }
 
 function keptOf(
@@ -73,12 +81,24 @@ describe('the retention of runs', () => {
     });
   });
 
+  it('keeps the latest run that read everything whole, however many came after it', () => {
+    const runs = [
+      run(1, '2026-01-01T01:00Z'),
+      run(2, '2026-01-01T02:00Z'),
+      run(3, '2026-01-01T03:00Z', { outcome: 'partial' }),
+      run(4, '2026-01-01T04:00Z', { kinds: ['roles'] }),
+      run(5, '2026-01-01T05:00Z', { outcome: 'partial' }),
+    ];
+    expect(keptOf({ runs })).toEqual({ 2: ['complete'], 5: ['latest', 'last'] });
+    expect(keptOf({ runs: runs.slice(0, 2) })).toEqual({ 2: ['latest', 'last'] });
+  });
+
   it('lets runs that were never published go with what is older than everything kept', () => {
     const runs = [
       run(1, '2026-01-01T01:00Z', { outcome: 'failed', finishedAt: null }),
-      run(2, '2026-01-01T02:00Z'),
+      run(2, '2026-01-01T02:00Z', { outcome: 'partial' }),
       run(3, '2026-01-01T03:00Z', { outcome: 'failed' }),
-      run(4, '2026-01-01T04:00Z', { outcome: 'partial' }),
+      run(4, '2026-01-01T04:00Z'),
       run(5, '2026-01-01T05:00Z', { outcome: 'failed' }),
       run(6, '2026-01-01T06:00Z', { outcome: 'running', finishedAt: null }),
       run(7, '2026-01-01T07:00Z', { source: 'never', outcome: 'failed' }),

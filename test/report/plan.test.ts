@@ -5,7 +5,8 @@ import { renderPlanMarkdown } from '../../src/report/plan-markdown.ts';
 import { maskedRestore, renderRestoreText, restoreSummary } from '../../src/report/plan-restore.ts';
 import type { ShownRestore } from '../../src/report/plan-restore.ts';
 import { renderPlanText } from '../../src/report/plan-text.ts';
-import { maskedPlan, planSummary, secretLines } from '../../src/report/plan-view.ts';
+import { maskedPlan } from '../../src/report/plan-mask.ts';
+import { planSummary, secretLines } from '../../src/report/plan-view.ts';
 import type { Plan } from '../../src/restore/plan.ts';
 import { planOf, organization, record, stateOf, svc, withBody } from '../restore/states.ts';
 
@@ -136,6 +137,8 @@ const step = {
   verified: true,
   differences: [],
   error: null,
+  reason: null,
+  scope: {},
 } as const;
 const report: ShownRestore = {
   restore: 7,

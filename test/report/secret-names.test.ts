@@ -70,4 +70,24 @@ describe('secrets that nothing but their name tells of', () => {
     expect(isSecretPath(definition)({ path: '/destination/config/api_key' })).toBe(true);
     expect(isSecretPath(definition)({ path: '/destination/config/bucket' })).toBe(false);
   });
+
+  it('are masked at the top level too, unless the catalog knows the field', () => {
+    const definition = definitionOf('domains');
+    const body = {
+      verification_challenge: 'c',
+      webhook_secret: 's',
+      token_count: 3,
+      api_key: '',
+      token: null,
+    };
+    expect(maskedBody(body, definition)).toEqual({ ...body, webhook_secret: MASK });
+    expect(maskedAt('/webhook_secret', 's', definition)).toBe(MASK);
+    expect(isSecretPath(definition)({ path: '/webhook_secret' })).toBe(true);
+    const told = { ...definition.fields[0], name: 'webhook_secret', isSecret: false, secretPointers: [] };
+    const knows = {
+      ...definition,
+      fields: [...definition.fields, told as (typeof definition.fields)[number]],
+    };
+    expect(maskedBody(body, knows)).toEqual(body);
+  });
 });

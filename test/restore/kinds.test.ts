@@ -99,7 +99,7 @@ const cases: Record<string, Case> = {
     live: without(ada, membership),
     steps: [
       'manual members: members cannot be created: invite the person, who comes back by accepting; --invite-missing does it',
-      'blocked role_memberships: what it needs of members is neither live nor created by this plan',
+      'blocked role_memberships: its member is missing: restore again when that one is back',
     ],
   },
   'members: --invite-missing invites without a mail': {
@@ -107,7 +107,7 @@ const cases: Record<string, Case> = {
     changes: { options: { inviteMissing: true } },
     steps: [
       'create members POST …/invites/ {"target_email":"ada@k.example","first_name":"Ada","level":8,"send_email":false}',
-      'blocked role_memberships: what it needs of members is neither live nor created by this plan',
+      'blocked role_memberships: its member is missing: restore again when that one is back',
     ],
   },
   'members: an open invite of the same level is waited for': {
@@ -209,7 +209,7 @@ const cases: Record<string, Case> = {
     live: without(domain),
     steps: [
       'create domains POST …/domains/ {"domain":"k.example","saml_entity_id":"e","saml_acs_url":null}',
-      'manual domains: publish verification_challenge of the domain in DNS and have it verified; then restore again: sets jit_provisioning_enabled, sso_enforcement',
+      'manual domains: publish verification_challenge of the domain in DNS and have it verified (verification_challenge is new then: the report of the restore tells it); then restore again: sets jit_provisioning_enabled, sso_enforcement',
     ],
   },
   'domains: not yet verified, the dependent fields wait': {
@@ -220,7 +220,7 @@ const cases: Record<string, Case> = {
       saml_entity_id: 'f',
     }),
     steps: [
-      'manual domains: publish verification_challenge of the domain in DNS and have it verified; then restore again: sets jit_provisioning_enabled, sso_enforcement',
+      'manual domains: publish verification_challenge of the domain in DNS and have it verified (verification_challenge: old); then restore again: sets jit_provisioning_enabled, sso_enforcement',
       'update domains PATCH …/domains/d1/ {"saml_entity_id":"e"}',
     ],
   },

@@ -11,6 +11,7 @@ function run(number: number, finishedAt: string, more: Partial<RunRow> = {}): Ru
     run: number,
     source: 'a',
     trigger: 'command',
+    kinds: null,
     startedAt: finishedAt,
     finishedAt,
     outcome: 'complete',

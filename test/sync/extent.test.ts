@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -11,7 +11,7 @@ import { silentLogger } from '../../src/core/logger.ts';
 import { openMirror } from '../../src/mirror/mirror.ts';
 import { silentEvents } from '../../src/sync/events.ts';
 import type { Only } from '../../src/sync/extent.ts';
-import { parentLimits } from '../../src/sync/extent.ts';
+import { narrowedKinds, parentLimits } from '../../src/sync/extent.ts';
 import { syncSource } from '../../src/sync/run.ts';
 import type { RunReport } from '../../src/sync/run.ts';
 import { FakeService, organizationPaths } from '../journeys/service.ts';
@@ -192,5 +192,37 @@ describe('limits of parents', () => {
     [{ organizations: 'all', projects: 'all' }, { projects: ['1'] }, 'all', ['1'], true],
   ] as const)('%j narrowed by %j', (source, only, organizations, projects, areProjectsTrusted) => {
     expect(parentLimits(source, only)).toEqual({ organizations, projects, areProjectsTrusted });
+  });
+});
+
+describe('what narrows a run', () => {
+  it.each<[string, string, readonly Kind[] | null, Only | undefined, readonly Kind[] | null]>([
+    ['nothing', 'all', null, undefined, null],
+    ['some kinds', 'all', ['roles'], undefined, ['roles']],
+    [
+      'all that the configuration includes, by name',
+      '[roles, members]',
+      ['roles', 'members'],
+      undefined,
+      null,
+    ],
+    ['one of those', '[roles, members]', ['roles'], undefined, ['roles']],
+    ['parents', '[roles, members]', null, { organizations: ['a'] }, ['roles', 'members']],
+  ])('%s', (_name, include, asked, only, narrowed) => {
+    const directory = mkdtempSync(join(tmpdir(), 'tidemark-extent-'));
+    onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+    writeFileSync(
+      join(directory, 'tidemark.yaml'),
+      [
+        'sources:',
+        '  - name: one',
+        '    baseUrl: http://127.0.0.1:1',
+        '    apiKey: ${KEY}',
+        ...(include === 'all' ? [] : [`    kinds: { include: ${include} }`]),
+      ].join('\n'),
+    );
+    const [source] = loadConfig({ env: { KEY: 'some-test-key' }, cwd: directory }).sources;
+    const found = narrowedKinds(source!, asked, only);
+    expect(found?.toSorted() ?? null).toEqual(narrowed?.toSorted() ?? null);
   });
 });

@@ -8,15 +8,15 @@ import type { TidemarkError } from '../../core/errors.ts';
 import { asTidemarkError } from '../../core/errors.ts';
 import { asFileTrouble } from '../../core/file-trouble.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { Secret } from '../../core/secret.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { openMirror } from '../../mirror/mirror.ts';
 import { isCopyDue } from './copy-due.ts';
 import type { CopyProgress, CopyWork } from './copy-job.ts';
 import { readCopies } from './copy-list.ts';
 import { copiesToRemove } from './copy-retention.ts';
-import { makeCopyInThread } from './copy-thread.ts';
+import { copyInProcess } from './copy-process.ts';
 import { encryption, readRecipients } from './encryption.ts';
+import type { Environment, Withheld } from './hook-environment.ts';
 import type { HookResult } from './hook.ts';
 import { runHook } from './hook.ts';
 import type { CopyManifest } from './manifest.ts';
@@ -31,15 +31,15 @@ export interface CopierOptions {
   readonly mirror: string;
   /** The command that holds the lock meanwhile, as whoever waits for it is told. */
   readonly command: string;
-  /** For the command after each copy. */
-  readonly env: Readonly<Record<string, string | undefined>>;
-  /** What must not reach that command: the sources' keys, the token. */
-  readonly secrets: readonly Secret[];
+  /** Of this process: for the one that does the work, and the command after each copy. */
+  readonly env: Environment;
+  /** What must not reach that command. */
+  readonly withheld: Withheld;
   readonly clock: Clock;
   readonly log: Logger;
   readonly host: string;
   readonly pid: number;
-  /** Default: in a thread of its own. */
+  /** Default: in a process of its own. */
   readonly work?: CopyWork;
 }
 
@@ -76,7 +76,11 @@ export function createCopier(options: CopierOptions): Copier {
   return {
     make,
     afterCompleteRun: async (mirror, runs, signal) => {
-      if (!runs.some((run) => mirror.run(run)?.outcome === 'complete')) return null;
+      const isWhole = (number: number): boolean => {
+        const run = mirror.run(number);
+        return run?.outcome === 'complete' && run.kinds === null;
+      };
+      if (!runs.some(isWhole)) return null;
       return (await isCopyDue(mirror, options)) ? await make(signal) : null;
     },
   };
@@ -92,7 +96,7 @@ async function makeOne(
   const recipients = await recipientsOf(copies);
   await checkDirectory(copies.directory);
   const owner = ownerOf(options);
-  const { command, host, pid, work = makeCopyInThread } = options;
+  const { command, host, pid, work = copyInProcess(options) } = options;
   const holder = { command, host, pid, since: isoTime(clock.now()) };
   const workplace = openWorkplace(options.mirror, 'copies', holder);
   try {
@@ -176,12 +180,12 @@ async function removeOld(
 }
 
 async function hookAfter(
-  { copies, env, secrets, clock }: CopierOptions,
+  { copies, env, withheld, clock }: CopierOptions,
   { file }: CopyManifest,
   signal: AbortSignal,
 ): Promise<HookResult | null> {
   const { directory, command, commandTimeoutMs: timeoutMs } = copies;
   if (command === null) return null;
   const paths = { directory, file: join(directory, file), manifest: join(directory, manifestName(file)) };
-  return await runHook({ command, paths, env, secrets, timeoutMs, clock, signal });
+  return await runHook({ command, paths, env, withheld, timeoutMs, clock, signal });
 }

@@ -1,4 +1,4 @@
-/** The work on one copy, from the mirror to the finished files. It runs in a worker thread (`copy-thread.ts`). */
+/** The work on one copy, from the mirror to the finished files. It runs in a process of its own (`copy-process.ts`). */
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ import { takePlainCopy } from './plain-copy.ts';
 import type { PlainFacts } from './plain-copy.ts';
 import { finish } from './unfinished.ts';
 
-/** Plain values only: it is handed to another thread. */
+/** Plain values only: it is handed to another process. */
 export interface CopyJob {
   readonly mirrorPath: string;
   /** For the plain SQLite file. */
@@ -39,7 +39,7 @@ export interface CopyEffects {
   readonly onProgress: (progress: CopyProgress) => void;
 }
 
-/** How the work is done: `makeCopyInThread` unless somebody has a reason. */
+/** How the work is done: `copyInProcess` unless somebody has a reason. */
 export type CopyWork = (
   job: CopyJob,
   options: Omit<CopyEffects, 'clock'> & { readonly signal: AbortSignal },

@@ -21,13 +21,13 @@ export function copyWork(env: Readonly<Record<string, string | undefined>>): Job
       if (config.copies === null) return resultOf(null);
       // What packs and encrypts is loaded where the work is done.
       const { createCopier } = await import('./copier.ts');
-      const { configured, http } = config;
+      const { withheldBy } = await import('./hook-environment.ts');
       const copier = createCopier({
         copies: config.copies,
         mirror: mirror.path,
         command: 'daemon',
         env,
-        secrets: [...configured.map(({ apiKey }) => apiKey), ...(http.token === null ? [] : [http.token])],
+        withheld: withheldBy(config),
         clock: effects.clock,
         log,
         host: effects.host,

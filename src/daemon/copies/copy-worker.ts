@@ -1,20 +1,46 @@
-/** The worker thread of `makeCopyInThread`. */
-import { parentPort, workerData } from 'node:worker_threads';
+/** The process of `copyInProcess`: makes the one copy that it is told of, and leaves. */
+import process from 'node:process';
 import { systemClock } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';
-import type { CopyJob } from './copy-job.ts';
+import type { CopyJob, CopyProgress } from './copy-job.ts';
 import { makeCopy } from './copy-job.ts';
-import type { CopyMessage } from './copy-thread.ts';
+import type { CopyMessage } from './copy-process.ts';
 
-const tell = (message: CopyMessage): void => parentPort?.postMessage(message);
+/** Without whoever asked for the copy nobody sweeps up behind it: it stops where it stands, before anything is finished. */
+const orphaned = (): void => void process.kill(process.pid, 'SIGKILL');
+process.once('disconnect', orphaned);
+// A terminal, or the system, sends its signals to all: whoever asked for the copy decides what becomes of it.
+for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, () => undefined);
 
-try {
-  const manifest = await makeCopy(workerData as CopyJob, {
-    clock: systemClock,
-    onProgress: (progress) => tell({ progress }),
+process.once('message', (job) => {
+  if (process.connected) void make(job as CopyJob);
+});
+
+async function make(job: CopyJob): Promise<void> {
+  let message: CopyMessage;
+  try {
+    message = { manifest: await makeCopy(job, { clock: systemClock, onProgress: progressTeller() }) };
+  } catch (error) {
+    const { code, message: text, hint, isRetryable } = asTidemarkError(error);
+    message = { failure: { code, message: text, hint, isRetryable } };
+  }
+  tell(message, () => {
+    process.off('disconnect', orphaned);
+    process.disconnect();
   });
-  tell({ manifest });
-} catch (error) {
-  const { code, message, hint, isRetryable } = asTidemarkError(error);
-  tell({ failure: { code, message, hint, isRetryable } });
+}
+
+/** Once a percent: a message costs more than copying a few pages. */
+function progressTeller(): (progress: CopyProgress) => void {
+  let last = '';
+  return (progress) => {
+    const now = `${progress.phase} ${Math.floor(progress.share * 100)}`;
+    if (now !== last) tell({ progress });
+    last = now;
+  };
+}
+
+function tell(message: CopyMessage, onTold: () => void = () => undefined): void {
+  // Where nobody is there any more, `disconnect` has the last word; the callback keeps that from being an error of its own.
+  process.send?.(message, undefined, undefined, onTold);
 }

@@ -3,9 +3,10 @@ import type { ChildProcess } from 'node:child_process';
 import { aborted } from '../../core/aborted.ts';
 import type { Clock } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
-import type { Secret } from '../../core/secret.ts';
 import type { ProgramEnd } from '../program.ts';
 import { closeOutput, endProgram, endText, programEnd, startProgram, startTrouble } from '../program.ts';
+import type { Environment, Withheld } from './hook-environment.ts';
+import { handedOn } from './hook-environment.ts';
 
 export interface HookPaths {
   readonly file: string;
@@ -16,10 +17,9 @@ export interface HookPaths {
 export interface HookOptions {
   readonly command: readonly string[];
   readonly paths: HookPaths;
-  /** Of this process; what is Tidemark's own in it stays here. */
-  readonly env: Readonly<Record<string, string | undefined>>;
-  /** Variables that hold one of these are not handed on. */
-  readonly secrets: readonly Secret[];
+  /** Of this process. */
+  readonly env: Environment;
+  readonly withheld: Withheld;
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -99,17 +99,9 @@ function filled(command: readonly string[], paths: HookPaths): string[] {
   );
 }
 
-/** The API key is the business of nobody else: not by its own variable, nor by the one that the configuration names. */
-function environmentOf({ env, secrets, paths }: HookOptions): Record<string, string> {
-  const values = secrets.map((secret) => secret.reveal()).filter((value) => value !== '');
-  const handed: Record<string, string> = {};
-  for (const [name, value] of Object.entries(env)) {
-    if (value === undefined || name.startsWith('TIDEMARK_')) continue;
-    if (values.some((secret) => value.includes(secret))) continue;
-    handed[name] = value;
-  }
+function environmentOf({ env, withheld, paths }: HookOptions): Record<string, string> {
   return {
-    ...handed,
+    ...handedOn(env, withheld),
     TIDEMARK_COPY: paths.file,
     TIDEMARK_COPY_MANIFEST: paths.manifest,
     TIDEMARK_COPY_DIRECTORY: paths.directory,

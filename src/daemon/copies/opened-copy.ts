@@ -1,11 +1,11 @@
 /** Reading a copy: whether it is what was written, and putting the mirror in it back. */
-import { existsSync, linkSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, linkSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { Clock } from '../../core/clock.ts';
-import { TidemarkError } from '../../core/errors.ts';
+import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import { asFileTrouble } from '../../core/file-trouble.ts';
 import type { Secret } from '../../core/secret.ts';
-import type { LockHolder } from '../../mirror/lock.ts';
+import type { LockHolder, WriterLock } from '../../mirror/lock.ts';
 import { acquireWriterLock } from '../../mirror/lock.ts';
 import type { Copy } from './copy-list.ts';
 import { damaged, digestOf, formatOf, unpack } from './packing.ts';
@@ -50,9 +50,9 @@ export async function verifyCopy(
 
 /**
  * Puts the mirror of a copy at `to`, where nothing may stand: neither a mirror nor the log of one. It is verified before
- * it gets that name.
+ * it gets that name. Directories that are missing on the way are made, for nobody else to look into.
  * @throws TidemarkError `usage` where something stands there, `mirror_locked` while somebody writes that mirror, and as
- *   `verifyCopy` does; nothing is left at `to` then
+ *   `verifyCopy` does; nothing is left then of what was made
  */
 export async function restoreCopy(
   copy: Copy,
@@ -61,22 +61,56 @@ export async function restoreCopy(
 ): Promise<PlainFacts> {
   refuseDamaged(copy);
   refuseExisting(to);
-  const lock = acquireWriterLock(to, options.holder);
+  const undo = makePlace(to);
   const work = `${to}-restore-work`;
   const clear = (): void => rmSync(work, { recursive: true, force: true });
+  let lock: WriterLock | undefined;
   try {
+    lock = acquireWriterLock(to, options.holder);
     // Of one that was killed: whoever holds the lock may.
     clear();
-    mkdirSync(work, { mode: 0o700 });
+    makeDirectory(work);
     const plain = join(work, 'copy.db');
     const facts = await unpackChecked(copy, plain, options);
     refuseExisting(to);
     giveName(plain, to);
+    clear();
     await syncDirectory(dirname(resolve(to)));
     return facts;
+  } catch (error) {
+    const isSomebodyElses = lock === undefined && asTidemarkError(error).code === 'mirror_locked';
+    if (!isSomebodyElses) {
+      clear();
+      if (!existsSync(to)) undo();
+    }
+    throw error;
   } finally {
-    clear();
-    lock.release();
+    lock?.release();
+  }
+}
+
+/** Makes the directory for `to`. What it returns takes away what was not there before: the lock's file, directories. */
+function makePlace(to: string): () => void {
+  const lock = `${to}-lock`;
+  const hadLock = existsSync(lock);
+  const directory = dirname(resolve(to));
+  const first = makeDirectory(directory);
+  return () => {
+    if (!hadLock) rmSync(lock, { force: true });
+    for (let made = directory; first !== undefined && made.length >= first.length; made = dirname(made)) {
+      // Not ours to remove, where somebody has put something there meanwhile.
+      if (readdirSync(made).length > 0) return;
+      rmdirSync(made);
+    }
+  };
+}
+
+/** The first directory that was made; undefined where all were there. */
+function makeDirectory(path: string): string | undefined {
+  try {
+    return mkdirSync(path, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw asFileTrouble(error, path, 'made');
   }
 }
 

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Clock } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { BackupOptions } from '../../mirror/backup.ts';
+import { dropUnendedCopyJobs } from '../../mirror/copied-jobs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { openMirror, verifyMirror } from '../../mirror/mirror.ts';
 import type { VerifyProgress, VerifyResult } from '../../mirror/verify.ts';
@@ -39,6 +40,7 @@ export async function takePlainCopy(
   } finally {
     mirror.close();
   }
+  dropUnendedCopyJobs(path, mirrorPath);
   return await checkPlainCopy(path, `the copy of ${mirrorPath}`, options);
 }
 

@@ -18,6 +18,9 @@ export interface DriftCounts {
   readonly at: string | null;
 }
 
+/** Below the first a drill's score is bad, below the second it is worth a look (deploy/grafana, Restorable). */
+export const RESTORABLE = { some: 0.8, most: 0.95 } as const;
+
 interface Answer {
   readonly question: string;
   readonly tone: Tone;
@@ -141,7 +144,8 @@ function restorable({ mirror, lastJobs, now }: Situation): Answer {
   const isFailed = jobs.some(({ outcome }) => outcome === 'failed');
   return {
     question,
-    tone: hasFallen || isFailed ? 'warn' : 'good',
+    tone:
+      score < RESTORABLE.some ? 'bad' : hasFallen || isFailed || score < RESTORABLE.most ? 'warn' : 'good',
     word: score === 1 ? 'All of it' : percent(score),
     line: `${isFailed ? 'the last drill failed' : hasFallen ? 'less than before' : 'by the last drill'}, ${age(at, now)}`,
   };

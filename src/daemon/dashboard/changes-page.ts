@@ -66,14 +66,14 @@ function chooser({ days, kind }: ChangesFacts): Html {
 
 function runHtml(
   { mirror, config, hasOthers, now }: ChangesFacts,
-  { run, previous, changes }: RunChanges,
+  { run, previous, changes, summary }: RunChanges,
 ): Html {
   const definitions = definitionsFor(config, run.source);
   const parentName = parentNames(mirror, run.source, definitions);
   const heading = markup`<h2><span>Run <a href="/runs/${run.run}">${run.run}</a></span>${hasOthers ? markup` <span class="count">${nameHtml(run.source)}</span>` : NOTHING}<span class="aside faint">${ageHtml(run.finishedAt ?? run.startedAt, now)}</span></h2>`;
   if (changes === null) {
-    const counts = `${count(run.added)} added, ${count(run.changed)} changed, ${count(run.removed)} removed`;
-    return markup`<section>${heading}${previous === null ? emptyHtml('The first look', `that is kept of ${run.source}: ${plural(run.added, 'record')}, all new.`) : emptyHtml('Too many to list here:', `${counts}. \`tidemark runs show ${run.run}\` lists them.`)}</section>`;
+    const counts = `${count(summary.added)} added, ${count(summary.changed)} changed, ${count(summary.removed)} removed`;
+    return markup`<section>${heading}${previous === null ? emptyHtml('The first look', `that is kept of ${run.source}: ${plural(summary.added, 'record')}, all new.`) : emptyHtml('Too many to list here:', `${counts}. \`tidemark runs show ${run.run}\` lists them.`)}</section>`;
   }
   const articles = changes.map((change) =>
     changeArticle(change, {

@@ -29,7 +29,9 @@ const HEIGHT = 168;
 const TOP = 18; // room for signs
 const BASE = HEIGHT - 24; // room for labels
 const LEFT = 52; // room for the scale
-const LABEL_ROOM = 84; // pixels that a label needs
+/** Pixels of a character of a label, where the font is a wide one; and between two labels, so that each is read by itself. */
+const CHARACTER = 7.5;
+const LABEL_GAP = 32;
 
 /** Wide columns stay columns. */
 const WIDEST = 36;
@@ -49,7 +51,7 @@ function drawing(columns: readonly ChartColumn[], options: ChartOptions, width: 
   const top = options.steps.find((step) => step >= most) ?? most;
   const step = (width - LEFT) / Math.max(columns.length, 1);
   const y = (value: number): number => BASE - (top === 0 ? 0 : value / top) * (BASE - TOP);
-  const every = Math.max(Math.ceil(LABEL_ROOM / step), 1);
+  const labels = placedLabels(columns, width, step);
   const scale = [0, top].map(
     (value) =>
       markup`<line class="axis" x1="${LEFT}" x2="${width}" y1="${round(y(value))}" y2="${round(y(value))}"/><text x="${LEFT - 8}" y="${round(y(value) + 4)}" text-anchor="end">${options.show(value)}</text>`,
@@ -57,13 +59,11 @@ function drawing(columns: readonly ChartColumn[], options: ChartOptions, width: 
   const shapes = columns.map((column, index) => {
     const x = LEFT + index * step;
     const middle = round(x + step / 2);
-    const isLast = index === columns.length - 1;
-    const isLabelled = column.label !== '' && (columns.length - 1 - index) % every === 0;
-    // The newest label would run out of the picture.
-    const [labelX, anchor] = isLast && step < LABEL_ROOM ? [width, 'end'] : [middle, 'middle'];
-    const label = isLabelled
-      ? markup`<text x="${labelX}" y="${HEIGHT - 6}" text-anchor="${anchor}">${column.label}</text>`
-      : NOTHING;
+    const labelX = labels.get(index);
+    const label =
+      labelX === undefined
+        ? NOTHING
+        : markup`<text x="${round(labelX)}" y="${HEIGHT - 6}" text-anchor="middle">${column.label}</text>`;
     const sign =
       column.sign === ''
         ? NOTHING
@@ -73,6 +73,21 @@ function drawing(columns: readonly ChartColumn[], options: ChartOptions, width: 
     return markup`<g><title>${column.title}</title>${ground}${stack(column, x, step, y)}${sign}</g>${label}`;
   });
   return markup`<svg class="columns${style}" viewBox="0 0 ${width} ${HEIGHT}" role="img" aria-label="${options.label}">${scale}${shapes}</svg>`;
+}
+
+/** Where the middle of each label stands, by column: from the newest on, those that have room; the others are left out. */
+function placedLabels(columns: readonly ChartColumn[], width: number, step: number): Map<number, number> {
+  const placed = new Map<number, number>();
+  let free = width;
+  for (let index = columns.length - 1; index >= 0; index -= 1) {
+    const half = ((columns[index]?.label.length ?? 0) * CHARACTER) / 2;
+    // The newest label would run out of the picture.
+    const middle = Math.min(LEFT + (index + 0.5) * step, width - half);
+    if (half === 0 || middle + half > free || middle - half < 0) continue;
+    placed.set(index, middle);
+    free = middle - half - LABEL_GAP;
+  }
+  return placed;
 }
 
 function stack({ parts }: ChartColumn, x: number, step: number, y: (value: number) => number): Html[] {

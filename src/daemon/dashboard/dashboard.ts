@@ -20,6 +20,7 @@ import { asRefusal } from '../http/refusal.ts';
 import { changesOf, findChanges } from '../http/run-changes.ts';
 import type { DaemonView } from '../view.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes-page.ts';
+import { CopyShelf } from './copy-shelf.ts';
 import { driftPage } from './drift-page.ts';
 import type { DayCounts } from './day-counts.ts';
 import type { PageContent } from './frame.ts';
@@ -59,6 +60,7 @@ type Answer = { readonly content: PageContent; readonly current: string };
 export function createDashboard(parts: DashboardParts): Hono {
   const { view, clock } = parts;
   const dashboard = new Hono();
+  const shelf = new CopyShelf(clock);
   const page = (
     path: string,
     make: (context: Context) => Promise<PageContent> | PageContent,
@@ -84,7 +86,10 @@ export function createDashboard(parts: DashboardParts): Hono {
     const { mirror } = situation;
     const found = mirror === null ? { drifts: [], trouble: [] } : await findDrifts(parts, mirror);
     const days = mirror === null ? [] : await parts.dayCounts.read(mirror, CHART_DAYS, clock.now());
-    return overviewPage({ view, situation, drifts: found.drifts, driftTrouble: found.trouble, days });
+    const { copies } = view.config();
+    const shown = mirror === null || copies === null ? null : await shelf.look(copies.directory, mirror);
+    const { drifts, trouble } = found;
+    return overviewPage({ view, situation, drifts, driftTrouble: trouble, days, copies: shown });
   });
   page('/drift', async () => {
     const mirror = view.mirror();

@@ -1,22 +1,19 @@
 /**
  * Changes of configuration by day. Recordings come by the thousand every day and would bury all else, so that the totals
- * of runs do not do: each run's sweeps are summed up once, in slices between which others have their turn, and kept.
+ * of runs do not do: each run is counted once, in slices between which others have their turn, and its counts are kept.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isoTime } from '../../core/clock.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { FEEDS } from '../http/feeds.ts';
-import { ask, sqlNumber, sqlText } from '../http/question.ts';
+import type { ChangeCounts } from '../http/change-counts.ts';
+import { NO_CHANGES, readChangeCounts, TOOK_OVER } from '../http/change-counts.ts';
+import { CONFIGURED_KINDS } from '../http/feeds.ts';
+import { ask, sqlText } from '../http/question.ts';
 
-export interface DayOfChanges {
+export interface DayOfChanges extends ChangeCounts {
   /** `YYYY-MM-DD`. */
   readonly day: string;
-  readonly added: number;
-  readonly changed: number;
-  readonly removed: number;
 }
-
-type Counts = Omit<DayOfChanges, 'day'>;
 
 interface RunOfDay {
   readonly run: number;
@@ -31,7 +28,7 @@ const KEPT = 10_000;
 
 export class DayCounts {
   /** By the seal of a run: another mirror, or a history that was forgotten in part, has others. */
-  readonly #known = new Map<string, Counts>();
+  readonly #known = new Map<string, ChangeCounts>();
 
   /** The last so many days up to today, those without changes among them. The first run of a source, in which all is new, is left out. */
   async read(mirror: Mirror, days: number, now: number): Promise<DayOfChanges[]> {
@@ -42,7 +39,7 @@ export class DayCounts {
       if (start > 0) await nextTurn();
       this.#learn(mirror, unknown.slice(start, start + SLICE));
     }
-    const byDay = new Map<string, Counts>();
+    const byDay = new Map<string, ChangeCounts>();
     for (const { day, seal } of runs) byDay.set(day, sum(byDay.get(day), this.#known.get(seal)));
     for (const seal of this.#known.keys()) {
       if (this.#known.size <= KEPT) break;
@@ -55,15 +52,9 @@ export class DayCounts {
   }
 
   #learn(mirror: Mirror, runs: readonly RunOfDay[]): void {
-    const rows = ask<{ run: number; added: number; changed: number; removed: number }>(
-      mirror,
-      `SELECT w.run AS run, sum(w.added) AS added, sum(w.changed) AS changed, sum(w.removed) AS removed
-       FROM sweeps w JOIN collections c ON c.id = w.collection
-       WHERE w.run IN (${runs.map(({ run }) => sqlNumber(run)).join(', ')}) AND c.kind NOT IN (${FEEDS.map((kind) => `'${kind}'`).join(', ')})
-       GROUP BY w.run`,
-    );
-    const byRun = new Map(rows.map(({ run, ...counts }) => [run, counts]));
-    for (const { run, seal } of runs) this.#known.set(seal, byRun.get(run) ?? sum(undefined, undefined));
+    const numbers = runs.map(({ run }) => run);
+    const byRun = readChangeCounts(mirror, numbers, CONFIGURED_KINDS);
+    for (const { run, seal } of runs) this.#known.set(seal, byRun.get(run) ?? NO_CHANGES);
   }
 }
 
@@ -72,12 +63,12 @@ function changedSince(mirror: Mirror, first: string): RunOfDay[] {
     mirror,
     `SELECT r.run AS run, substr(r.finished_at, 1, 10) AS day, hex(r.root) AS seal
      FROM runs r WHERE r.finished_at >= ${sqlText(first)} AND r.outcome IN ('complete', 'partial') AND r.root IS NOT NULL
-       AND r.added + r.changed + r.removed > 0
+       AND (r.added + r.changed + r.removed > 0 OR r.run ${TOOK_OVER})
        AND r.run NOT IN (SELECT min(f.run) FROM runs f WHERE f.outcome IN ('complete', 'partial') AND f.root IS NOT NULL GROUP BY f.source)`,
   );
 }
 
-function sum(one: Counts | undefined, other: Counts | undefined): Counts {
-  const of = (name: keyof Counts): number => (one?.[name] ?? 0) + (other?.[name] ?? 0);
+function sum(one: ChangeCounts | undefined, other: ChangeCounts | undefined): ChangeCounts {
+  const of = (name: keyof ChangeCounts): number => (one?.[name] ?? 0) + (other?.[name] ?? 0);
   return { added: of('added'), changed: of('changed'), removed: of('removed') };
 }

@@ -37,19 +37,24 @@ function sourceHtml(
     const bad = collections - whole;
     return [
       markup`<a href="/records?kind=${kind}${hasOthers ? markup`&source=${encodeURIComponent(source)}` : NOTHING}">${capital(definitions(kind).title.many)}</a>`,
-      count(records),
-      ageHtml(oldestWholeAt, now),
       bad === 0
         ? toned('good', 'whole')
         : toned(
             'warn',
             bad === collections ? 'not whole' : `${count(bad)} of ${count(collections)} not whole`,
           ),
+      count(records),
+      ageHtml(oldestWholeAt, now),
     ];
   });
   const table = tableHtml(
     `Kinds of ${source}`,
-    [{ head: 'Kind' }, { head: 'Records', style: 'num' }, { head: 'Last whole' }, { head: 'State' }],
+    [
+      { head: 'Kind', style: 'wraps' },
+      { head: 'State' },
+      { head: 'Records', style: 'num' },
+      { head: 'Last whole' },
+    ],
     rows,
   );
   const names = troubled.slice(0, TROUBLED_SHOWN).map(({ kind, scope, outcome, error }) => {

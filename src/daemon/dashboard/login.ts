@@ -2,8 +2,11 @@
 import { Hono } from 'hono';
 import type { Context } from 'hono';
 import type { Clock } from '../../core/clock.ts';
+import { plural } from '../../core/wording.ts';
 import type { Access } from '../http/access.ts';
-import { SESSION_COOKIE, SESSION_SECONDS } from '../http/access.ts';
+import { requestText } from '../http/request-text.ts';
+import { SESSION_COOKIE, SESSION_SECONDS } from '../http/sessions.ts';
+import { WrongTokens } from '../http/wrong-tokens.ts';
 import { bareHtml, PAGE_POLICY } from './frame.ts';
 import { markup, NOTHING } from './html.ts';
 
@@ -12,15 +15,17 @@ export interface LoginParts {
   readonly clock: Clock;
   /** True for a request that shows a session or a token. */
   readonly mayRead: (context: Context) => boolean;
+  readonly endSession: (context: Context) => void;
   /** Refuses what a page of another site sends. */
   readonly checkSameSite: (context: Context) => void;
 }
 
-/** Before a wrong token is answered: guessing is slow, and nobody is locked out by another's guesses. */
+/** Before a wrong token is answered. */
 const WRONG_TOKEN_MS = 400;
 
-export function createLogin({ access, clock, mayRead, checkSameSite }: LoginParts): Hono {
+export function createLogin({ access, clock, mayRead, endSession, checkSameSite }: LoginParts): Hono {
   const login = new Hono();
+  const wrong = new WrongTokens();
   login.get('/login', (context) => {
     const to = localPath(context.req.query('to'));
     if (!access.needsLogin || mayRead(context)) return context.redirect(to, 303);
@@ -32,10 +37,17 @@ export function createLogin({ access, clock, mayRead, checkSameSite }: LoginPart
   });
   login.post('/login', async (context) => {
     checkSameSite(context);
-    const form = new URLSearchParams(await context.req.text());
+    const form = new URLSearchParams(await requestText(context));
     const to = localPath(form.get('to') ?? undefined);
     if (!access.needsLogin) return context.redirect(to, 303);
+    const waitSeconds = wrong.waitSeconds(clock.monotonicMs());
+    if (waitSeconds > 0) {
+      context.header('Retry-After', String(waitSeconds));
+      const trouble = `Too many wrong tokens: try again in ${plural(waitSeconds, 'second')}.`;
+      return page(context, loginHtml(to, trouble), 429);
+    }
     if (!access.isToken(form.get('token')?.trim() ?? '')) {
+      wrong.add(clock.monotonicMs());
       await clock.sleep(WRONG_TOKEN_MS);
       return page(context, loginHtml(to, 'That is not the token.'), 401);
     }
@@ -45,7 +57,10 @@ export function createLogin({ access, clock, mayRead, checkSameSite }: LoginPart
   login.post('/logout', (context) => {
     checkSameSite(context);
     // Another site's form brings no strict cookie along: it ends nobody's session.
-    if (mayRead(context)) context.header('Set-Cookie', cookie(context, '', 0));
+    if (mayRead(context)) {
+      endSession(context);
+      context.header('Set-Cookie', cookie(context, '', 0));
+    }
     return context.redirect('/login', 303);
   });
   return login;
@@ -61,7 +76,7 @@ function loginHtml(to: string, trouble: string | null): string {
   );
 }
 
-function page(context: Context, text: string, status: 200 | 401): Response {
+function page(context: Context, text: string, status: 200 | 401 | 429): Response {
   return context.html(text, status, { 'Content-Security-Policy': PAGE_POLICY });
 }
 

@@ -5,11 +5,13 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { severityCounts } from '../../report/drift-document.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import type { Situation } from '../http/health-facts.ts';
-import { age, tookMs } from '../http/wording.ts';
+import { ahead, tookMs } from '../http/wording.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
 import type { DriftCounts } from './answers.ts';
 import { answersHtml, verdictHtml } from './answers.ts';
+import { copiesSection } from './copies-section.ts';
+import type { CopiesShown } from './copy-shelf.ts';
 import { changeChart } from './change-chart.ts';
 import type { DayOfChanges } from './day-counts.ts';
 import { driftArticles } from './drift-page.ts';
@@ -18,7 +20,16 @@ import { freshnessHtml } from './freshness.ts';
 import type { Html } from './html.ts';
 import { markup, NOTHING } from './html.ts';
 import { needsHtml, needsOf } from './needs.ts';
-import { ageHtml, durationHtml, emptyHtml, nameHtml, outcomeTone, tableHtml, toned } from './pieces.ts';
+import {
+  ageHtml,
+  aheadHtml,
+  durationHtml,
+  emptyHtml,
+  nameHtml,
+  outcomeTone,
+  tableHtml,
+  toned,
+} from './pieces.ts';
 import { runChart } from './run-chart.ts';
 import { runsTable } from './runs-page.ts';
 
@@ -34,6 +45,8 @@ export interface OverviewFacts {
   /** Why it could not be, a line each. */
   readonly driftTrouble: readonly string[];
   readonly days: readonly DayOfChanges[];
+  /** Null where there are none to look for, and while their directory has not answered. */
+  readonly copies: CopiesShown | null;
 }
 
 export function overviewPage(facts: OverviewFacts): PageContent {
@@ -46,7 +59,7 @@ export function overviewPage(facts: OverviewFacts): PageContent {
 ${answersHtml(situation, counts)}
 ${needsHtml(needs, situation.now)}
 ${mirror === null ? NOTHING : markup`${driftSection(facts, mirror)}${runsSection(mirror, situation)}${changesSection(facts)}`}
-<div class="two">${freshnessHtml(view, situation)}<div>${planSection(view, situation)}</div></div>
+<div class="two">${freshnessHtml(view, situation)}<div>${planSection(view, situation)}${copiesSection(view.config().copies, facts.copies, situation.now)}</div></div>
 ${noticesSection(situation)}`;
   return {
     title:
@@ -89,9 +102,7 @@ function summaryLine(view: DaemonView, { standings, now }: Situation): string {
     first === undefined
       ? next === undefined
         ? 'no sync is scheduled'
-        : Date.parse(next) < now
-          ? 'the next sync is due'
-          : `next sync ${age(next, now)}`
+        : `next sync ${ahead(next, now)}`
       : `${first.name}${first.source === null ? '' : ` of ${first.source}`} is running${first.progress === null ? '' : `: ${count(first.progress.records)} records so far`}`;
   const records = standings.reduce((sum, each) => sum + each.records, 0);
   const sources = view.config().sources.map(({ name }) => name);
@@ -117,7 +128,7 @@ function driftSection({ drifts, driftTrouble, situation }: OverviewFacts, mirror
     return markup`<section aria-labelledby="drift">${heading(NOTHING)}${trouble}${nothing}</section>`;
   }
   const articles = drifts.flatMap((drift) => driftArticles(mirror, drift)).slice(0, FINDINGS_SHOWN);
-  return markup`<section aria-labelledby="drift">${heading(markup`<a href="/drift">all ${plural(open, 'finding')}</a>`)}${trouble}${articles}</section>`;
+  return markup`<section aria-labelledby="drift">${heading(markup`<a href="/drift">${open === 1 ? 'the finding' : `all ${count(open)} findings`}</a>`)}${trouble}${articles}</section>`;
 }
 
 function runsSection(mirror: Mirror, { now, standings }: Situation): Html {
@@ -144,7 +155,7 @@ function planSection(view: DaemonView, { lastJobs, now }: Situation): Html {
   const schedules = view.schedules();
   const due = schedules.map(({ schedule, dueAt, cron, zone, skippedTicks, missedTicks }) => [
     schedule,
-    dueAt === null ? markup`<span class="faint">never</span>` : ageHtml(dueAt, now),
+    dueAt === null ? markup`<span class="faint">never</span>` : aheadHtml(dueAt, now),
     markup`<span class="faint">${cron}${zone === 'UTC' ? '' : ` ${zone}`}${skippedTicks + missedTicks === 0 ? '' : ` (${skippedTicks} skipped, ${missedTicks} missed)`}</span>`,
   ]);
   const done = (['sync', 'drift', 'verify', 'forget', 'drill', 'copy'] as const).flatMap((name) =>
@@ -166,7 +177,7 @@ function planSection(view: DaemonView, { lastJobs, now }: Situation): Html {
   const next =
     due.length === 0
       ? emptyHtml('No schedule is on.', 'See `schedules` in the configuration.')
-      : tableHtml('Schedules', [{ head: 'What' }, { head: 'Next' }, { head: 'When' }], due);
+      : tableHtml('Schedules', [{ head: 'What' }, { head: 'Due' }, { head: 'By' }], due);
   const last =
     done.length === 0
       ? emptyHtml('Nothing done yet.', 'What the daemon did last stands here.')
@@ -175,7 +186,7 @@ function planSection(view: DaemonView, { lastJobs, now }: Situation): Html {
           [{ head: 'What' }, { head: 'Outcome' }, { head: 'When' }, { head: 'Took', style: 'num spare' }],
           done,
         );
-  return markup`<section aria-labelledby="plan"><h2 id="plan">Next</h2>${next}${work.length === 0 ? NOTHING : markup`<ul class="faint">${work}</ul>`}</section><section aria-labelledby="done"><h2 id="done">Last</h2>${last}</section>`;
+  return markup`<section aria-labelledby="plan"><h2 id="plan">What comes next</h2>${next}${work.length === 0 ? NOTHING : markup`<ul class="faint">${work}</ul>`}</section><section aria-labelledby="done"><h2 id="done">What was done last</h2>${last}</section>`;
 }
 
 function noticesSection({ owed, now }: Situation): Html {

@@ -1,6 +1,6 @@
 /** Small pieces that several pages show alike: times, outcomes, hints, tables. */
 import { duration } from '../../core/wording.ts';
-import { age } from '../http/wording.ts';
+import { age, ahead } from '../http/wording.ts';
 import type { Html, HtmlPart } from './html.ts';
 import { markup, NOTHING, trusted } from './html.ts';
 
@@ -15,6 +15,11 @@ export function toned(tone: Tone, text: string): Html {
 export function ageHtml(at: string | null, now: number): Html {
   if (at === null) return markup`<span class="faint">never</span>`;
   return markup`<time datetime="${at}" title="${at}">${age(at, now)}</time>`;
+}
+
+/** A time at which something is due, likewise. */
+export function aheadHtml(at: string, now: number): Html {
+  return markup`<time datetime="${at}" title="${at}">${ahead(at, now)}</time>`;
 }
 
 /** A time to the minute. */

@@ -5,6 +5,7 @@ import { count, plural } from '../../core/wording.ts';
 import type { RecordChange } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../../mirror/run-rows.ts';
+import { forgottenInto, forgottenText } from '../../state/forgotten-history.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { FEEDS } from '../http/feeds.ts';
 import { tookMs } from '../http/wording.ts';
@@ -33,6 +34,7 @@ export function runPage({ mirror, config, run, changes, now }: RunFacts): PageCo
   const definitions = definitionsFor(config, run.source);
   const names = parentNames(mirror, run.source, definitions);
   const place = (scope: SweepRow['scope']): string => placeOf(scope, definitions, names);
+  const forgotten = forgottenInto(mirror, run.run);
   const facts = [
     ['Source', nameHtml(run.source)],
     ['Outcome', toned(outcomeTone(run.outcome), run.outcome)],
@@ -44,6 +46,14 @@ export function runPage({ mirror, config, run, changes, now }: RunFacts): PageCo
       'Records',
       `${count(run.added)} added, ${count(run.changed)} changed, ${count(run.removed)} removed, ${count(run.unchanged)} unchanged`,
     ],
+    ...(forgotten === undefined
+      ? []
+      : [
+          [
+            'Took over',
+            `${forgottenText(forgotten)}. Counts are of its own reading, what changed is of all.`,
+          ] as const,
+        ]),
     ...(run.error === null ? [] : [['Trouble', run.error] as const]),
     ...(run.root === null ? [] : [['Seal', markup`<code>${run.root}</code>`] as const]),
   ] as const;

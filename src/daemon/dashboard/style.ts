@@ -75,6 +75,7 @@ button { background: var(--ink); color: var(--paper); border-color: var(--ink); 
 button.quiet { background: none; color: var(--faint); border: 0; padding: .4rem 0; min-height: 0; text-decoration: underline; text-underline-offset: .15em; }
 .pages { display: flex; gap: 1.25rem; margin: 1rem 0 0; }
 .facts { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .2rem 1.25rem; margin: 1rem 0 0; }
+.facts.plain { color: inherit; }
 .facts dt { color: var(--faint); } .facts dd { margin: 0; overflow-wrap: anywhere; }
 .source-name { margin: 1.5rem 0 .5rem; display: flex; flex-wrap: wrap; gap: .1rem .75rem; align-items: baseline; }
 pre.body { background: var(--raised); border: 1px solid var(--line); border-radius: 10px; padding: .9rem 1.1rem; margin: 0; overflow: auto; max-height: 36rem; white-space: pre-wrap; overflow-wrap: anywhere; }
@@ -98,7 +99,7 @@ pre.body { background: var(--raised); border: 1px solid var(--line); border-radi
   .drawing { padding: .75rem .6rem .5rem; }
   .drawing svg.columns { display: none; } .drawing svg.columns.narrow { display: block; }
   .sheet { font-size: .875rem; } .sheet table { font-size: inherit; } .sheet th, .sheet td { padding: .4rem .5rem; } .sheet th:first-child { padding-left: .8rem; } .sheet .tone { font-size: inherit; }
-  .sheet .spare { display: none; }
+  .sheet .spare { display: none; } .sheet .wraps { white-space: normal; }
   .facts { grid-template-columns: minmax(0, 1fr); gap: 0; } .facts dd { margin-bottom: .5rem; }
 }
 @media print { .bar nav, .search, .pages, .skip { display: none; } .sheet, .drawing, .answers li { border-color: #999; } }

@@ -3,10 +3,11 @@
  * set something going. With one, everything but `/healthz` needs it: as `Authorization: Bearer`, or as a session that
  * the login form began.
  */
-import { createHmac, createHash, timingSafeEqual } from 'node:crypto';
+import { createHash, timingSafeEqual } from 'node:crypto';
 import { isLoopback } from '../../config/source.ts';
 import type { Secret } from '../../core/secret.ts';
 import { Refusal } from './refusal.ts';
+import { Sessions } from './sessions.ts';
 
 /** What of a request tells who it comes from. */
 export interface Caller {
@@ -24,13 +25,10 @@ export interface AccessOptions {
   readonly localToken: string;
 }
 
-export const SESSION_COOKIE = 'tidemark_session';
-/** Seconds: whoever looks once a week need not log in again. */
-export const SESSION_SECONDS = 7 * 24 * 60 * 60;
-
 export class Access {
   readonly #token: Secret | null;
   readonly #localToken: string;
+  readonly #sessions = new Sessions();
 
   constructor({ token, localToken }: AccessOptions) {
     this.#token = token;
@@ -59,7 +57,7 @@ export class Access {
 
   /** True for who may read. `now`: milliseconds since the epoch. */
   mayRead(caller: Caller, now: number): boolean {
-    return this.#token === null || this.#hasBearer(caller) || this.#hasSession(caller, now);
+    return this.#token === null || this.#hasBearer(caller) || this.#sessions.isOpen(caller.cookie, now);
   }
 
   /**
@@ -81,10 +79,15 @@ export class Access {
     return this.#token !== null && isSame(text, this.#token.reveal());
   }
 
-  /** The value of a session cookie from `now` on. @throws TypeError where there is no token */
+  /** Begins a session; the value of its cookie. @throws TypeError where there is no token */
   newSession(now: number): string {
-    const until = Math.floor(now / 1000) + SESSION_SECONDS;
-    return `${until}.${this.#sessionMark(until)}`;
+    if (this.#token === null) throw new TypeError('there are no sessions without a token');
+    return this.#sessions.begin(now);
+  }
+
+  /** Ends the caller's session, wherever its cookie is kept. */
+  endSession({ cookie }: Caller): void {
+    this.#sessions.end(cookie);
   }
 
   #hasBearer({ authorization }: Caller): boolean {
@@ -96,22 +99,6 @@ export class Access {
       this.#localToken !== '' && isSame(given, this.#localToken),
     ];
     return isRemote || isLocal;
-  }
-
-  #hasSession({ cookie }: Caller, now: number): boolean {
-    const value = (cookie ?? '')
-      .split(';')
-      .map((part) => part.trim())
-      .find((part) => part.startsWith(`${SESSION_COOKIE}=`))
-      ?.slice(SESSION_COOKIE.length + 1);
-    const [, until = '', mark = ''] = /^(\d{1,12})\.([0-9a-f]{64})$/.exec(value ?? '') ?? [];
-    return mark !== '' && isSame(mark, this.#sessionMark(Number(until))) && Number(until) * 1000 > now;
-  }
-
-  /** Another token makes another mark: changing it ends all sessions. */
-  #sessionMark(until: number): string {
-    if (this.#token === null) throw new TypeError('there are no sessions without a token');
-    return createHmac('sha256', this.#token.reveal()).update(`tidemark session until ${until}`).digest('hex');
   }
 }
 

@@ -3,23 +3,27 @@ import { Hono } from 'hono';
 import type { Context } from 'hono';
 import type { Clock } from '../../core/clock.ts';
 import { isoTime } from '../../core/clock.ts';
+import { suggest } from '../../core/suggest.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
-import type { JobName, JobRow } from '../../mirror/daemon-state.ts';
+import type { JobRow } from '../../mirror/daemon-state.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { driftDocument } from '../../report/drift-document.ts';
 import { nameText } from '../../report/sections.ts';
+import { forgottenInto } from '../../state/forgotten-history.ts';
 import { previousRun } from '../../state/published-run.ts';
 import { runDocument } from '../../state/run-document.ts';
 import type { DaemonView } from '../view.ts';
-import { jobDocument, sweepDocument } from './documents.ts';
+import { identityDocument, jobDocument, requestDocument, sweepDocument } from './documents.ts';
+import { countChanges } from './change-counts.ts';
 import type { ChangesMemory } from './changes-memory.ts';
 import type { DriftNow } from './drift-now.ts';
 import { readSituation } from './health-facts.ts';
 import { kindsIn, numberIn, sourcesIn, timeIn } from './query.ts';
 import { Refusal } from './refusal.ts';
 import { changesOf, findChanges } from './run-changes.ts';
-import { parseRunRequest } from './run-request.ts';
+import { requestText } from './request-text.ts';
+import { JOB_NAMES, parseRunRequest } from './run-request.ts';
 import { statusDocument } from './status-document.ts';
 
 export interface ApiParts {
@@ -39,9 +43,12 @@ const USUAL_PERIOD_MS = 7 * 24 * 60 * 60 * 1000;
 export function createApi(parts: ApiParts): Hono {
   const { view, clock } = parts;
   const api = new Hono();
-  api.get('/status', (context) => context.json(statusDocument(view, readSituation(view, clock.now()))));
+  api.get('/status', (context) => {
+    queryWith(context, []);
+    return context.json(statusDocument(view, readSituation(view, clock.now())));
+  });
   api.get('/runs', (context) => {
-    const query = queryOf(context);
+    const query = queryWith(context, ['limit', 'before', 'source']);
     const mirror = view.mirror();
     const limit = numberIn(query, 'limit', 20, MOST_ROWS);
     const before = numberIn(query, 'before', Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
@@ -52,6 +59,7 @@ export function createApi(parts: ApiParts): Hono {
     return context.json({ schema: 'tidemark.runs/1', runs: rows.map(runDocument) });
   });
   api.get('/runs/:run', async (context) => {
+    queryWith(context, []);
     const mirror = view.mirror();
     const run = runNamed(mirror, context.req.param('run'));
     return context.json(await runShown(parts, mirror, run));
@@ -62,20 +70,33 @@ export function createApi(parts: ApiParts): Hono {
     if (!/^application\/json\b/i.test(type)) {
       throw new Refusal(415, 'usage', 'the request must be JSON', 'send Content-Type: application/json');
     }
-    const { job, sources, full, kinds } = parseRunRequest(await context.req.text());
-    const queued = view.request(job, sources, { full, kinds });
-    return context.json(
-      { schema: 'tidemark.queued/1', queued: queued.map(({ name, source }) => ({ job: name, source })) },
-      202,
-    );
+    const { job, sources, full, kinds } = parseRunRequest(await requestText(context));
+    const asked = view.request(job, sources, { full, kinds });
+    const queued = asked.map(({ name, source, request }) => {
+      const standing = view.requested(request);
+      const before = standing?.state === 'waiting' ? standing.before : [];
+      return { job: name, source, request, behind: before.map(identityDocument) };
+    });
+    return context.json({ schema: 'tidemark.queued/1', queued }, 202);
+  });
+  api.get('/requests/:request', (context) => {
+    queryWith(context, []);
+    const request = context.req.param('request');
+    const standing = /^\d{1,15}$/.test(request) ? view.requested(Number(request)) : null;
+    if (standing !== null) return context.json(requestDocument(Number(request), standing));
+    throw new TidemarkError('reference_unknown', `there is no request ${nameText(request)}`, {
+      hint: 'requests are known as long as the daemon lives; GET /api/v1/jobs lists what was done',
+    });
   });
   api.get('/jobs', (context) => {
-    const query = queryOf(context);
-    const rows = jobsAsked(view.mirror(), query);
+    const query = queryWith(context, ['limit', 'name', 'source']);
+    const rows = jobsAsked(view, query);
     return context.json({ schema: 'tidemark.jobs/1', jobs: rows.map(jobDocument) });
   });
-  api.get('/changes', async (context) => context.json(await changesShown(parts, queryOf(context))));
-  api.get('/drift', async (context) => context.json(await driftShown(parts, queryOf(context))));
+  api.get('/changes', async (context) =>
+    context.json(await changesShown(parts, queryWith(context, ['from', 'to', 'kind', 'source', 'limit']))),
+  );
+  api.get('/drift', async (context) => context.json(await driftShown(parts, queryWith(context, ['source']))));
   return api;
 }
 
@@ -87,6 +108,19 @@ export function knownSources(view: DaemonView, mirror: Mirror): string[] {
 /** The parameters of a request. */
 export function queryOf(context: Context): URLSearchParams {
   return new URL(context.req.url).searchParams;
+}
+
+/** Likewise, where only some are known: one that narrows nothing would be taken for one that does. @throws TidemarkError `usage` */
+function queryWith(context: Context, known: readonly string[]): URLSearchParams {
+  const query = queryOf(context);
+  const unknown = [...query.keys()].find((name) => !known.includes(name));
+  if (unknown === undefined) return query;
+  const near = suggest(unknown, known);
+  throw new TidemarkError(
+    'usage',
+    `there is no parameter ${nameText(unknown)}${near === undefined ? '' : `; did you mean ${near}?`}`,
+    { hint: known.length === 0 ? 'leave it out' : `parameters are ${known.join(', ')}` },
+  );
 }
 
 /** @throws TidemarkError `reference_unknown` */
@@ -110,16 +144,26 @@ async function runShown({ view }: ApiParts, mirror: Mirror, run: RunRow): Promis
     sweeps: mirror.sweepsOf(run.run).map(sweepDocument),
     schema_changes: mirror.schemaChanges({ run: run.run, source: run.source }),
     previous: previous?.run ?? null,
+    forgotten: forgottenInto(mirror, run.run) ?? null,
+    summary: changes?.summary ?? null,
     changes: changes?.changes ?? null,
     is_cut: changes?.isMore ?? false,
   };
 }
 
-function jobsAsked(mirror: Mirror, query: URLSearchParams): JobRow[] {
-  const [name, source] = [query.get('name'), query.get('source')];
+function jobsAsked(view: DaemonView, query: URLSearchParams): JobRow[] {
+  const mirror = view.mirror();
+  const [asked, source] = [query.get('name') ?? '', query.get('source') ?? ''];
+  const name = JOB_NAMES.find((each) => each === asked);
+  if (asked !== '' && name === undefined) {
+    throw new TidemarkError('usage', `there is no job ${nameText(asked)}`, {
+      hint: `jobs are ${JOB_NAMES.join(', ')}`,
+    });
+  }
+  sourcesIn(query, knownSources(view, mirror));
   return mirror.daemonState().jobs({
-    ...(name === null ? {} : { name: name as JobName }),
-    ...(source === null ? {} : { source }),
+    ...(name === undefined ? {} : { name }),
+    ...(source === '' ? {} : { source }),
     limit: numberIn(query, 'limit', 20, MOST_ROWS),
   });
 }
@@ -148,20 +192,20 @@ async function changesShown(
     },
     memory,
   );
-  const summary = { added: 0, removed: 0, changed: 0 };
-  for (const { change } of runs.flatMap(({ changes }) => changes ?? [])) summary[change] += 1;
+  const summaryOfAll = countChanges(runs.flatMap(({ changes }) => changes ?? []));
   return {
     schema: 'tidemark.changes/1',
     since: from,
     until: to,
     is_cut: isCut,
-    summary,
-    runs: runs.map(({ run, previous, changes }) => ({
+    summary: summaryOfAll,
+    runs: runs.map(({ run, previous, changes, summary, forgotten }) => ({
       run: run.run,
       source: run.source,
       at: run.finishedAt ?? run.startedAt,
       previous,
-      summary: { added: run.added, removed: run.removed, changed: run.changed },
+      forgotten,
+      summary,
       changes,
     })),
   };

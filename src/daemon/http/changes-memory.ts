@@ -3,14 +3,19 @@ import type { Kind } from '../../catalog/definition.ts';
 import type { Config } from '../../config/config.ts';
 import type { RecordChange } from '../../diff/change.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
+import type { ChangeCounts } from './change-counts.ts';
 
 /** Masked changes in all, some 2 MB; what is larger by itself is not kept. */
 const KEPT_CHANGES = 1_000;
+/** A quarter of half-hourly runs. */
+const KEPT_COUNTS = 5_000;
 
 export class ChangesMemory {
   /** The one that was asked for longest ago stands first. Named by the seals of both runs. */
   readonly #known = new Map<string, readonly RecordChange[]>();
   #size = 0;
+  /** As above. */
+  readonly #counts = new Map<string, ChangeCounts>();
   /** What is compared and masked follows from it. */
   #config: Config | null = null;
 
@@ -36,8 +41,22 @@ export class ChangesMemory {
     }
   }
 
+  /** How many changes a run made: as `make` finds it, unless that is known. */
+  counts(config: Config, key: string, make: () => ChangeCounts): ChangeCounts {
+    if (this.#config !== config) this.#clear(config);
+    const found = this.#counts.get(key) ?? make();
+    this.#counts.delete(key);
+    this.#counts.set(key, found);
+    for (const oldest of this.#counts.keys()) {
+      if (this.#counts.size <= KEPT_COUNTS) break;
+      this.#counts.delete(oldest);
+    }
+    return found;
+  }
+
   #clear(config: Config): void {
     this.#config = config;
+    this.#counts.clear();
     this.#known.clear();
     this.#size = 0;
   }
@@ -45,6 +64,11 @@ export class ChangesMemory {
 
 export function memoryKey(run: RunRow, previous: RunRow, kinds: readonly Kind[] | null): string {
   return `${previous.root ?? ''} ${run.root ?? ''} ${kinds?.join(',') ?? ''}`;
+}
+
+/** Nothing changes what was sealed. */
+export function countsKey(run: RunRow, kinds: readonly Kind[] | null): string {
+  return `${run.root ?? ''} ${kinds?.join(',') ?? ''}`;
 }
 
 /** None are worth remembering as well: finding that out takes as long. */

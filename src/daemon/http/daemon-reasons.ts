@@ -1,7 +1,8 @@
 /** What is wrong with the daemon as a whole. Pure. */
-import { plural } from '../../core/wording.ts';
+import { duration, plural } from '../../core/wording.ts';
 import type { EndedJob, HealthFacts } from './health-input.ts';
 import type { HealthCode, HealthReason } from './health-reason.ts';
+import { expectedSince } from './source-reasons.ts';
 import { percent } from './wording.ts';
 
 export function daemonReasons(facts: HealthFacts): HealthReason[] {
@@ -21,7 +22,7 @@ export function daemonReasons(facts: HealthFacts): HealthReason[] {
       : [
           degraded(
             'config_trouble',
-            `the new configuration was refused, the old one stays in force: ${configTrouble}`,
+            `the new configuration was refused; ${configTrouble}`,
             null,
             '`tidemark config check` lists all mistakes',
           ),
@@ -56,6 +57,7 @@ export function daemonReasons(facts: HealthFacts): HealthReason[] {
         `\`tidemark ${job.name === 'copy' ? 'copies list' : job.name}\``,
       ),
     ),
+    ...copyReasons(facts),
     ...silentChannels.map(({ channel, owed, since, error }) =>
       degraded(
         'notices_undelivered',
@@ -64,6 +66,34 @@ export function daemonReasons(facts: HealthFacts): HealthReason[] {
         `\`tidemark notify test\` tries the channels`,
       ),
     ),
+  ];
+}
+
+/** A copy may be one interval late, as a sync may. */
+const INTERVALS_ALLOWED = 2;
+
+/**
+ * A copy is made after a complete run: while none is, there is none, and no job says so. Where runs are complete and no copy
+ * comes of them, the failed job is the reason.
+ */
+function copyReasons({ copies, sources, now, startedAt }: HealthFacts): HealthReason[] {
+  if (copies === null) return [];
+  const { everyMs, lastAt } = copies;
+  const completeAt = sources.flatMap(({ lastComplete }) => lastComplete?.finishedAt ?? []).sort();
+  const triedAt = sources.map((source) => expectedSince(source, startedAt)).sort();
+  const since = lastAt ?? completeAt.at(-1) ?? triedAt[0] ?? startedAt;
+  const dueAt = lastAt === null ? null : Date.parse(lastAt) + everyMs;
+  const hadItsRun = dueAt !== null && completeAt.some((at) => Date.parse(at) >= dueAt);
+  const ageMs = now - Date.parse(since);
+  if (hadItsRun || ageMs <= INTERVALS_ALLOWED * everyMs) return [];
+  return [
+    {
+      code: 'copy_overdue',
+      state: 'degraded',
+      message: `no copy of the mirror was made ${lastAt === null ? 'yet' : `for ${duration(ageMs)}`}, one is due every ${duration(everyMs)}: no run was complete`,
+      since,
+      hint: '`tidemark status` tells what keeps runs from being complete; `tidemark copies make` makes a copy of what there is',
+    },
   ];
 }
 

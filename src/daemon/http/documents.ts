@@ -2,6 +2,7 @@
 import type { JobRow } from '../../mirror/daemon-state.ts';
 import type { SweepRow } from '../../mirror/run-rows.ts';
 import { errorDocument } from '../../state/run-document.ts';
+import type { JobIdentity, RequestStanding } from '../view.ts';
 import type { HealthReason } from './health-reason.ts';
 import type { Health } from './health.ts';
 
@@ -35,6 +36,26 @@ export function jobDocument(job: JobRow): object {
     run: job.run,
     summary: job.summary,
     error: errorDocument(job),
+  };
+}
+
+export function identityDocument({ name, source }: JobIdentity): object {
+  return { job: name, source };
+}
+
+/** `tidemark.request/1`. */
+export function requestDocument(request: number, standing: RequestStanding): object {
+  return {
+    schema: 'tidemark.request/1',
+    request,
+    ...identityDocument(standing),
+    state: standing.state,
+    number: standing.state === 'waiting' ? null : standing.job,
+    behind: standing.state === 'waiting' ? standing.before.map(identityDocument) : [],
+    error:
+      standing.state === 'ended' && standing.error !== null
+        ? { code: standing.error.code, message: standing.error.message }
+        : null,
   };
 }
 

@@ -1,7 +1,7 @@
 /** The facts that health is judged by, from the living daemon and the mirror. */
 import type { Config } from '../../config/config.ts';
-import { asTidemarkError } from '../../core/errors.ts';
-import type { Delivery, JobRow } from '../../mirror/daemon-state.ts';
+import { asTidemarkError, isLocalTrouble } from '../../core/errors.ts';
+import type { Delivery, JobName, JobRow } from '../../mirror/daemon-state.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
@@ -28,6 +28,8 @@ export interface Situation {
 }
 
 const NO_JOBS: LastJobs = { of: () => [], one: () => null };
+/** Jobs looked through for the newest copy. */
+const COPY_JOBS_READ = 50;
 /** Deliveries looked through for channels that gave up. */
 const DELIVERIES_READ = 200;
 /** Longer than most syncs of other processes take. */
@@ -39,7 +41,7 @@ const OWED_LONG_MS = 15 * 60_000;
 export function readSituation(view: DaemonView, now: number): Situation {
   const config = view.config();
   const configTrouble = view.configTrouble()?.message ?? null;
-  const base = { now, startedAt: view.startedAt, configTrouble, troubles: lastingTroubles(view, now) };
+  const base = { now, startedAt: view.startedAt, configTrouble };
   try {
     const mirror = view.mirror();
     return mirror.atOnce((): Situation => {
@@ -52,9 +54,13 @@ export function readSituation(view: DaemonView, now: number): Situation {
       const owed = state.owedDeliveries();
       const facts: HealthFacts = {
         ...base,
+        troubles: [...lastingTroubles(view, now), ...untoldJobTroubles(view, lastJobs)],
         mirrorTrouble: null,
+        copies: copyFacts(mirror, config),
         sources: standings.flatMap((standing) =>
-          standing.isConfigured ? [sourceFacts(view, config, standing, lastJobs)] : [],
+          standing.isConfigured
+            ? [sourceFacts(view, config, standing, lastWholeSync(mirror, standing, lastJobs))]
+            : [],
         ),
         ...jobFacts(mirror, lastJobs),
         silentChannels: silentChannels(owed, state.deliveries(DELIVERIES_READ), now),
@@ -64,11 +70,26 @@ export function readSituation(view: DaemonView, now: number): Situation {
   } catch (error) {
     const { code, message, hint } = asTidemarkError(error);
     const isSyncing = [...view.running(), ...view.queued()].some(({ name }) => name === 'sync');
-    const mirrorTrouble = { message, hint: hint ?? null, isComing: code === 'mirror_missing' && isSyncing };
-    const nothing = { sources: [], verify: null, drills: [], failedJobs: [], silentChannels: [] };
-    const health = assessHealth({ ...base, ...nothing, mirrorTrouble });
+    // One that was there and is gone is not made anew.
+    const isComing = code === 'mirror_missing' && isSyncing && !isMirrorGone(view);
+    const mirrorTrouble = { message, hint: hint ?? null, isComing };
+    const troubles = lastingTroubles(view, now);
+    const nothing = {
+      sources: [],
+      copies: null,
+      verify: null,
+      drills: [],
+      failedJobs: [],
+      silentChannels: [],
+    };
+    const health = assessHealth({ ...base, ...nothing, troubles, mirrorTrouble });
     return { now, health, mirror: null, standings: [], lastJobs: NO_JOBS, owed: [] };
   }
+}
+
+/** True while the mirror is away that was there before. */
+export function isMirrorGone(view: Pick<DaemonView, 'troubles'>): boolean {
+  return view.troubles().some(({ about, error }) => about === 'mirror' && error.code === 'mirror_missing');
 }
 
 /** Those that no other reason tells; that another process writes the mirror for a while is nothing yet. */
@@ -80,13 +101,47 @@ function lastingTroubles(view: DaemonView, now: number): HealthFacts['troubles']
   });
 }
 
+/**
+ * Jobs that failed for trouble of this machine (the disk is full, the mirror is damaged or cannot be written) and have no
+ * row that says so: until the next one of their name gets further.
+ */
+function untoldJobTroubles(view: DaemonView, jobs: LastJobs): HealthFacts['troubles'] {
+  return view.troubles().flatMap(({ about, since, error }) => {
+    const [word, name, ...rest] = about.split(':');
+    if (word !== 'job' || name === undefined || !isLocalTrouble(error.code)) return [];
+    const source = rest.length === 0 ? null : rest.join(':');
+    const row = jobs.of(name as JobName).find((each) => each.source === source);
+    if (row?.errorCode === error.code) return [];
+    const message = `the last ${name}${source === null ? '' : ` of ${source}`} failed: ${error.message}`;
+    return [{ message, hint: error.hint ?? null, since }];
+  });
+}
+
+/** The latest sync of all kinds of a source, where the latest sync was one. */
+function lastWholeSync(mirror: Mirror, { source }: SourceStanding, jobs: LastJobs): JobRow | null {
+  const row = jobs.one('sync', source);
+  const run = row?.run ?? null;
+  const kinds = run === null ? null : (mirror.run(run)?.kinds ?? null);
+  return kinds === null ? row : null;
+}
+
+function copyFacts(mirror: Mirror, { copies }: Config): HealthFacts['copies'] {
+  if (copies === null) return null;
+  const made = mirror
+    .daemonState()
+    .jobs({ name: 'copy', limit: COPY_JOBS_READ })
+    .find(({ summary }) => typeof summary['file'] === 'string');
+  return { everyMs: copies.everyMs, lastAt: made?.finishedAt ?? null };
+}
+
 function sourceFacts(
   view: DaemonView,
   config: Config,
   standing: SourceStanding,
-  jobs: LastJobs,
+  lastSync: JobRow | null,
 ): SourceFacts {
-  const { source, lastComplete, lastEnded, held, troubledCount } = standing;
+  const { source, lastComplete, lastEnded, lastWholeEnded, firstTriedAt, held, troubledCount } = standing;
+  const narrowed = lastEnded?.kinds ?? null;
   const schedule = view.schedules().find((each) => each.schedule === 'sync' && each.sources.includes(source));
   return {
     source,
@@ -96,8 +151,10 @@ function sourceFacts(
         : { intervalMs: schedule.intervalMs, jitterMs: config.schedules.sync?.jitterMs ?? 0 },
     isSyncing: view.running().some((job) => job.name === 'sync' && job.source === source),
     lastComplete,
-    lastEnded,
-    lastSync: jobs.one('sync', source),
+    lastEnded: lastWholeEnded,
+    lastSync,
+    lastNarrowed: lastEnded === null || narrowed === null ? null : { ...lastEnded, kinds: narrowed },
+    firstTriedAt,
     held: {
       records: held.reduce((sum, { records }) => sum + records, 0),
       ceiling: held.reduce((sum, { records, below }) => sum + records + below, 0),

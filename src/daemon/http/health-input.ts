@@ -14,10 +14,15 @@ export interface SourceFacts {
   /** Null where no schedule syncs it. */
   readonly schedule: { readonly intervalMs: number; readonly jitterMs: number } | null;
   readonly isSyncing: boolean;
+  /** Of all kinds; likewise the next two. */
   readonly lastComplete: EndedRun | null;
   readonly lastEnded: EndedRun | null;
   /** The latest sync job that ended: it may have failed before a run came about. */
   readonly lastSync: EndedJob | null;
+  /** A run that was narrowed to some kinds, where it is the latest of all that ended. */
+  readonly lastNarrowed: (EndedRun & { readonly kinds: readonly string[] }) | null;
+  /** When the oldest run began that is known, ISO 8601; null where there was none. */
+  readonly firstTriedAt: string | null;
   /** Removals that wait, and how many an acceptance has to allow. */
   readonly held: { readonly records: number; readonly ceiling: number };
   /** Collections that the latest look did not find whole. */
@@ -51,6 +56,8 @@ export interface HealthFacts {
     readonly since: string;
   }[];
   readonly sources: readonly SourceFacts[];
+  /** Where copies are made: how often they should be, and when the newest one was; null for none that is known. */
+  readonly copies: { readonly everyMs: number; readonly lastAt: string | null } | null;
   /** The latest check of the mirror that ended, and how many problems it found. */
   readonly verify: (EndedJob & { readonly problems: number }) | null;
   /** Of each source: its latest drill that ended, and the score of the one before. */

@@ -17,6 +17,7 @@ export type HealthCode =
   | 'verify_failed'
   | 'drill_fell'
   | 'job_failed'
+  | 'copy_overdue'
   | 'notices_undelivered';
 
 export interface HealthReason {

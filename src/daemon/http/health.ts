@@ -5,13 +5,16 @@
 import { daemonReasons } from './daemon-reasons.ts';
 import type { HealthFacts, SourceFacts } from './health-input.ts';
 import type { HealthReason, HealthState } from './health-reason.ts';
-import { allowedAgeMs, sourceReasons } from './source-reasons.ts';
+import { allowedAgeMs, expectedSince, sourceReasons } from './source-reasons.ts';
 
 export interface SourceHealth {
   readonly source: string;
   readonly state: HealthState;
   readonly reasons: readonly HealthReason[];
+  /** Of the latest complete run of all kinds. */
   readonly lastCompleteAt: string | null;
+  /** From when on a complete run can be expected, where there never was one; ISO 8601. */
+  readonly expectedSince: string;
   /** How old the last complete run may be; null where no schedule syncs the source. */
   readonly allowedMs: number | null;
 }
@@ -44,6 +47,7 @@ function sourceHealth(facts: SourceFacts, { now, startedAt }: HealthFacts): Sour
     state: worst(reasons),
     reasons,
     lastCompleteAt: facts.lastComplete?.finishedAt ?? null,
+    expectedSince: expectedSince(facts, startedAt),
     allowedMs,
   };
 }

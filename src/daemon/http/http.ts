@@ -25,9 +25,9 @@ export interface HttpOptions {
   readonly log: Logger;
   /**
    * Makes the replica of a source, with `pathPrefix` before its `/api/`; called at the first request, and again after a
-   * new configuration. Left out, there is none.
+   * new configuration. Null where there is no token of its own: nothing is read unmasked without it. Left out, there is none.
    */
-  readonly replica?: (source: string, pathPrefix: string) => Replica;
+  readonly replica?: (source: string, pathPrefix: string) => Replica | null;
 }
 
 export interface HttpSide {

@@ -37,6 +37,7 @@ export interface MetricRow {
   readonly name: string;
   readonly type: 'gauge' | 'counter';
   readonly help: string;
+  /** Never `job` or `instance`: Prometheus gives these to whatever it scrapes, and renames ours. */
   readonly labels: readonly string[];
   readonly read: (facts: MetricFacts) => readonly Sample[];
 }
@@ -209,14 +210,12 @@ export const METRICS: readonly MetricRow[] = [
     name: 'tidemark_job_timestamp_seconds',
     type: 'gauge',
     help: 'When the latest job of that name ended, seconds since the epoch',
-    labels: ['job', 'source', 'outcome'],
+    labels: ['name', 'source', 'outcome'],
     read: ({ situation }) =>
       (['sync', 'drift', 'verify', 'forget', 'drill', 'copy'] as const).flatMap((name) =>
         situation.lastJobs
           .of(name)
-          .flatMap((job) =>
-            at({ job: name, source: job.source ?? '', outcome: job.outcome }, job.finishedAt),
-          ),
+          .flatMap((job) => at({ name, source: job.source ?? '', outcome: job.outcome }, job.finishedAt)),
       ),
   },
   {
@@ -282,9 +281,8 @@ export const METRICS: readonly MetricRow[] = [
     name: 'tidemark_jobs_running',
     type: 'gauge',
     help: 'Jobs at work at this moment',
-    labels: ['job', 'source'],
-    read: ({ view }) =>
-      view.running().map(({ name, source }) => sample({ job: name, source: source ?? '' }, 1)),
+    labels: ['name', 'source'],
+    read: ({ view }) => view.running().map(({ name, source }) => sample({ name, source: source ?? '' }, 1)),
   },
   {
     name: 'tidemark_jobs_queued',

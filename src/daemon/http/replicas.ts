@@ -12,20 +12,20 @@ interface Mounted {
 }
 
 export class Replicas {
-  readonly #create: (source: string, pathPrefix: string) => Replica;
+  readonly #create: (source: string, pathPrefix: string) => Replica | null;
   readonly #config: () => Config;
   readonly #closing = new AbortController();
   readonly #mounted = new Map<string, Mounted>();
   #madeFor: Config | null = null;
 
-  constructor(create: (source: string, pathPrefix: string) => Replica, config: () => Config) {
+  constructor(create: (source: string, pathPrefix: string) => Replica | null, config: () => Config) {
     this.#create = create;
     this.#config = config;
   }
 
   /**
    * What answers a path below `/replica`.
-   * @throws Refusal 404 for a source that there is not
+   * @throws Refusal 404 for a source that there is not, and where the replica has no token
    */
   at(path: string): Hono<{ Bindings: HttpBindings }> {
     const config = this.#config();
@@ -41,13 +41,14 @@ export class Replicas {
         404,
         'reference_unknown',
         'there is no replica at this path',
-        `replicas are at ${names.map((name) => `/replica/${encodeURIComponent(name)}/api/`).join(', ')}`,
+        'replicas are at /replica/SOURCE/api/, with the name of a source',
       );
     }
     const prefix = first === 'api' ? '/replica' : `/replica/${first}`;
     const known = this.#mounted.get(prefix);
     if (known !== undefined) return known.application;
     const replica = this.#create(source, prefix);
+    if (replica === null) throw closed(config);
     const application = createApplication(replica.answer, this.#closing.signal);
     this.#mounted.set(prefix, { replica, application });
     return application;
@@ -62,4 +63,12 @@ export class Replicas {
     for (const { replica } of this.#mounted.values()) replica.close();
     this.#mounted.clear();
   }
+}
+
+function closed({ replica: { tokenFile } }: Config): Refusal {
+  const why =
+    tokenFile === null
+      ? 'the daemon has no replica: it answers whole records, and has no token of its own'
+      : 'the daemon has no replica: replica.tokenFile gave no token';
+  return new Refusal(404, 'not_found', why, 'set replica.token or replica.tokenFile');
 }

@@ -2,7 +2,7 @@
 import type { HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
 import type { Context, Next } from 'hono';
-import { bodyLimit } from 'hono/body-limit';
+import { METHOD_NAME_ALL } from 'hono/router';
 import { isoTime } from '../../core/clock.ts';
 import { DayCounts } from '../dashboard/day-counts.ts';
 import { createDashboard } from '../dashboard/dashboard.ts';
@@ -23,8 +23,8 @@ import { Replicas } from './replicas.ts';
 
 export type Application = Hono<{ Bindings: HttpBindings }>;
 
-/** No request of ours is larger. */
-const MAX_BODY_BYTES = 16 * 1024;
+/** The methods that any of our routes has. */
+const ROUTED = ['GET', 'POST'] as const;
 /** Open to everybody: that the process lives, the login form, and the icon that browsers ask for by themselves. */
 const OPEN_PATHS: ReadonlySet<string> = new Set(['/healthz', '/login', '/icon.svg', '/favicon.ico']);
 
@@ -55,26 +55,7 @@ export function createRoutes(
       log.error({ err: error, path: context.req.path }, 'a request could not be answered');
     return refused(context, refusal);
   });
-  application.notFound((context) =>
-    refused(
-      context,
-      new Refusal(
-        404,
-        'not_found',
-        'there is nothing at this path',
-        'GET / is the dashboard, GET /api/v1/status the same for programs',
-      ),
-    ),
-  );
-  application.use(
-    '*',
-    bodyLimit({
-      maxSize: MAX_BODY_BYTES,
-      onError: () => {
-        throw new Refusal(413, 'usage', `the request is larger than ${MAX_BODY_BYTES} bytes`, 'send less');
-      },
-    }),
-  );
+  application.notFound((context) => refused(context, unanswered(application, context.req)));
   application.use(
     '*',
     guard(access, () => clock.now()),
@@ -114,6 +95,7 @@ export function createRoutes(
       access,
       clock,
       mayRead: (context) => access.mayRead(callerOf(context), clock.now()),
+      endSession: (context) => access.endSession(callerOf(context)),
       checkSameSite: (context) => checkSameSite(callerOf(context), true),
     }),
   );
@@ -128,6 +110,25 @@ export function createRoutes(
       await Promise.allSettled(inHand);
     },
   };
+}
+
+/** A path that is not there, or not there for this method. */
+function unanswered(application: Application, { method, path }: Context['req']): Refusal {
+  const allowed = ROUTED.filter((each) =>
+    application.router.match(each, path)[0].some(([[, route]]) => route.method !== METHOD_NAME_ALL),
+  ).flatMap((each) => (each === 'GET' ? ['GET', 'HEAD'] : [each]));
+  if (allowed.length === 0 || allowed.includes(method)) {
+    return new Refusal(
+      404,
+      'not_found',
+      'there is nothing at this path',
+      'GET / is the dashboard, GET /api/v1/status the same for programs',
+    );
+  }
+  const allow = allowed.join(', ');
+  return new Refusal(405, 'usage', `this path takes no ${method}`, `it takes ${allow}`, {
+    Allow: allow,
+  });
 }
 
 /** Lets through who may read; sends people to the login form, and programs away. */

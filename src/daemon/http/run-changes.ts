@@ -10,8 +10,12 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { maskedChange, withMaskedId } from '../../report/mask.ts';
 import { previousRun } from '../../state/published-run.ts';
+import type { ForgottenRuns } from '../../state/forgotten-history.ts';
+import { forgottenInto } from '../../state/forgotten-history.ts';
+import type { ChangeCounts } from './change-counts.ts';
+import { countChanges, NO_CHANGES, readChangeCounts, totalOf } from './change-counts.ts';
 import type { ChangesMemory } from './changes-memory.ts';
-import { memoryKey } from './changes-memory.ts';
+import { countsKey, memoryKey } from './changes-memory.ts';
 import { ask, sqlNumber } from './question.ts';
 
 export interface ChangesQuestion {
@@ -32,6 +36,10 @@ export interface RunChanges {
   readonly previous: number | null;
   /** Null where it is the first one, or where so much changed that only its counts are told. */
   readonly changes: readonly RecordChange[] | null;
+  /** Of the kinds that were asked for. It counts `changes`, and where those are cut, or not told, all that there are. */
+  readonly summary: ChangeCounts;
+  /** Runs whose changes are among these, since retention dropped them. */
+  readonly forgotten: ForgottenRuns | null;
 }
 
 export interface FoundChanges {
@@ -57,37 +65,78 @@ export async function findChanges(
   const found: RunChanges[] = [];
   let left = question.limit;
   let isCut = false;
+  const { kinds } = question;
+  const countsOf = (run: RunRow): ChangeCounts =>
+    memory.counts(config, countsKey(run, kinds), () => {
+      return readChangeCounts(mirror, [run.run], kinds).get(run.run) ?? NO_CHANGES;
+    });
   for (const { run, previous } of pairsOf(mirror, question)) {
     if (left === 0) {
       isCut = true;
       break;
     }
-    if (previous === null || run.added + run.changed + run.removed > MOST_CHANGES) {
-      found.push({ run, previous: previous?.run ?? null, changes: null });
+    const forgotten = forgottenInto(mirror, run.run) ?? null;
+    const known = previous === null ? undefined : memory.recall(config, memoryKey(run, previous, kinds));
+    if (previous === null || (known === undefined && totalOf(countsOf(run)) > MOST_CHANGES)) {
+      const summary = countsOf(run);
+      found.push({ run, previous: previous?.run ?? null, changes: null, summary, forgotten });
       continue;
     }
-    const key = memoryKey(run, previous, question.kinds);
-    const known = memory.recall(config, key);
-    const asked = { kinds: question.kinds, limit: left };
+    const asked = { kinds, limit: left };
     const { changes, isMore } =
       known === undefined
-        ? await changesOf(mirror, config, { run, previous }, asked)
+        ? await gather(mirror, config, { run, previous }, asked)
         : { changes: known.slice(0, left), isMore: known.length > left };
-    if (known === undefined && !isMore) memory.keep(config, key, changes);
+    if (known === undefined && !isMore) memory.keep(config, memoryKey(run, previous, kinds), changes);
     left -= changes.length;
     isCut ||= isMore;
-    if (changes.length > 0) found.push({ run, previous: previous.run, changes });
+    if (changes.length === 0) continue;
+    const summary = isMore
+      ? known === undefined
+        ? countsOf(run)
+        : countChanges(known)
+      : countChanges(changes);
+    found.push({ run, previous: previous.run, changes, summary, forgotten });
   }
   return { runs: found, isCut };
 }
 
-/** What one run changed against the one before it, at most so many. */
+interface Compared {
+  readonly run: RunRow;
+  readonly previous: RunRow;
+}
+
+interface Asked {
+  readonly kinds: readonly Kind[] | null;
+  readonly limit: number;
+}
+
+interface Gathered {
+  readonly changes: readonly RecordChange[];
+  readonly isMore: boolean;
+}
+
+/** What one run changed against the one before it, at most so many; `summary` counts all that there are. */
 export async function changesOf(
   mirror: Mirror,
   config: Config,
-  { run, previous }: { readonly run: RunRow; readonly previous: RunRow },
-  { kinds, limit }: { readonly kinds: readonly Kind[] | null; readonly limit: number },
-): Promise<{ readonly changes: readonly RecordChange[]; readonly isMore: boolean }> {
+  compared: Compared,
+  asked: Asked,
+): Promise<Gathered & { readonly summary: ChangeCounts }> {
+  const gathered = await gather(mirror, config, compared, asked);
+  const { run } = compared.run;
+  const summary = gathered.isMore
+    ? (readChangeCounts(mirror, [run], asked.kinds).get(run) ?? NO_CHANGES)
+    : countChanges(gathered.changes);
+  return { ...gathered, summary };
+}
+
+async function gather(
+  mirror: Mirror,
+  config: Config,
+  { run, previous }: Compared,
+  { kinds, limit }: Asked,
+): Promise<Gathered> {
   const definitions = definitionsFor(config, run.source);
   const changes: RecordChange[] = [];
   let read = 0;

@@ -13,7 +13,7 @@ export interface RunRequest {
   readonly kinds: readonly Kind[] | null;
 }
 
-const JOBS: readonly JobName[] = ['sync', 'drift', 'verify', 'forget', 'drill', 'copy'];
+export const JOB_NAMES: readonly JobName[] = ['sync', 'drift', 'verify', 'forget', 'drill', 'copy'];
 const MEMBERS = ['job', 'sources', 'full', 'kinds'];
 const MOST_NAMES = 1_000;
 
@@ -23,8 +23,8 @@ export function parseRunRequest(text: string): RunRequest {
   const unknown = Object.keys(body).find((name) => !MEMBERS.includes(name));
   if (unknown !== undefined)
     throw wrong(`it has a member that is not known; known are ${MEMBERS.join(', ')}`);
-  const job = JOBS.find((name) => name === body['job']);
-  if (job === undefined) throw wrong(`"job" must be one of ${JOBS.join(', ')}`);
+  const job = JOB_NAMES.find((name) => name === body['job']);
+  if (job === undefined) throw wrong(`"job" must be one of ${JOB_NAMES.join(', ')}`);
   const full = body['full'] ?? false;
   if (typeof full !== 'boolean') throw wrong('"full" must be true or false');
   const kinds = names(body['kinds'], 'kinds');

@@ -18,6 +18,14 @@ export function allowedAgeMs({
   return INTERVALS_ALLOWED * schedule.intervalMs + schedule.jitterMs + (ownMs ?? 0);
 }
 
+/** From when on a complete run can be expected: the daemon's beginning, or the first attempt that is known. */
+export function expectedSince(
+  { firstTriedAt }: Pick<SourceFacts, 'firstTriedAt'>,
+  startedAt: string,
+): string {
+  return firstTriedAt !== null && firstTriedAt < startedAt ? firstTriedAt : startedAt;
+}
+
 /**
  * @param allowedMs of `allowedAgeMs`
  * @param now milliseconds since the epoch
@@ -29,7 +37,12 @@ export function sourceReasons(
   now: number,
   startedAt: string,
 ): HealthReason[] {
-  return [...freshness(facts, allowedMs, now, startedAt), ...lastRun(facts), ...held(facts)];
+  const ofLastRun = lastRun(facts);
+  return [
+    ...freshness(facts, allowedMs, now, startedAt),
+    ...(ofLastRun.length === 0 ? narrowedRun(facts) : ofLastRun),
+    ...held(facts),
+  ];
 }
 
 function freshness(
@@ -41,15 +54,16 @@ function freshness(
   const { lastComplete, source, isSyncing } = facts;
   const hint = `\`tidemark runs\` shows the runs, \`tidemark sync --source ${source}\` starts one now`;
   if (lastComplete === null) {
-    // A daemon that has just begun is given the time that any copy is given.
-    const isLate = allowedMs !== null && now - Date.parse(startedAt) > allowedMs;
+    // A source that is new is given the time that any copy is given; a daemon that begins again gets no more of it.
+    const since = expectedSince(facts, startedAt);
+    const isLate = allowedMs !== null && now - Date.parse(since) > allowedMs;
     if (isLate)
       return [
         {
           code: 'never_complete',
           state: 'failing',
-          message: 'no run has been complete yet',
-          since: startedAt,
+          message: 'no run of all kinds has been complete yet',
+          since,
           hint,
         },
       ];
@@ -57,8 +71,8 @@ function freshness(
       {
         code: 'first_sync',
         state: 'degraded',
-        message: isSyncing ? 'the first sync is under way' : 'no run has been complete yet',
-        since: startedAt,
+        message: isSyncing ? 'the first sync is under way' : 'no run of all kinds has been complete yet',
+        since,
         hint:
           allowedMs === null ? `no schedule syncs this source: \`tidemark sync --source ${source}\`` : null,
       },
@@ -117,6 +131,21 @@ function lastRun({ lastEnded, lastSync, troubled, source }: SourceFacts): Health
       message: `the last sync was partial${what}`,
       since,
       hint: `\`tidemark runs show ${lastEnded.run}\` names them`,
+    },
+  ];
+}
+
+/** What a run of some kinds met is told until one of all kinds tells the whole. */
+function narrowedRun({ lastNarrowed: last }: SourceFacts): HealthReason[] {
+  if (last === null || last.outcome === 'complete') return [];
+  const isPartial = last.outcome === 'partial';
+  return [
+    {
+      code: isPartial ? 'run_partial' : 'run_failed',
+      state: 'degraded',
+      message: `the last sync of ${last.kinds.join(', ')} only ${isPartial ? 'was partial' : 'failed'}${last.error === null ? '' : `: ${last.error}`}`,
+      since: last.finishedAt ?? last.startedAt,
+      hint: `\`tidemark runs show ${last.run}\` says why`,
     },
   ];
 }

@@ -6,6 +6,7 @@ import type { HeldRemovals } from '../../mirror/held-removals.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import type { SourceState } from '../../state/status-document.ts';
+import { lastCompleteRun, lastEndedRunOfAllKinds } from '../../state/whole-run.ts';
 import { ask, kindOf, sqlNumber, sqlText } from './question.ts';
 
 /** All collections of one kind of a source. */
@@ -45,8 +46,13 @@ export interface SourceStanding {
   readonly oldestWholeAt: string | null;
   readonly lastRun: RunRow | null;
   readonly lastEnded: RunRow | null;
+  /** Likewise, of runs that were not narrowed to some kinds. */
+  readonly lastWholeEnded: RunRow | null;
   readonly lastPublished: RunRow | null;
+  /** Of all kinds as well. */
   readonly lastComplete: RunRow | null;
+  /** When the oldest run that is still known began, ISO 8601. */
+  readonly firstTriedAt: string | null;
   readonly held: readonly HeldRemovals[];
 }
 
@@ -70,8 +76,10 @@ export function readStanding(mirror: Mirror, source: string, isConfigured: boole
     oldestWholeAt: oldest.includes(null) ? null : (oldest.toSorted()[0] ?? null),
     lastRun: newest[0] ?? null,
     lastEnded: newest.find(({ outcome }) => isEnded(outcome)) ?? null,
+    lastWholeEnded: lastEndedRunOfAllKinds(mirror, source),
     lastPublished: mirror.latestRun(source) ?? null,
-    lastComplete: lastComplete(mirror, source),
+    lastComplete: lastCompleteRun(mirror, source),
+    firstTriedAt: firstTriedAt(mirror, source),
     held: mirror.heldRemovals(source),
   };
   return { ...known, state: stateOf(known) };
@@ -93,13 +101,15 @@ function isEnded(outcome: string): boolean {
 function stateOf({
   lastRun,
   lastEnded,
+  lastWholeEnded,
   lastPublished,
   troubledCount,
   held,
 }: Omit<SourceStanding, 'state'>): SourceState {
   if (lastRun === null) return 'never_synced';
   if (lastPublished === null) return 'unpublished';
-  return lastEnded?.outcome === 'complete' && held.length === 0 && troubledCount === 0 ? 'whole' : 'partial';
+  const isDone = lastEnded?.outcome === 'complete' && lastWholeEnded?.outcome === 'complete';
+  return isDone && held.length === 0 && troubledCount === 0 ? 'whole' : 'partial';
 }
 
 function readKinds(mirror: Mirror, source: string): KindStanding[] {
@@ -158,11 +168,11 @@ function readTroubled(mirror: Mirror, source: string): TroubledCollection[] {
     .sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind));
 }
 
-function lastComplete(mirror: Mirror, source: string): RunRow | null {
-  const [row] = ask<{ run: number }>(
+function firstTriedAt(mirror: Mirror, source: string): string | null {
+  const [row] = ask<{ at: string }>(
     mirror,
-    `SELECT r.run AS run FROM runs r CROSS JOIN sources s ON s.id = r.source
-     WHERE s.name = ${sqlText(source)} AND r.outcome = 'complete' ORDER BY r.run DESC LIMIT 1`,
+    `SELECT r.started_at AS at FROM runs r CROSS JOIN sources s ON s.id = r.source
+     WHERE s.name = ${sqlText(source)} AND r.kinds IS NULL ORDER BY r.run LIMIT 1`,
   );
-  return row === undefined ? null : (mirror.run(row.run) ?? null);
+  return row?.at ?? null;
 }

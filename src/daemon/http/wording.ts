@@ -8,6 +8,12 @@ export function age(at: string, nowMs: number): string {
   return ms < 0 ? `in ${duration(-ms)}` : `${duration(ms)} ago`;
 }
 
+/** How long ahead a time is, at which something is due: `in 5 h`, `due now`. */
+export function ahead(at: string, nowMs: number): string {
+  const ms = Date.parse(at) - nowMs;
+  return ms < 10_000 ? 'due now' : `in ${duration(ms)}`;
+}
+
 /** Bytes → `812 B`, `3.4 MB`. */
 export function byteSize(bytes: number): string {
   const [unit, size] = (

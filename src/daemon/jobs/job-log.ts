@@ -1,7 +1,10 @@
 /** What the log says of jobs: a line at each beginning and end, loud only where the outcome is another than last time. */
+import { collectionText } from '../../catalog/scope-text.ts';
 import type { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { JobRow } from '../../mirror/daemon-state.ts';
+import type { TroubledSweep } from './summaries.ts';
+import { summaryOf } from './summaries.ts';
 
 const LEVELS = {
   running: 'info',
@@ -24,10 +27,12 @@ export class JobLog {
     this.#log.info({ job, ...named(source), trigger }, `${name} began`);
   }
 
-  ended(row: JobRow, error: TidemarkError | null): void {
+  /** @param isMirrorGone true while that is told by itself: then a job that misses the mirror is no news */
+  ended(row: JobRow, error: TidemarkError | null, isMirrorGone = false): void {
     const { job, name, source, run, outcome, errorCode } = row;
     const key = jobKey(row);
     const state = `${outcome} ${errorCode ?? ''}`;
+    const lacking = partsLacking(row);
     const last = this.#last.get(key);
     if (outcome !== 'interrupted') this.#last.set(key, state);
     const isSame = last === state;
@@ -37,12 +42,15 @@ export class JobLog {
       ...(run === null ? {} : { run }),
       outcome,
       ...(errorCode === null ? {} : { code: errorCode }),
+      ...(lacking === null ? {} : { collections: lacking.count }),
       ...(isSame || error?.hint === undefined ? {} : { hint: error.hint }),
     };
-    const why = row.error === null ? '' : `: ${row.error}`;
+    const reason = row.error ?? lacking?.text ?? null;
+    const why = reason === null ? '' : `: ${reason}`;
     const isRecovered = outcome === 'done' && last !== undefined && !last.startsWith('done');
     const message = `${name} ${isRecovered ? 'is done again' : WORDS[outcome]}${isSame ? ' as before' : ''}${why}`;
-    this.#log[isSame ? 'info' : LEVELS[outcome]](
+    const isTold = isSame || (isMirrorGone && errorCode === 'mirror_missing');
+    this.#log[isTold ? 'info' : LEVELS[outcome]](
       facts,
       isSame && outcome === 'done' ? `${name} is done` : message,
     );
@@ -57,6 +65,29 @@ const WORDS = {
   refused: 'was refused by the service',
   interrupted: 'was interrupted',
 } as const;
+
+/** Collections that a line names; the rest is a number. */
+const NAMED = 2;
+
+/** What a partial sync could not read whole, and why; null for another job. */
+function partsLacking(row: JobRow): { readonly count: number; readonly text: string } | null {
+  const summary = row.outcome === 'partial' ? summaryOf('sync', row) : null;
+  if (summary === null) return null;
+  const { complete = 0, ...others } = summary.sweeps;
+  const count = Object.values(others).reduce((sum, each) => sum + each, 0);
+  // What could not be reached follows from what failed above it.
+  const own = summary.troubled.filter(({ outcome }) => outcome !== 'skipped');
+  const named = (own.length > 0 ? own : summary.troubled).slice(0, NAMED).map(sweepText);
+  const more = count - named.length;
+  if (named.length === 0) return null;
+  const rest = more > 0 ? `; and ${more} more of ${count + complete} collections` : '';
+  return { count, text: `${named.join('; ')}${rest}` };
+}
+
+function sweepText({ kind, scope, outcome, held, message }: TroubledSweep): string {
+  const what = outcome === 'held' ? `${held} removals held` : outcome;
+  return `${collectionText(kind, scope)} ${what}${message === null ? '' : `: ${message}`}`;
+}
 
 /** Names the same job over time. */
 export function jobKey({ name, source }: Pick<JobRow, 'name' | 'source'>): string {

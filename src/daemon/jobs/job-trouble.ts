@@ -18,12 +18,6 @@ export function failedResult(thrown: unknown, isStopped: boolean): JobResult {
   };
 }
 
-export function mirrorDeleted(): TidemarkError {
-  return new TidemarkError('mirror_missing', 'the mirror was deleted while it was written', {
-    hint: 'the next sync makes a new one, without history; put a copy in its place to keep that',
-  });
-}
-
 export function unwritten(name: JobName, error: TidemarkError): TidemarkError {
   return new TidemarkError(error.code, `what ${name} did could not be written down: ${error.message}`, {
     ...(error.hint === undefined ? {} : { hint: error.hint }),

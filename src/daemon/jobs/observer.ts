@@ -1,10 +1,17 @@
 /** Who is told of jobs: notices, pings. An observer that fails is logged and disturbs neither the job nor the others. */
+import type { Kind } from '../../catalog/definition.ts';
 import type { JobRow } from '../../mirror/daemon-state.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunReport } from '../../sync/run.ts';
 import type { MirrorKeeper } from '../mirror-keeper.ts';
 
-export interface EndedJob {
+export interface BegunJob {
+  readonly row: JobRow;
+  /** Of a sync: the kinds that it is narrowed to; null for all that the source includes. */
+  readonly kinds: readonly Kind[] | null;
+}
+
+export interface EndedJob extends BegunJob {
   /** `job` is 0 for one that could not be written down: the disk was full, or the mirror could not be opened. */
   readonly row: JobRow;
   /** Of a sync whose run was published. */
@@ -23,7 +30,7 @@ export interface JobObserver {
   /** For the log. */
   readonly name: string;
   /** A job has begun and is written down. Not waited for. */
-  began?(row: JobRow, context: ObserverContext): Promise<void>;
+  began?(begun: BegunJob, context: ObserverContext): Promise<void>;
   /**
    * A job has ended and is written down: `mirror` is open for writing, under the same lock. Awaits nothing. Not called
    * for a job that could not be written down.
@@ -35,4 +42,6 @@ export interface JobObserver {
   wakeAt?(): number | null;
   /** Not called again before it has ended. */
   wake?(context: ObserverContext): Promise<void>;
+  /** Before a daemon leaves that only did what was due: nobody wakes it any more. */
+  finish?(context: ObserverContext): Promise<void>;
 }

@@ -1,9 +1,8 @@
 /** Calls the observers: none of their failures reaches the job, and what they do meanwhile is waited for at the end. */
 import { asTidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { JobRow } from '../../mirror/daemon-state.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type { EndedJob, JobObserver, ObserverContext } from './observer.ts';
+import type { BegunJob, EndedJob, JobObserver, ObserverContext } from './observer.ts';
 
 export class Observers {
   readonly #all: readonly JobObserver[];
@@ -18,8 +17,8 @@ export class Observers {
     this.#context = context;
   }
 
-  began(row: JobRow): void {
-    for (const observer of this.#all) this.#start(observer, () => observer.began?.(row, this.#context()));
+  began(begun: BegunJob): void {
+    for (const observer of this.#all) this.#start(observer, () => observer.began?.(begun, this.#context()));
   }
 
   recorded(ended: EndedJob, mirror: Mirror): void {
@@ -55,6 +54,13 @@ export class Observers {
         observer.wake?.(this.#context()).finally(() => this.#awake.delete(observer)),
       );
     }
+  }
+
+  /** The last that they are asked for, when they are done with all else: see `JobObserver.finish`. */
+  async finish(): Promise<void> {
+    await this.settled();
+    for (const observer of this.#all) this.#start(observer, () => observer.finish?.(this.#context()));
+    await this.settled();
   }
 
   /** Resolves when all that is under way now has ended. */

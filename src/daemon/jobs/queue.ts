@@ -1,46 +1,58 @@
-/** Jobs that wait for their turn, first come first served. The same job waits once. Pure. */
-import type { Kind } from '../../catalog/definition.ts';
+/** Jobs that wait for their turn, first come first served. What is asked for twice waits once. Pure. */
 import type { ScheduleName } from '../../config/config.ts';
 import type { QueuedJob } from './work.ts';
 
-export class JobQueue {
-  #waiting: QueuedJob[] = [];
+/** A job in the queue, with the number by which whoever asked for it finds it again. Numbers only grow. */
+export interface Ticketed {
+  readonly ticket: number;
+  readonly job: QueuedJob;
+}
 
-  /** Adds a job, or widens the same one that waits already: what either of the two asked for is done. */
-  add(job: QueuedJob): void {
-    const index = this.#waiting.findIndex(({ name, source }) => name === job.name && source === job.source);
+export class JobQueue {
+  #waiting: Ticketed[] = [];
+  #tickets = 0;
+
+  /** Adds a job, unless one waits that does just the same: not more, and not less. Returns the ticket of what waits. */
+  add(job: QueuedJob): number {
+    const index = this.#waiting.findIndex((each) => isSame(each.job, job));
     const known = this.#waiting[index];
-    if (known === undefined) this.#waiting.push(job);
-    else this.#waiting[index] = widened(known, job);
+    if (known !== undefined) {
+      const schedule = known.job.schedule ?? job.schedule;
+      this.#waiting[index] = { ticket: known.ticket, job: { ...known.job, schedule } };
+      return known.ticket;
+    }
+    this.#tickets += 1;
+    this.#waiting.push({ ticket: this.#tickets, job });
+    return this.#tickets;
   }
 
-  take(): QueuedJob | undefined {
+  take(): Ticketed | undefined {
     return this.#waiting.shift();
   }
 
   /** Empties it. */
   takeAll(): QueuedJob[] {
-    return this.#waiting.splice(0);
+    return this.#waiting.splice(0).map(({ job }) => job);
   }
 
   holds(schedule: ScheduleName): boolean {
-    return this.#waiting.some((job) => job.schedule === schedule);
+    return this.#waiting.some(({ job }) => job.schedule === schedule);
   }
 
-  all(): readonly QueuedJob[] {
+  all(): readonly Ticketed[] {
     return this.#waiting;
   }
 }
 
-function widened(known: QueuedJob, job: QueuedJob): QueuedJob {
-  return {
-    ...known,
-    schedule: known.schedule ?? job.schedule,
-    full: known.full || job.full,
-    kinds: either(known.kinds, job.kinds),
-  };
+function isSame(one: QueuedJob, other: QueuedJob): boolean {
+  return (
+    one.name === other.name &&
+    one.source === other.source &&
+    one.full === other.full &&
+    selection(one) === selection(other)
+  );
 }
 
-function either(one: readonly Kind[] | null, other: readonly Kind[] | null): readonly Kind[] | null {
-  return one === null || other === null ? null : [...new Set([...one, ...other])];
+function selection({ kinds }: QueuedJob): string {
+  return JSON.stringify(kinds === null ? null : kinds.toSorted());
 }

@@ -3,22 +3,27 @@
  * written down; between jobs the lock is free for the command line.
  */
 import type { ReadClient } from '../../api/read-client.ts';
+import type { Kind } from '../../catalog/definition.ts';
 import type { Config, ScheduleName } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { ExitCode } from '../../core/errors.ts';
-import type { JobEnd, JobName, JobRow } from '../../mirror/daemon-state.ts';
+import type { JobName, JobRow } from '../../mirror/daemon-state.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import { narrowedKinds } from '../../sync/extent.ts';
 import type { DaemonEffects } from '../effects.ts';
 import type { MirrorKeeper, WriterLease } from '../mirror-keeper.ts';
 import type { Troubles } from '../troubles.ts';
-import type { RunningJob } from '../view.ts';
+import type { RequestStanding, RunningJob } from '../view.ts';
+import { endOf, UNENDED } from './job-end.ts';
 import { JobLog, jobKey } from './job-log.ts';
-import { failedResult, mirrorDeleted, noteJobTrouble, unwritten } from './job-trouble.ts';
+import { failedResult, noteJobTrouble, unwritten } from './job-trouble.ts';
 import type { EndedJob } from './observer.ts';
 import type { Observers } from './observers.ts';
 import { JobQueue } from './queue.ts';
 import { FigureBook } from './request-figures.ts';
+import type { TicketAtWork } from './tickets.ts';
+import { Tickets } from './tickets.ts';
 import type { JobResult, JobWork, QueuedJob } from './work.ts';
 import type { Task, Workplace } from './workplace.ts';
 import { commandOf } from './workplace.ts';
@@ -42,9 +47,10 @@ export interface RunnerOptions {
   readonly onEnd: (job: QueuedJob, ended: EndedJob, exitCode: ExitCode) => void;
 }
 
-interface Current {
-  readonly job: QueuedJob;
+interface Current extends TicketAtWork {
   readonly startedAt: string;
+  /** The kinds that it is narrowed to by what was asked for; null for all that the source includes. */
+  kinds: readonly Kind[] | null;
   number: number;
   client: Pick<ReadClient, 'figures'> | null;
   records: () => number;
@@ -55,6 +61,7 @@ export class JobRunner {
   readonly figures = new FigureBook();
   readonly #options: RunnerOptions;
   readonly #queue = new JobQueue();
+  readonly #tickets = new Tickets();
   readonly #abort = new AbortController();
   readonly #jobLog: JobLog;
   #current: Current | null = null;
@@ -66,11 +73,17 @@ export class JobRunner {
     this.#jobLog = new JobLog(options.effects.log);
   }
 
-  /** Has a job done when its turn comes. After `stop` nothing is taken any more. */
-  add(job: QueuedJob): void {
-    if (this.#isStopping) return;
-    this.#queue.add(job);
+  /** Has a job done when its turn comes. Returns its ticket; null after `stop`, when nothing is taken any more. */
+  add(job: QueuedJob): number | null {
+    if (this.#isStopping) return null;
+    const ticket = this.#queue.add(job);
     this.#next();
+    return ticket;
+  }
+
+  /** What became of a ticket; null for one that is not known, or known no longer. */
+  standing(ticket: number): RequestStanding | null {
+    return this.#tickets.standing(ticket, this.#current, this.#queue.all());
   }
 
   /** True while work of that schedule waits or is done. */
@@ -79,7 +92,7 @@ export class JobRunner {
   }
 
   queued(): readonly QueuedJob[] {
-    return this.#queue.all();
+    return this.#queue.all().map(({ job }) => job);
   }
 
   running(): RunningJob[] {
@@ -133,14 +146,16 @@ export class JobRunner {
 
   #next(): void {
     if (this.#current !== null) return;
-    const job = this.#queue.take();
-    if (job === undefined) {
+    const taken = this.#queue.take();
+    if (taken === undefined) {
       for (const idle of this.#onIdle.splice(0)) idle();
       return;
     }
+    const { job } = taken;
     const current: Current = {
-      job,
+      ...taken,
       startedAt: isoTime(this.#options.effects.clock.now()),
+      kinds: job.kinds,
       number: 0,
       client: null,
       records: () => 0,
@@ -154,6 +169,7 @@ export class JobRunner {
       })
       .then(() => {
         this.#current = null;
+        this.#tickets.end(current, null);
         this.#next();
         if (this.running().length === 0 && !this.#isStopping) this.#options.effects.onRest();
       });
@@ -169,6 +185,7 @@ export class JobRunner {
       effects.log.info({ source: job.source }, `${job.name} is left out: it is configured no longer`);
       return;
     }
+    if (source !== null) current.kinds = narrowedKinds(source, job.kinds);
     if (job.trigger !== 'request' && !(await this.#isWanted(work, config))) return;
     let lease: WriterLease;
     try {
@@ -219,7 +236,7 @@ export class JobRunner {
       this.#options.troubles.end('mirror', 'the mirror can be written again');
       const row: JobRow = { ...start, ...UNENDED, job: current.number };
       this.#jobLog.began(row);
-      observers.began(row);
+      observers.began({ row, kinds: current.kinds });
       return lease;
     } catch (error) {
       lease.release();
@@ -235,17 +252,10 @@ export class JobRunner {
       if (result.outcome === 'interrupted') this.#options.cutShort(job.schedule);
       else if (current.number === 0) this.#options.notBegun(job.schedule);
     }
-    const end: JobEnd = {
-      finishedAt: isoTime(effects.clock.now()),
-      outcome: result.outcome,
-      run: result.run,
-      summary: result.summary,
-      errorCode: result.error?.code ?? null,
-      error: result.error?.message ?? null,
-    };
+    const end = endOf(result, isoTime(effects.clock.now()));
     const { name, source, trigger } = job;
     const row: JobRow = { job: current.number, name, source, trigger, startedAt: current.startedAt, ...end };
-    const ended: EndedJob = { row, report: result.report };
+    const ended: EndedJob = { row, kinds: current.kinds, report: result.report };
     let lease = held;
     try {
       if (current.number !== 0) {
@@ -259,13 +269,14 @@ export class JobRunner {
       }
       troubles.end('bookkeeping', 'what jobs do is written down again');
     } catch (error) {
+      // A mirror that is gone is told by its keeper.
       if (keeper.isThere()) troubles.begin('bookkeeping', unwritten(name, asTidemarkError(error)));
-      else troubles.begin('mirror', mirrorDeleted());
     } finally {
       this.#giveBack(lease);
     }
+    this.#tickets.end(current, result.error);
     noteJobTrouble(troubles, row, result.error);
-    this.#jobLog.ended(row, result.error);
+    this.#jobLog.ended(row, result.error, keeper.isGone());
     observers.ended(ended);
     this.#options.onEnd(job, ended, result.exitCode);
   }
@@ -277,8 +288,7 @@ export class JobRunner {
     } catch (error) {
       this.#options.troubles.begin('mirror', asTidemarkError(error));
     }
-    if (lease !== null && !this.#options.keeper.isThere())
-      this.#options.troubles.begin('mirror', mirrorDeleted());
+    this.#options.keeper.isThere();
   }
 }
 
@@ -286,12 +296,3 @@ export class JobRunner {
 const FINISH_SHARE = 0.7;
 /** Until a process that was ended is gone. */
 const KILL_MS = 1_000;
-
-const UNENDED = {
-  finishedAt: null,
-  outcome: 'running',
-  run: null,
-  summary: {},
-  errorCode: null,
-  error: null,
-} as const;

@@ -7,15 +7,15 @@ import type { Clock } from '../../core/clock.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { JobRow, NoticeState } from '../../mirror/daemon-state.ts';
+import type { JobRow, Notice, NoticeState } from '../../mirror/daemon-state.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type { RunReport } from '../../sync/run.ts';
-import { readSituation } from '../http/health-facts.ts';
-import type { JobObserver, ObserverContext } from '../jobs/observer.ts';
+import { isMirrorGone, readSituation } from '../http/health-facts.ts';
+import type { EndedJob, JobObserver, ObserverContext } from '../jobs/observer.ts';
 import { troubledSweeps } from '../jobs/troubled-sweeps.ts';
 import type { DaemonView } from '../view.ts';
 import type { Freshness } from './freshness.ts';
 import { messageOf } from './message.ts';
+import { MirrorAbsence } from './mirror-absence.ts';
 import type { Notifier } from './notifier.ts';
 import { createNotifier } from './notifier.ts';
 import { channelsFor } from './routing.ts';
@@ -37,8 +37,13 @@ export interface NoticeObserverOptions {
 
 /** Between two looks whether a sync is overdue. */
 const LOOK_MS = 60_000;
-/** What was missed while the daemon was down is made up for first. */
-const FIRST_LOOK_MS = 15 * 60_000;
+/** The first one, where no sync ends before: what is overdue has begun by then. */
+const FIRST_LOOK_MS = 2 * 60_000;
+/** So long a sync that makes up for what was missed while the daemon was down is waited for, before that is told. */
+const CATCH_UP_MS = 15 * 60_000;
+
+/** Latest syncs among which an earlier attempt is looked for. */
+const ATTEMPTS_READ = 5;
 
 export function createNoticeObserver(options: NoticeObserverOptions): JobObserver {
   return new NoticeObserver(options);
@@ -53,10 +58,12 @@ class NoticeObserver implements JobObserver {
   readonly #recorded = new WeakSet<JobRow>();
   /** What was told though it could not be written down, by job and source. */
   readonly #unwritten = new Map<string, NoticeState>();
+  readonly #absence: MirrorAbsence;
 
   constructor(options: NoticeObserverOptions) {
     this.#options = options;
     this.#lookAt = options.clock.now() + FIRST_LOOK_MS;
+    this.#absence = new MirrorAbsence(options.clock);
     this.#notifier = createNotifier({
       ...options,
       channels: () => options.config().notices,
@@ -65,43 +72,63 @@ class NoticeObserver implements JobObserver {
     });
   }
 
-  recorded(
-    { row, report }: { readonly row: JobRow; readonly report: RunReport | null },
-    mirror: Mirror,
-  ): void {
+  recorded(ended: EndedJob, mirror: Mirror): void {
+    const { row } = ended;
     const key = keyOf(row);
     const assumed = this.#unwritten.get(key);
-    this.#notifier.recordJob(mirror, row, detailsOf(report), assumed === undefined ? [] : [assumed]);
+    this.#notifier.recordJob(mirror, row, detailsOf(ended), assumed === undefined ? [] : [assumed]);
     this.#recorded.add(row);
     if (row.outcome !== 'interrupted') this.#unwritten.delete(key);
   }
 
-  async ended(
-    { row, report }: { readonly row: JobRow; readonly report: RunReport | null },
-    context: ObserverContext,
-  ): Promise<void> {
+  async ended(ended: EndedJob, context: ObserverContext): Promise<void> {
+    const { row } = ended;
     this.#context = context;
-    if (!this.#recorded.has(row)) await this.#tellAtOnce(row, detailsOf(report), context.signal);
-    // Told when the first sync has made it.
-    if (context.keeper.isThere() && this.#options.view() !== null)
+    if (!this.#recorded.has(row)) await this.#tellAtOnce(row, detailsOf(ended), context.signal);
+    if (this.#options.view() !== null) await this.#tellAbsence(this.#options.clock.now(), context.signal);
+    await this.#whereThere(context, async () => {
+      if (row.name === 'sync') await this.#lookAtFreshness();
       await this.#notifier.deliverDue(context.signal);
+    });
+  }
+
+  async finish(context: ObserverContext): Promise<void> {
+    this.#context = context;
+    await this.#whereThere(context, async () => {
+      await this.#lookAtFreshness();
+      await this.#notifier.deliverDue(context.signal);
+    });
   }
 
   wakeAt(): number | null {
-    if (this.#options.view() === null) return null;
-    return Math.min(this.#dueAt() ?? this.#lookAt, this.#lookAt);
+    const view = this.#options.view();
+    if (view === null) return null;
+    const absenceAt = this.#absence.dueAt(isMirrorGone(view), this.#options.config().notices);
+    return Math.min(this.#dueAt() ?? this.#lookAt, this.#lookAt, absenceAt ?? this.#lookAt);
   }
 
   async wake(context: ObserverContext): Promise<void> {
     this.#context = context;
     const now = this.#options.clock.now();
+    await this.#tellAbsence(now, context.signal);
     // Also after a clock that stepped back.
-    if (now >= this.#lookAt || this.#lookAt - now > FIRST_LOOK_MS) {
-      this.#lookAt = now + LOOK_MS;
-      await this.#notifier.checkFreshness(this.#freshness(now));
+    const isLookDue = now >= this.#lookAt || this.#lookAt - now > FIRST_LOOK_MS;
+    if (isLookDue) this.#lookAt = now + LOOK_MS;
+    await this.#whereThere(context, async () => {
+      if (isLookDue) await this.#lookAtFreshness();
+      const dueAt = this.#dueAt();
+      if (dueAt !== null && dueAt <= now) await this.#notifier.deliverDue(context.signal);
+    });
+  }
+
+  /** Before the first sync has made the mirror nothing can be told; nor while it is gone, which is told by itself. */
+  async #whereThere({ keeper }: ObserverContext, work: () => Promise<void>): Promise<void> {
+    if (this.#options.view() === null || !keeper.isThere()) return;
+    try {
+      await work();
+    } catch (error) {
+      if (keeper.isThere()) throw error;
     }
-    const dueAt = this.#dueAt();
-    if (dueAt !== null && dueAt <= now) await this.#notifier.deliverDue(context.signal);
   }
 
   #dueAt(): number | null {
@@ -119,13 +146,26 @@ class NoticeObserver implements JobObserver {
     return view;
   }
 
-  #freshness(now: number): Freshness[] {
+  async #lookAtFreshness(): Promise<void> {
+    const now = this.#options.clock.now();
     const view = this.#view();
-    return readSituation(view, now).health.sources.flatMap(({ source, lastCompleteAt, allowedMs }) =>
-      allowedMs === null
-        ? []
-        : [{ source, completeAt: lastCompleteAt, expectedSince: view.startedAt, allowedMs }],
+    const { health, mirror } = readSituation(view, now);
+    const sources = health.sources.flatMap(({ source, lastCompleteAt, expectedSince, allowedMs }) =>
+      allowedMs === null ? [] : [{ source, completeAt: lastCompleteAt, expectedSince, allowedMs }],
     );
+    await this.#notifier.checkFreshness(
+      sources.filter((each) => mirror !== null && !isCatchingUp(view, mirror, each, now)),
+    );
+  }
+
+  async #tellAbsence(now: number, signal: AbortSignal): Promise<void> {
+    const { config } = this.#options;
+    const isGone = isMirrorGone(this.#view());
+    const { notices: channels } = config();
+    for (const { notice, names } of this.#absence.takeDue(isGone, channels, now)) {
+      const delivered = await this.#sendAtOnce(notice, names, signal);
+      this.#absence.told(delivered);
+    }
   }
 
   async #write<T>(work: (mirror: Mirror) => T): Promise<T> {
@@ -144,33 +184,41 @@ class NoticeObserver implements JobObserver {
 
   /** Tells of a job that could not be written down, where it failed and that was not told before. */
   async #tellAtOnce(row: JobRow, details: JobDetails, signal: AbortSignal): Promise<void> {
-    const { config, clock, log, send } = this.#options;
+    const { config, clock } = this.#options;
+    // That is told by itself.
+    if (row.errorCode === 'mirror_missing' && isMirrorGone(this.#view())) return;
     const known = this.#unwritten.get(keyOf(row));
     const seen = { job: row, details, held: [], at: isoTime(clock.now()) };
     const { states, notices } = transitionsOf(known === undefined ? [] : [known], seen);
     const failed = states.find(({ subject }) => subject === 'run' || subject === `job:${row.name}`);
     if (failed === undefined) return;
     this.#unwritten.set(keyOf(row), failed);
-    const channels = config().notices;
     for (const notice of notices.filter(({ subject }) => subject === failed.subject)) {
-      const names = channelsFor(notice, channels);
-      await Promise.all(
-        channels
-          .filter(({ name }) => names.includes(name))
-          .map(async (channel) => {
-            try {
-              await send(channel, messageOf(0, notice, channel.severity), signal);
-            } catch (thrown) {
-              if (signal.aborted) return;
-              const { code, message } = asTidemarkError(thrown);
-              log.error(
-                { channel: channel.name, event: notice.event, code },
-                `a notice was neither written down nor delivered: ${message}`,
-              );
-            }
-          }),
-      );
+      await this.#sendAtOnce(notice, channelsFor(notice, config().notices), signal);
     }
+  }
+
+  /** One attempt through each of these channels, past the mirror. Returns the names of those that took it. */
+  async #sendAtOnce(notice: Notice, names: readonly string[], signal: AbortSignal): Promise<string[]> {
+    const { config, log, send } = this.#options;
+    const channels = config().notices.filter(({ name }) => names.includes(name));
+    const delivered = await Promise.all(
+      channels.map(async (channel) => {
+        try {
+          await send(channel, messageOf(0, notice, channel.severity), signal);
+          return [channel.name];
+        } catch (thrown) {
+          if (signal.aborted) return [];
+          const { code, message } = asTidemarkError(thrown);
+          log.error(
+            { channel: channel.name, event: notice.event, code },
+            `a notice was neither written down nor delivered: ${message}`,
+          );
+          return [];
+        }
+      }),
+    );
+    return delivered.flat();
   }
 }
 
@@ -178,6 +226,25 @@ function keyOf({ name, source }: JobRow): string {
   return `${name} ${source ?? ''}`;
 }
 
-function detailsOf(report: RunReport | null): JobDetails {
-  return report === null ? {} : { troubled: troubledSweeps(report.sweeps) };
+function detailsOf({ report, kinds }: EndedJob): JobDetails {
+  return { kinds, ...(report === null ? {} : { troubled: troubledSweeps(report.sweeps) }) };
+}
+
+/** True while a daemon that has begun not long ago is at the first sync since the source became overdue. */
+function isCatchingUp(
+  view: DaemonView,
+  mirror: Mirror,
+  { source, completeAt, expectedSince, allowedMs }: Freshness,
+  now: number,
+): boolean {
+  if (now - Date.parse(view.startedAt) >= CATCH_UP_MS) return false;
+  const isUnderWay = [...view.running(), ...view.queued()].some(
+    (job) => job.name === 'sync' && job.source === source,
+  );
+  if (!isUnderWay) return false;
+  const overdueAt = isoTime(Date.parse(completeAt ?? expectedSince) + allowedMs);
+  return !mirror
+    .daemonState()
+    .jobs({ name: 'sync', source, limit: ATTEMPTS_READ })
+    .some(({ outcome, startedAt }) => outcome !== 'running' && startedAt > overdueAt);
 }

@@ -1,17 +1,17 @@
-/** Tells the dead man's switch of syncs. */
+/** Tells the dead man's switch of syncs of all kinds: what a narrowed one did says nothing of the whole. */
 import type { JobObserver } from '../jobs/observer.ts';
 import type { Pinger } from './pings.ts';
 
 export function createPingObserver(pinger: Pinger): JobObserver {
   return {
     name: 'pings',
-    began: async ({ name, source }) => {
-      if (name !== 'sync' || source === null) return;
+    began: async ({ row: { name, source }, kinds }) => {
+      if (name !== 'sync' || source === null || kinds !== null) return;
       pinger.started(source);
       await pinger.settled();
     },
-    ended: async ({ row, report }) => {
-      if (row.name !== 'sync' || row.source === null) return;
+    ended: async ({ row, kinds, report }) => {
+      if (row.name !== 'sync' || row.source === null || kinds !== null) return;
       const { outcome, error } = row;
       const isComplete = outcome === 'done' && report?.outcome === 'complete';
       pinger.ended(

@@ -1,6 +1,7 @@
 /** Slack's incoming webhooks, and what understands the same: Mattermost, Rocket.Chat, Discord's `/slack` addresses. */
 import type { Posting } from '../../api/post.ts';
 import type { SlackChannel } from '../../config/notice-channel.ts';
+import type { NoticeEvent } from '../../config/notice-events.ts';
 import { renderTemplate } from '../../config/notice-template.ts';
 import type { Message } from './message.ts';
 import { linesOf, templateValues } from './message.ts';
@@ -11,6 +12,17 @@ const SECTION_LENGTH = 3000;
 const TEXT_LENGTH = 4000;
 
 const COLOURS = { critical: '🔴', high: '🟠', medium: '🟡', low: '🟢' } as const;
+const WELL = '🟢';
+/** What got better, however grave it was. */
+const BETTER: ReadonlySet<string> = new Set<NoticeEvent>([
+  'run_recovered',
+  'sync_on_time',
+  'removals_settled',
+  'drift_resolved',
+  'verify_recovered',
+  'drill_recovered',
+  'job_recovered',
+]);
 
 /** What is posted: `text` for notifications and for receivers that know no blocks, `blocks` for the message itself. */
 export function slackPosting({ url, template }: SlackChannel, message: Message): Posting {
@@ -34,7 +46,7 @@ function byTemplate(template: string, message: Message): string {
 function ownForm(message: Message): object {
   const { severity, title, hint, event, at } = message;
   const lines = linesOf(message);
-  const heading = `${COLOURS[severity]} ${title}`;
+  const heading = `${BETTER.has(event) ? WELL : COLOURS[severity]} ${title}`;
   const below = [event, at, ...(message.run === null ? [] : [`run ${message.run}`])].join(' · ');
   const bodies = [...(lines.length === 0 ? [] : [lines.join('\n')]), ...(hint === null ? [] : [`→ ${hint}`])];
   return {

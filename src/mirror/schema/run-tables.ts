@@ -12,6 +12,11 @@ export const runs = sqliteTable('runs', {
     .references(() => sources.id),
   /** What started it: the command, or the schedule's name. */
   trigger: text('trigger').notNull(),
+  /**
+   * The kinds that it was narrowed to, as a JSON array; NULL for a run of all that the configuration includes, and for those
+   * of older mirrors, which did not write it down.
+   */
+  kinds: text('kinds'),
   startedAt: text('started_at').notNull(),
   /** NULL while it runs, and for a run that died. */
   finishedAt: text('finished_at'),

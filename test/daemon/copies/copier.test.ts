@@ -20,11 +20,20 @@ import type { CopyManifest } from '../../../src/daemon/copies/manifest.ts';
 import { restoreCopy, verifyCopy } from '../../../src/daemon/copies/opened-copy.ts';
 import { mirrorId } from '../../../src/daemon/copies/plain-copy.ts';
 import { openWorkplace } from '../../../src/daemon/copies/workplace.ts';
+import { acquireWriterLock } from '../../../src/mirror/lock.ts';
 import { ORG, begin, bodies, open, sweep, temporaryDirectory } from '../../mirror/fixture.ts';
-import { never, setting } from './fixture.ts';
+import { KEY, never, setting } from './fixture.ts';
 
 const holder = { command: 'test', pid: 1, host: 'here', since: '2026-03-01T00:00:00.000Z' };
 const HOUR = 3_600_000;
+
+function isAlive(pid: number | undefined): boolean {
+  try {
+    return pid !== undefined && process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
 
 /** The machine's time, moved. */
 function movedClock(): Clock & { move(ms: number): void } {
@@ -200,10 +209,12 @@ describe('what goes wrong', () => {
   it.each(['copying', 'packing'])('interrupted while %s: nothing is left of it', async (phase) => {
     const { with: copier, directory, home } = await setting();
     const stop = new AbortController();
-    const making = copier({ isInThread: true }).make(stop.signal, (progress) => {
+    const started: (number | undefined)[] = [];
+    const onStart = (pid: number | undefined): void => void started.push(pid);
+    const making = copier({ onStart }).make(stop.signal, (progress) => {
       if (progress.phase === phase) stop.abort();
     });
-    // The thread may have been done by then: either way nothing unfinished stays.
+    // It may have been done by then: either way nothing unfinished stays.
     const code = await making.then(
       () => 'done',
       (error: unknown) => (error as { code: string }).code,
@@ -211,20 +222,58 @@ describe('what goes wrong', () => {
     expect(readdirSync(directory)).toHaveLength(code === 'done' ? 2 : 0);
     expect(['done', 'interrupted']).toContain(code);
     expect(readdirSync(home).filter((name) => name.endsWith('-work'))).toEqual([]);
-    await expect(copier({ isInThread: true }).make(stop.signal)).rejects.toMatchObject({
-      code: 'interrupted',
-    });
+    expect(started.map((pid) => isAlive(pid))).toEqual([false]);
+    await expect(copier({ onStart }).make(stop.signal)).rejects.toMatchObject({ code: 'interrupted' });
+    expect(started).toHaveLength(1);
   });
 
-  it('what fails in the thread is told as it would be here', async () => {
+  it.each<[NodeJS.Signals, string, RegExp]>([
+    ['SIGKILL', 'internal', /^the process that made the copy was ended by SIGKILL: nothing is left of it$/],
+    ['SIGSEGV', 'internal', /was ended by SIGSEGV/],
+    // Before it listens: whoever sends this to all of a group means the copy as well.
+    ['SIGTERM', 'interrupted', /^the copy was interrupted/],
+  ])('its process ended by %s: one error, nothing is left', async (signal, code, message) => {
+    const { with: copier, directory, home } = await setting();
+    const onStart = (pid: number | undefined): void => {
+      if (pid !== undefined) process.kill(pid, signal);
+    };
+    await expect(copier({ onStart }).make(never)).rejects.toMatchObject({
+      code,
+      message: expect.stringMatching(message) as string,
+    });
+    expect(readdirSync(directory)).toEqual([]);
+    expect(readdirSync(home).filter((name) => name.endsWith('-work'))).toEqual([]);
+    // Nothing is held by what is dead.
+    await copier({}).make(never);
+  });
+
+  it('its process killed in the middle of the work: the same', async () => {
+    const { with: copier, directory, home } = await setting();
+    let pid: number | undefined;
+    const making = copier({ onStart: (its) => (pid = its) }).make(never, ({ phase }) => {
+      if (phase === 'copying' && pid !== undefined) process.kill(pid, 'SIGKILL');
+    });
+    await expect(making).rejects.toMatchObject({ code: 'internal', isRetryable: true });
+    expect(readdirSync(directory)).toEqual([]);
+    expect(readdirSync(home).filter((name) => name.endsWith('-work'))).toEqual([]);
+  });
+
+  it('what fails in the process is told as it would be here, and no key is handed to it', async () => {
     const { with: copier, directory, home } = await setting();
     const { path } = open({ path: join(home, 'other.db') });
-    const making = copier({ mirror: path, isInThread: true }).make(never);
+    const seen: string[] = [];
+    const making = copier({
+      mirror: path,
+      env: { PATH: process.env['PATH'] ?? '', TIDEMARK_API_KEY: KEY, SVC_KEY: KEY, LANG: 'C' },
+      onStart: (pid) => seen.push(readFileSync(`/proc/${pid}/environ`, 'utf8')),
+    }).make(never);
     await expect(making).rejects.toMatchObject({
       code: 'mirror_missing',
       hint: expect.stringContaining('sync') as string,
     });
     expect(readdirSync(directory)).toEqual([]);
+    expect(seen[0]).toContain('LANG=C\0');
+    expect(seen[0]).not.toContain(KEY);
   });
 
   it('killed: what it left goes before the next one, and never looked whole', async () => {
@@ -266,9 +315,11 @@ describe('reading a copy', () => {
       expect(copy?.state).toBe(state);
       await expect(verifyCopy(copy!, temporaryDirectory(), options)).rejects.toMatchObject({ code });
       await expect(restoreCopy(copy!, to, options)).rejects.toMatchObject({ code });
-      expect(
-        readdirSync(home).filter((name) => name.startsWith('restored.db') && !name.endsWith('-lock')),
-      ).toEqual([]);
+      expect(readdirSync(home).filter((name) => name.startsWith('restored.db'))).toEqual([]);
+      await expect(restoreCopy(copy!, join(home, 'new/and/newer/m.db'), options)).rejects.toMatchObject({
+        code,
+      });
+      expect(existsSync(join(home, 'new'))).toBe(false);
     };
     truncateSync(path, whole.length - 1);
     await check('damaged', 'mirror_corrupt');
@@ -287,6 +338,57 @@ describe('reading a copy', () => {
     const [alone] = await readCopies(directory);
     expect(alone?.state).toBe('unlisted');
     expect(await verifyCopy(alone!, temporaryDirectory(), options)).toMatchObject({ isCompared: false });
+  });
+
+  it('makes the directories that are missing, and leaves those and the lock that were there', async () => {
+    const { copier, directory, home } = await setting();
+    const { path } = await copier.make(never);
+    const [copy] = await readCopies(directory);
+    const options = { identities: [], clock: systemClock, signal: never, holder };
+    mkdirSync(join(home, 'there'));
+    const to = join(home, 'there/new/m.db');
+    await restoreCopy(copy!, to, options);
+    expect(statSync(join(home, 'there/new')).mode & 0o777).toBe(0o700);
+    expect(readdirSync(join(home, 'there/new')).sort()).toEqual(['m.db', 'm.db-lock']);
+
+    rmSync(to);
+    writeFileSync(path, readFileSync(path).fill(0, 100, 200));
+    await expect(restoreCopy(copy!, to, options)).rejects.toMatchObject({ code: 'mirror_corrupt' });
+    expect(readdirSync(join(home, 'there/new'))).toEqual(['m.db-lock']);
+
+    writeFileSync(join(home, 'file'), '');
+    await expect(restoreCopy(copy!, join(home, 'file/m.db'), options)).rejects.toMatchObject({
+      code: 'file_system',
+    });
+    const lock = acquireWriterLock(join(home, 'held.db'), holder);
+    await expect(restoreCopy(copy!, join(home, 'held.db'), options)).rejects.toMatchObject({
+      code: 'mirror_locked',
+    });
+    expect(existsSync(join(home, 'held.db-lock'))).toBe(true);
+    lock.release();
+  });
+
+  it('does not hold the job that made it for one that was cut short', async () => {
+    const { copier, mirror, directory, home } = await setting();
+    const state = mirror.daemonState();
+    const job = { source: null, trigger: 'after_run', startedAt: '2026-03-01T00:00:00.000Z' } as const;
+    const end = { run: null, summary: {}, errorCode: null, error: null };
+    const earlier = state.beginJob({ ...job, name: 'copy' });
+    state.finishJob(earlier, { ...end, finishedAt: job.startedAt, outcome: 'done' });
+    const sync = state.beginJob({ ...job, name: 'sync', source: 'production' });
+    state.beginJob({ ...job, name: 'copy' });
+    await copier.make(never);
+    expect(state.jobs({ name: 'copy' }).map(({ outcome }) => outcome)).toEqual(['running', 'done']);
+
+    const [copy] = await readCopies(directory);
+    const to = join(home, 'restored.db');
+    await restoreCopy(copy!, to, { identities: [], clock: systemClock, signal: never, holder });
+    const restored = open({ path: to, mode: 'read' }).daemonState();
+    // A sync that was at work is cut short in the copy, in earnest: the daemon starts it again.
+    expect(restored.jobs().map((row) => [row.job, row.name, row.outcome])).toEqual([
+      [sync, 'sync', 'running'],
+      [earlier, 'copy', 'done'],
+    ]);
   });
 
   it.each(['', '-wal', '-shm'])('never goes over what stands there: PATH%s', async (suffix) => {

@@ -10,6 +10,7 @@ import type { Copier } from '../../../src/daemon/copies/copier.ts';
 import type { CopyWork } from '../../../src/daemon/copies/copy-job.ts';
 import { makeCopy } from '../../../src/daemon/copies/copy-job.ts';
 import { createCopier } from '../../../src/daemon/copies/copier.ts';
+import { copyInProcess } from '../../../src/daemon/copies/copy-process.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
 import { ORG, open, sync, temporaryDirectory } from '../../mirror/fixture.ts';
 
@@ -29,7 +30,8 @@ export interface Setting {
     clock?: Clock;
     /** Of another mirror. */
     mirror?: string;
-    isInThread?: boolean;
+    /** As it is done in earnest, with what is to happen when the process was started. */
+    onStart?: (pid: number | undefined) => void;
   }) => Copier;
   /** One more complete run. */
   readonly sync: () => Promise<number>;
@@ -54,20 +56,20 @@ export async function setting(): Promise<Setting> {
     env = {},
     clock = systemClock,
     mirror: path = mirror.path,
-    isInThread = false,
+    onStart,
   }) =>
     createCopier({
       copies: { ...copiesOf(directory), ...copies },
       mirror: path,
       command: 'copies make',
       env,
-      secrets: [new Secret(KEY)],
+      withheld: { variables: [], secrets: [new Secret(KEY)] },
       clock,
       log: silentLogger,
       host: 'here',
       pid: 4711,
-      // A thread takes a second to start from sources: one test shows that it does the same.
-      ...(isInThread ? {} : { work: makeHere }),
+      // A process takes a second to start from sources: a few tests show that it does the same.
+      work: onStart === undefined ? makeHere : copyInProcess({ env, onStart }),
     });
   return { mirror, home, directory, copier: copier({}), with: copier, sync: run };
 }

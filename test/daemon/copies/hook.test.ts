@@ -20,7 +20,7 @@ function options(
   };
   const env = { PATH: process.env['PATH'], ...more.env };
   const rest = {
-    secrets: [new Secret(KEY), new Secret('')],
+    withheld: { variables: ['HOOK_TOKEN', 'PATH'], secrets: [new Secret(KEY), new Secret('')] },
     timeoutMs: 30_000,
     clock: systemClock,
     signal: never,
@@ -69,6 +69,7 @@ describe('the command after a copy', () => {
       TIDEMARK_API_KEY: 'x',
       SVC_API_KEY: KEY,
       AUTHORIZATION: `Bearer ${KEY}`,
+      HOOK_TOKEN: 'part-of-an-address',
       EMPTY: '',
     };
     const given = options([process.execPath, '-e', script], { env });
@@ -77,6 +78,8 @@ describe('the command after a copy', () => {
     expect(seen).toMatchObject({ RESTIC_PASSWORD: 'its own', EMPTY: '' });
     expect(Object.keys(seen)).not.toEqual(expect.arrayContaining(['TIDEMARK_API_KEY']));
     expect(JSON.stringify(seen)).not.toContain(KEY);
+    expect(seen).not.toHaveProperty('HOOK_TOKEN');
+    expect(seen).toHaveProperty('PATH');
   });
 
   it.each([

@@ -1,6 +1,7 @@
 import { request as rawRequest } from 'node:http';
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
+import { TidemarkError } from '../../../src/core/errors.ts';
 import { Secret } from '../../../src/core/secret.ts';
 import { LOCAL_TOKEN, MINUTE_MS, World } from './world.ts';
 
@@ -62,14 +63,45 @@ describe('without a token', () => {
     expect((await post({ ...own, origin: 'https://evil.example' })).status).toBe(403);
     expect((await post({ ...own, 'sec-fetch-site': 'cross-site' })).status).toBe(403);
     expect((await post({ ...own, 'content-type': 'text/plain' })).status).toBe(415);
-    expect(world.requested).toEqual([]);
+    expect(world.asked).toEqual([]);
     const accepted = await post(own);
     expect(accepted.status).toBe(202);
     expect(JSON.parse(accepted.text)).toEqual({
       schema: 'tidemark.queued/1',
-      queued: [{ job: 'sync', source: 'default' }],
+      queued: [{ job: 'sync', source: 'default', request: 1, behind: [] }],
     });
-    expect(world.requested).toEqual([['sync', null, { full: false, kinds: null }]]);
+    expect(world.asked).toEqual([['sync', null, { full: false, kinds: null }]]);
+  });
+
+  it('what was asked for is found again by its number', async () => {
+    const world = await World.create();
+    const { url } = await world.listen();
+    const identity = { name: 'sync', source: 'default' } as const;
+    const before = [{ name: 'drill', source: 'default' }] as const;
+    world.standings.set(1, { state: 'waiting', ...identity, before });
+    const headers = { ...JSON_BODY, authorization: `Bearer ${LOCAL_TOKEN}` };
+    const answer = await call(`${url}/api/v1/runs`, { method: 'POST', headers, body: sync });
+    const behind = [{ job: 'drill', source: 'default' }];
+    expect(JSON.parse(answer.text)).toMatchObject({ queued: [{ request: 1, behind }] });
+    const standing = async (): Promise<unknown> => JSON.parse((await call(`${url}/api/v1/requests/1`)).text);
+    const document = {
+      schema: 'tidemark.request/1',
+      request: 1,
+      job: 'sync',
+      source: 'default',
+      error: null,
+    };
+    expect(await standing()).toEqual({ ...document, state: 'waiting', number: null, behind });
+    world.standings.set(1, { state: 'running', ...identity, job: 7 });
+    expect(await standing()).toEqual({ ...document, state: 'running', number: 7, behind: [] });
+    const error = new TidemarkError('disk_full', 'no room');
+    world.standings.set(1, { state: 'ended', ...identity, job: null, error });
+    expect(await standing()).toMatchObject({
+      state: 'ended',
+      error: { code: 'disk_full', message: 'no room' },
+    });
+    for (const other of ['2', 'x', '-1'])
+      expect((await call(`${url}/api/v1/requests/${other}`)).status).toBe(404);
   });
 
   it.each([
@@ -90,7 +122,7 @@ describe('without a token', () => {
     const { error } = JSON.parse(answer.text) as { error: Record<string, string> };
     expect(error['code']).toBe('usage');
     expect(error['hint']).not.toBeNull();
-    expect(world.requested).toEqual([]);
+    expect(world.asked).toEqual([]);
   });
 
   it('listens nowhere else', async () => {
@@ -149,12 +181,39 @@ describe('with a token', () => {
       body: sync,
     });
     expect(start.status).toBe(401);
-    const forged = session.cookie.replace(/\d{10}\./, '9999999999.');
+    const forged = session.cookie.replace(/[0-9a-f]{4}$/, '0000');
     expect((await call(`${url}/`, { headers: { ...asPerson, cookie: forged } })).status).toBe(303);
     const out = await call(`${url}/logout`, { method: 'POST', headers: session });
     expect(out.headers['set-cookie']?.[0]).toContain('Max-Age=0');
+    // Whoever kept the cookie has nothing of it.
+    expect((await call(`${url}/`, { headers: session })).status).toBe(303);
+    const [again = ''] = (await log(TOKEN, '/')).headers['set-cookie'] ?? [];
+    session.cookie = again.split(';')[0] ?? '';
+    expect((await call(`${url}/`, { headers: session })).status).toBe(200);
     world.clock.at += 7 * 24 * 60 * MINUTE_MS + 1000;
     expect((await call(`${url}/`, { headers: session })).status).toBe(303);
+  });
+
+  it('guesses are made to wait, whoever makes them', async () => {
+    const world = await World.create();
+    const { url } = await world.listen({ token: new Secret(TOKEN) });
+    const log = (token: string): Promise<Answer> =>
+      call(`${url}/login`, { method: 'POST', body: new URLSearchParams({ token, to: '/' }).toString() });
+    const statuses = (await Promise.all(Array.from({ length: 5 }, () => log('nonsense')))).map(
+      ({ status }) => status,
+    );
+    expect(statuses).toEqual([401, 401, 401, 401, 401]);
+    const refused = await log(TOKEN);
+    expect([refused.status, refused.headers['set-cookie']]).toEqual([429, undefined]);
+    const seconds = Number(refused.headers['retry-after']);
+    expect(seconds).toBeGreaterThan(0);
+    expect(seconds).toBeLessThanOrEqual(60);
+    // Programs, and who is logged in, go on.
+    expect((await call(`${url}/metrics`, { headers: { authorization: `Bearer ${TOKEN}` } })).status).toBe(
+      200,
+    );
+    world.clock.passedMs += seconds * 1000;
+    expect((await log(TOKEN)).status).toBe(303);
   });
 
   it('another token ends every session', async () => {

@@ -128,6 +128,26 @@ describe('the JSON of the daemon', () => {
     expect(await json('/api/v1/drift')).toEqual(drift);
   });
 
+  it('a parameter that is not known is refused by name: what it was to narrow would be answered whole', async () => {
+    for (const path of [
+      'status?x=1',
+      'runs?sources=default',
+      'runs/5?limit=1',
+      'jobs?job=drill',
+      'jobs?name=dril',
+      'changes?kinds=members',
+      'drift?kind=members',
+    ]) {
+      const answer = await fetch(`${http.url}/api/v1/${path}`);
+      expect([path, answer.status]).toEqual([path, 400]);
+      expect(await answer.json()).toMatchObject({ error: { code: 'usage' } });
+    }
+    const near = await (await fetch(`${http.url}/api/v1/runs?sources=default`)).text();
+    expect(near).toContain('did you mean source?');
+    expect((await fetch(`${http.url}/api/v1/jobs?source=nobody`)).status).toBe(404);
+    await json('/api/v1/jobs?source=default&limit=2');
+  });
+
   it('jobs with what came out', async () => {
     const { jobs } = (await json('/api/v1/jobs?name=drill')) as unknown as {
       jobs: { name: string; summary: { score: number } }[];

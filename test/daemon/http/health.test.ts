@@ -26,6 +26,8 @@ const SOURCE: SourceFacts = {
   lastComplete: run(10),
   lastEnded: run(10),
   lastSync: null,
+  lastNarrowed: null,
+  firstTriedAt: null,
   held: { records: 0, ceiling: 0 },
   troubled: 0,
 };
@@ -37,6 +39,7 @@ const FACTS: HealthFacts = {
   mirrorTrouble: null,
   troubles: [],
   sources: [SOURCE],
+  copies: null,
   verify: null,
   drills: [],
   failedJobs: [],
@@ -108,6 +111,66 @@ describe('health', () => {
       source({ lastComplete: run(600), lastEnded: run(2, { outcome: 'failed' }) }),
       'failing',
       ['stale', 'run_failed'],
+    ],
+    [
+      'a narrowed run that was partial, over one of all kinds',
+      source({ lastNarrowed: { ...run(1, { outcome: 'partial' }), kinds: ['roles'] } }),
+      'degraded',
+      ['run_partial'],
+    ],
+    [
+      'a narrowed run that was complete changes nothing of a partial one',
+      source({
+        lastEnded: run(2, { outcome: 'partial' }),
+        lastNarrowed: { ...run(1), kinds: ['roles'] },
+      }),
+      'degraded',
+      ['run_partial'],
+    ],
+    [
+      'never complete since long, however often the daemon begins again',
+      {
+        ...source({ lastComplete: null, lastEnded: null, firstTriedAt: run(600).startedAt }),
+        startedAt: run(1).startedAt,
+      },
+      'failing',
+      ['never_complete'],
+    ],
+    [
+      'no copy while no run is complete',
+      {
+        ...source({ lastComplete: run(9 * 60), schedule: null }),
+        copies: { everyMs: 60 * MINUTE_MS, lastAt: run(9 * 60 + 30).finishedAt },
+      },
+      'degraded',
+      ['copy_overdue'],
+    ],
+    [
+      'the same within two intervals',
+      {
+        ...source({ lastComplete: run(119), schedule: null }),
+        copies: { everyMs: 60 * MINUTE_MS, lastAt: run(119).finishedAt },
+      },
+      'ok',
+      [],
+    ],
+    [
+      'no copy ever, and no complete run for long',
+      {
+        ...source({ lastComplete: run(121), schedule: null }),
+        copies: { everyMs: 60 * MINUTE_MS, lastAt: null },
+      },
+      'degraded',
+      ['copy_overdue'],
+    ],
+    [
+      'an old copy that a complete run should have renewed: its job tells',
+      {
+        ...source({ lastComplete: run(10), schedule: null }),
+        copies: { everyMs: 60 * MINUTE_MS, lastAt: run(500).finishedAt },
+      },
+      'ok',
+      [],
     ],
     ['removals held', source({ held: { records: 12, ceiling: 14 } }), 'degraded', ['removals_held']],
     ['a bad configuration', { ...FACTS, configTrouble: 'line 3' }, 'degraded', ['config_trouble']],

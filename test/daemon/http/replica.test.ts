@@ -53,4 +53,19 @@ describe('the replica beside the dashboard', () => {
     const { url } = await world.listen();
     expect((await fetch(`${url}/replica/api/organizations/`)).status).toBe(404);
   });
+
+  it('is not there without a token of its own, whoever asks', async () => {
+    const world = await World.create();
+    const token = 'token-of-the-daemon';
+    for (const own of [null, new Secret(token)]) {
+      const { url } = await world.listen({ token: own, replica: () => null });
+      for (const path of ['/replica/api/organizations/', '/replica/default/api/organizations/']) {
+        const answer = await fetch(url + path, { headers: { authorization: `Bearer ${token}` } });
+        expect(answer.status).toBe(404);
+        expect(await answer.json()).toMatchObject({
+          error: { message: expect.stringContaining('has no token of its own') as string },
+        });
+      }
+    }
+  });
 });

@@ -14,7 +14,7 @@ import type { HttpOptions, HttpSide } from '../../../src/daemon/http/http.ts';
 import { startHttp } from '../../../src/daemon/http/http.ts';
 import type { SummaryByJob } from '../../../src/daemon/jobs/summaries.ts';
 import { storedSummary } from '../../../src/daemon/jobs/summaries.ts';
-import type { DaemonView, JobRequest, ScheduleView } from '../../../src/daemon/view.ts';
+import type { DaemonView, JobRequest, RequestStanding, ScheduleView } from '../../../src/daemon/view.ts';
 import type { JobEnd, JobName } from '../../../src/mirror/daemon-state.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
 import { openMirror } from '../../../src/mirror/mirror.ts';
@@ -41,8 +41,10 @@ export class HeldClock implements Clock {
     this.at += this.stepMs;
     return this.at;
   }
+  /** Added to the time that passes. */
+  passedMs = 0;
   monotonicMs(): number {
-    return systemClock.monotonicMs();
+    return systemClock.monotonicMs() + this.passedMs;
   }
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     return systemClock.sleep(ms, signal);
@@ -60,7 +62,9 @@ export class World implements DaemonView {
   troublesShown: ReturnType<DaemonView['troubles']> = [];
   figuresShown: ReturnType<DaemonView['figures']> = [];
   trouble: TidemarkError | null = null;
-  readonly requested: [JobName, readonly string[] | null, JobRequest | undefined][] = [];
+  /** By the number of the request. */
+  readonly standings = new Map<number, RequestStanding>();
+  readonly asked: [JobName, readonly string[] | null, JobRequest | undefined][] = [];
   #config: Config;
   #mirror: Mirror | null = null;
 
@@ -246,8 +250,12 @@ export class World implements DaemonView {
         hint: `sources are ${known.join(', ')}`,
       });
     }
-    this.requested.push([name, sources, how]);
-    return (sources ?? known).map((source) => ({ name, source }));
+    this.asked.push([name, sources, how]);
+    return (sources ?? known).map((source) => ({ name, source, request: this.asked.length }));
+  }
+
+  requested(request: number): ReturnType<DaemonView['requested']> {
+    return this.standings.get(request) ?? null;
   }
 
   #schedule(schedule: ScheduleView['schedule'], cron: string, intervalMs: number): ScheduleView {

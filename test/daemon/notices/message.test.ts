@@ -6,6 +6,7 @@ import type { Message } from '../../../src/daemon/notices/message.ts';
 import { linesOf, messageOf, noticeDocument } from '../../../src/daemon/notices/message.ts';
 import { noticeOf } from '../../../src/daemon/notices/notice-content.ts';
 import { scrubbed } from '../../../src/daemon/notices/scrub.ts';
+import { NOTICE_EVENTS } from '../../../src/config/notice-events.ts';
 import { slackPosting } from '../../../src/daemon/notices/slack.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { mailOf } from '../../../src/daemon/notices/email.ts';
@@ -121,6 +122,15 @@ describe('Slack', () => {
       type: 'section',
       text: { type: 'mrkdwn', verbatim: true, text: '&lt;!channel&gt; &amp; &lt;https://evil|here&gt;' },
     });
+  });
+
+  it('shows what got better as good, however grave it was, and nothing else', () => {
+    const better = /_(recovered|on_time|settled|resolved)$/;
+    const shown = NOTICE_EVENTS.map((event) => [
+      event,
+      payload({ ...message('x'), event, severity: 'critical' }).text.startsWith('🟢'),
+    ]);
+    expect(shown).toEqual(NOTICE_EVENTS.map((event) => [event, better.test(event)]));
   });
 
   it('keeps within its limits without cutting a character or an escape', () => {

@@ -1,4 +1,5 @@
 /** The observer in the daemon's own surroundings: a real mirror behind the daemon's keeper. */
+import { renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../../src/config/config.ts';
@@ -6,7 +7,7 @@ import type { ChannelConfig } from '../../../src/config/notice-channel.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import type { DaemonEffects } from '../../../src/daemon/effects.ts';
-import type { ObserverContext } from '../../../src/daemon/jobs/observer.ts';
+import type { EndedJob, ObserverContext } from '../../../src/daemon/jobs/observer.ts';
 import { MirrorKeeper } from '../../../src/daemon/mirror-keeper.ts';
 import { createNoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
 import { Troubles } from '../../../src/daemon/troubles.ts';
@@ -14,9 +15,14 @@ import type { DaemonView } from '../../../src/daemon/view.ts';
 import type { JobRow } from '../../../src/mirror/daemon-state.ts';
 import { openMirror } from '../../../src/mirror/mirror.ts';
 import { FakeClock } from '../../faults/fake-clock.ts';
-import { temporaryDirectory } from '../../mirror/fixture.ts';
+import { begin, temporaryDirectory } from '../../mirror/fixture.ts';
 import { webhook } from './channel.ts';
 import { job } from './seen.ts';
+
+/** A job of all kinds. */
+function ended(row: JobRow): EndedJob {
+  return { row, kinds: null, report: null };
+}
 
 function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
   const clock = new FakeClock();
@@ -27,7 +33,8 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
     openMirror: (_config: Config, mode: 'read' | 'write', command: string) =>
       openMirror(mirror, { mode, command, clock, host: 'here', pid: 1 }),
   } as unknown as DaemonEffects;
-  const keeper = new MirrorKeeper(effects, new Troubles(clock, silentLogger), () => config);
+  const troubles = new Troubles(clock, silentLogger);
+  const keeper = new MirrorKeeper(effects, troubles, () => config);
   openMirror(mirror, { mode: 'write', command: 'test', clock }).close();
   onTestFinished(() => keeper.closeReader());
   const stop = new AbortController();
@@ -35,15 +42,16 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
   const schedule = { schedule: 'sync', sources: ['production'], intervalMs: 1_800_000 };
   const view = {
     startedAt: new Date(clock.now()).toISOString(),
-    config: () => ({ ...config, schedules: { sync: { jitterMs: 0 } } }),
+    config: () => ({ ...config, copies: null, schedules: { sync: { jitterMs: 0 } } }),
     configTrouble: () => null,
     mirror: () => keeper.reader(),
     schedules: () => [schedule],
-    running: () => [],
+    running: () => running,
     queued: () => [],
     figures: () => [],
-    troubles: () => [],
+    troubles: () => troubles.all(),
   } as unknown as DaemonView;
+  const running: { name: string; source: string }[] = [];
   const sent: string[] = [];
   let isDown = false;
   const observer = createNoticeObserver({
@@ -61,19 +69,22 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
   return {
     clock,
     keeper,
+    view,
     observer,
     context,
     sent,
+    running,
+    mirror,
     down: (value: boolean) => (isDown = value),
     /** As the runner does it: under the lock, then outside of it. */
-    end: async (row: JobRow): Promise<void> => {
+    end: async (row: JobRow, more: Partial<EndedJob> = {}): Promise<void> => {
       const lease = await keeper.lease('job', false, stop.signal);
-      observer.recorded!({ row, report: null }, lease.mirror);
+      observer.recorded!({ ...ended(row), ...more }, lease.mirror);
       lease.release();
-      await observer.ended!({ row, report: null }, context);
+      await observer.ended!({ ...ended(row), ...more }, context);
     },
     /** A job that could not be written down. */
-    endUnwritten: (row: JobRow) => observer.ended!({ row: { ...row, job: 0 }, report: null }, context),
+    endUnwritten: (row: JobRow) => observer.ended!(ended({ ...row, job: 0 }), context),
   };
 }
 
@@ -113,6 +124,38 @@ describe('the observer', () => {
     expect(sent).toHaveLength(2);
   });
 
+  it('takes a sync of some kinds for none of all of them', async () => {
+    const { end, sent } = rig();
+    await end({ ...full });
+    await end(job('sync', 'done'), { kinds: ['roles'] });
+    await end({ ...full }, { kinds: ['roles'] });
+    expect(sent).toEqual(['run_failed']);
+    await end(job('sync', 'done'));
+    expect(sent).toEqual(['run_failed', 'run_recovered']);
+  });
+
+  it('tells at once that the mirror is gone, until a channel takes it, and that it is back', async () => {
+    const { observer, context, clock, sent, down, keeper, mirror } = rig();
+    expect(keeper.isThere()).toBe(true);
+    renameSync(mirror, `${mirror}.aside`);
+    expect(keeper.isThere()).toBe(false);
+    expect(observer.wakeAt!()).toBe(clock.now());
+    down(true);
+    await observer.wake!(context);
+    down(false);
+    await observer.wake!(context);
+    expect(sent).toEqual([]);
+    for (let minutes = 0; minutes < 5; minutes += 1) {
+      clock.advance(60_000);
+      await observer.wake!(context);
+    }
+    expect(sent).toEqual(['mirror_gone']);
+    renameSync(`${mirror}.aside`, mirror);
+    expect(keeper.isThere()).toBe(true);
+    await observer.wake!(context);
+    expect(sent).toEqual(['mirror_gone', 'mirror_back']);
+  });
+
   it('says that a sync is overdue, after it had the time to make up for what was missed', async () => {
     const { observer, context, clock, sent } = rig();
     for (let minutes = 0; minutes <= 60; minutes += 1) {
@@ -126,4 +169,49 @@ describe('the observer', () => {
     }
     expect(sent).toEqual(['sync_overdue']);
   });
+
+  it('says so within minutes of a start, but not while the sync is under way that makes up for it', async () => {
+    const { observer, context, clock, sent, running, keeper, view } = rig();
+    const beginJob = async (startedAt: string): Promise<void> => {
+      const lease = await keeper.lease('job', false, context.signal);
+      const start = { name: 'sync', source: 'production', trigger: 'schedule', startedAt } as const;
+      lease.mirror.daemonState().beginJob(start);
+      lease.release();
+    };
+    await old(keeper, context);
+    clock.advance(24 * 3_600_000);
+    Object.assign(view, { startedAt: new Date(clock.now()).toISOString() });
+    clock.advance(121_000);
+    running.push({ name: 'sync', source: 'production' });
+    await beginJob(new Date(clock.now()).toISOString());
+    await observer.wake!(context);
+    expect(sent).toEqual([]);
+    // The daemon began again, and the sync of before died with its process.
+    const lease = await keeper.lease('job', false, context.signal);
+    lease.mirror.daemonState().endDeadJobs(new Date(clock.now()).toISOString());
+    lease.release();
+    clock.advance(60_000);
+    await beginJob(new Date(clock.now()).toISOString());
+    await observer.wake!(context);
+    expect(sent).toEqual(['sync_overdue']);
+  });
+
+  it('says so before a daemon leaves that only did what was due', async () => {
+    const { observer, context, clock, sent, keeper, view } = rig();
+    await old(keeper, context);
+    clock.advance(24 * 3_600_000);
+    Object.assign(view, { startedAt: new Date(clock.now()).toISOString() });
+    await observer.finish!(context);
+    expect(sent).toEqual(['sync_overdue']);
+    await observer.finish!(context);
+    expect(sent).toHaveLength(1);
+  });
 });
+
+/** A first run of now, that came to nothing. */
+async function old(keeper: MirrorKeeper, { signal }: ObserverContext): Promise<void> {
+  const lease = await keeper.lease('job', false, signal);
+  const run = begin(lease.mirror);
+  run.abandon({ code: 'unreachable', message: 'no' });
+  lease.release();
+}

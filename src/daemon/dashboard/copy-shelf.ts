@@ -1,0 +1,75 @@
+/**
+ * Which copies there are, as pages show them. Their directory may stand on a disk far away, or on one that does not answer:
+ * a page waits for it a moment and no longer, and shows what is known.
+ */
+import type { Clock } from '../../core/clock.ts';
+import { asTidemarkError } from '../../core/errors.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { Copy } from '../copies/copy-list.ts';
+
+export interface CopiesShown {
+  /** Whole ones of this mirror, newest first. */
+  readonly whole: readonly Pick<Copy, 'madeAt' | 'run' | 'bytes' | 'isEncrypted'>[];
+  /** Of this mirror or unknown whose, and not what their manifests say. */
+  readonly damaged: number;
+  /** Why the directory could not be read; null where it was. */
+  readonly trouble: string | null;
+}
+
+const FRESH_MS = 30_000;
+const WAIT_MS = 250;
+
+export class CopyShelf {
+  readonly #clock: Clock;
+  #directory = '';
+  #shown: CopiesShown | null = null;
+  #readAtMs = -Infinity;
+  #reading: Promise<void> | null = null;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Null while the directory has not answered yet. */
+  async look(directory: string, mirror: Mirror): Promise<CopiesShown | null> {
+    if (directory !== this.#directory) {
+      this.#directory = directory;
+      this.#shown = null;
+      this.#readAtMs = -Infinity;
+      this.#reading = null;
+    }
+    if (this.#clock.monotonicMs() - this.#readAtMs < FRESH_MS) return this.#shown;
+    this.#reading ??= this.#read(directory, mirror);
+    const late = new AbortController();
+    const timer = this.#clock.sleep(WAIT_MS, late.signal).catch(() => undefined);
+    await Promise.race([this.#reading, timer]);
+    late.abort();
+    return this.#shown;
+  }
+
+  async #read(directory: string, mirror: Mirror): Promise<void> {
+    const shown = await readShown(directory, mirror);
+    if (directory !== this.#directory) return;
+    this.#shown = shown;
+    this.#readAtMs = this.#clock.monotonicMs();
+    this.#reading = null;
+  }
+}
+
+async function readShown(directory: string, mirror: Mirror): Promise<CopiesShown> {
+  try {
+    // Loaded where there are copies.
+    const [{ readCopies }, { mirrorId }] = await Promise.all([
+      import('../copies/copy-list.ts'),
+      import('../copies/plain-copy.ts'),
+    ]);
+    const owner = mirrorId(mirror);
+    const own = (await readCopies(directory)).filter(
+      ({ manifest }) => manifest === null || manifest.mirror === owner,
+    );
+    const whole = own.filter(({ state }) => state === 'whole');
+    return { whole, damaged: own.length - whole.length, trouble: null };
+  } catch (error) {
+    return { whole: [], damaged: 0, trouble: asTidemarkError(error).message };
+  }
+}

@@ -1,0 +1,156 @@
+/** The first page, as text: what it says in words that a picture would not give away. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { isoTime } from '../../../src/core/clock.ts';
+import { copyName, manifestName } from '../../../src/daemon/copies/copy-name.ts';
+import type { CopyManifest } from '../../../src/daemon/copies/manifest.ts';
+import { MANIFEST_SCHEMA, manifestText } from '../../../src/daemon/copies/manifest.ts';
+import { mirrorId } from '../../../src/daemon/copies/plain-copy.ts';
+import { columnChart } from '../../../src/daemon/dashboard/column-chart.ts';
+import { CopyShelf } from '../../../src/daemon/dashboard/copy-shelf.ts';
+import { ahead } from '../../../src/daemon/http/wording.ts';
+import { DAY_MS, HeldClock, MINUTE_MS, World } from '../http/world.ts';
+
+const ends: (() => Promise<void>)[] = [];
+let directory: string;
+let world: World;
+let url: string;
+
+beforeAll(async () => {
+  const later = (end: () => Promise<void>): void => void ends.push(end);
+  directory = mkdtempSync(join(tmpdir(), 'tidemark-copies-'));
+  world = await World.create(
+    { TIDEMARK_KINDS_INCLUDE: 'organizations,domains', TIDEMARK_COPIES_DIRECTORY: directory },
+    later,
+  );
+  const run = await world.sync();
+  world.write((mirror) => {
+    mirror.pin('as-approved', run);
+    mirror.setBaseline('as-approved');
+  });
+  ({ url } = await world.listen({}, later));
+});
+afterAll(async () => {
+  for (const end of ends.reverse()) await end();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+/** The page without its marks. */
+async function words(): Promise<string> {
+  const html = await (await fetch(`${url}/`, { headers: { accept: 'text/html' } })).text();
+  return html
+    .replace(/<style>.*?<\/style>|<script>.*?<\/script>/gs, '')
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/\s+/g, ' ');
+}
+
+function writeCopy(madeAt: number, more: Partial<CopyManifest> = {}): void {
+  const file = copyName(madeAt, 1, false);
+  const manifest: CopyManifest = {
+    schema: MANIFEST_SCHEMA,
+    file,
+    made_at: isoTime(madeAt),
+    mirror: mirrorId(world.mirror()),
+    run: 1,
+    root: '',
+    sources: [],
+    bytes: 2300,
+    sha256: '0'.repeat(64),
+    plain_bytes: 1,
+    plain_sha256: '0'.repeat(64),
+    compression: 'zstd',
+    encryption: null,
+    checked: { records: 1, revisions: 1, runs: 1 },
+    versions: { tidemark: '0.0.0', schema: 1 },
+    ...more,
+  };
+  writeFileSync(join(directory, file), 'x'.repeat(2300));
+  writeFileSync(join(directory, manifestName(file)), manifestText(manifest));
+}
+
+describe('the overview', () => {
+  it('says what comes as what comes', async () => {
+    const [schedule] = world.schedulesShown;
+    world.schedulesShown = [{ ...schedule!, dueAt: isoTime(world.clock.at + 2000) }];
+    expect(await words()).toContain('next sync due now.');
+    world.schedulesShown = [{ ...schedule!, dueAt: isoTime(world.clock.at - MINUTE_MS) }];
+    expect(await words()).toContain('next sync due now.');
+    world.schedulesShown = [{ ...schedule!, dueAt: isoTime(world.clock.at + 5 * MINUTE_MS) }];
+    expect(await words()).toContain('next sync in 5 min.');
+    expect(ahead(isoTime(world.clock.at), world.clock.at)).toBe('due now');
+  });
+
+  it.each([
+    [0.178, 'bad', '17.8 %'],
+    [0.799, 'bad', '79.9 %'],
+    [0.8, 'warn', '80 %'],
+    [0.95, 'good', '95 %'],
+    [1, 'good', 'All of it'],
+  ])('a drill that brings %d back is %s', async (score, tone, word) => {
+    const drill = { outcome: 'short', from: 1, kinds: [], tasks: 3, seconds: 4.2 } as const;
+    world.job('drill', { ...drill, score });
+    const html = await (await fetch(`${url}/`)).text();
+    expect(html).toContain(`<li class="${tone}"><h2>Restorable</h2><div><b>${word}</b>`);
+  });
+
+  it('the state of a kind stands beside its name, where a phone still shows it', async () => {
+    expect(await words()).toMatch(/Kind State Records Last whole Organizations whole 2 /);
+  });
+
+  it('tells of the latest copy of this mirror, and when the next one is due', async () => {
+    expect(await words()).toContain('Copies elsewhere None yet. The first one is made after a complete run');
+    const shown = async (): Promise<string> => {
+      world.clock.passedMs += 60_000;
+      return /Copies elsewhere (.*?) As of/.exec(await words())?.[1]?.trim() ?? '';
+    };
+    writeCopy(world.clock.at - 60 * MINUTE_MS);
+    writeCopy(world.clock.at - 30 * MINUTE_MS, { mirror: 'another' });
+    writeCopy(world.clock.at - 2 * DAY_MS, { bytes: 17 });
+    expect(await shown()).toBe(
+      'Latest 60 min ago , as of run 1 Size 2.3 kB State verified when it was made Next in 23 h , after a complete run Kept 1 copy, 1 more is not whole',
+    );
+    world.clock.at += DAY_MS;
+    expect(await shown()).toContain('Next after the next complete run');
+    world.clock.at -= DAY_MS;
+  });
+
+  it('does not wait for a directory that does not answer', async () => {
+    const clock = new HeldClock();
+    clock.sleep = () => Promise.resolve();
+    const shelf = new CopyShelf(clock);
+    expect(await shelf.look(directory, world.mirror())).toBeNull();
+    const patient = new CopyShelf(new HeldClock());
+    const gone = mkdtempSync(join(tmpdir(), 'tidemark-gone-'));
+    onTestFinished(() => rmSync(gone, { recursive: true, force: true }));
+    expect(await patient.look(gone, world.mirror())).toEqual({ whole: [], damaged: 0, trouble: null });
+    expect((await patient.look(join(gone, 'away'), world.mirror()))?.trouble).toContain('does not exist');
+  });
+});
+
+describe('the labels of a chart', () => {
+  it.each([1, 2, 7, 20, 30, 60])('never touch each other, nor the edge, with %d columns', (columns) => {
+    const chart = columnChart(
+      Array.from({ length: columns }, () => ({
+        label: '03-10 19:50',
+        title: '',
+        parts: [{ name: 'complete', value: 1 }],
+        sign: '',
+      })),
+      { label: '', show: String, steps: [1], legend: [], narrow: 20 },
+    ).text;
+    // A wide font has 7.2 pixels a character at this size.
+    const half = ('03-10 19:50'.length * 7.2) / 2;
+    const drawings = [...chart.matchAll(/viewBox="0 0 (\d+) \d+" role.*?<\/svg>/gs)];
+    expect(drawings).toHaveLength(2);
+    for (const [drawing, width] of drawings) {
+      const middles = [...drawing.matchAll(/<text x="([\d.]+)"[^>]*>03-10/g)].map(([, x]) => Number(x));
+      expect(middles.length).toBeGreaterThan(0);
+      expect(middles.length).toBeLessThanOrEqual(8);
+      expect(Math.max(...middles) + half).toBeLessThanOrEqual(Number(width));
+      for (const [index, x] of middles.slice(1).entries())
+        expect(x - middles[index]!).toBeGreaterThan(2 * half + 16);
+    }
+  });
+});

@@ -1,0 +1,243 @@
+/** What the daemon says of how fresh the copy is: only a complete run of all kinds counts, whatever came after it. */
+import type { ChildProcess } from 'node:child_process';
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Receiver } from '../daemon/notices/receiver.ts';
+import { receiver } from '../daemon/notices/receiver.ts';
+import type { Ended } from './harness.ts';
+import { commandLine } from './command-line.ts';
+import { scratch, start } from './harness.ts';
+import { FakeService, respond } from './service.ts';
+
+interface Health {
+  readonly state: string;
+  readonly reasons: readonly { readonly code: string; readonly message: string; readonly hint: string }[];
+  readonly sources: readonly {
+    readonly last_complete_at: string | null;
+    readonly reasons: readonly { readonly code: string }[];
+  }[];
+}
+
+interface Status {
+  readonly sources: readonly {
+    readonly state: string;
+    readonly last_complete_run: { readonly run: number; readonly finished_at: string } | null;
+    readonly last_run: { readonly run: number; readonly kinds: readonly string[] | null };
+  }[];
+}
+
+class Story {
+  readonly service: FakeService;
+  readonly told: Receiver;
+  readonly pinged: Receiver;
+  readonly directory = scratch();
+  readonly mirror = join(this.directory, 'mirror.db');
+  readonly env = { KEY: 'some-test-key' };
+  #text = '';
+  #child: ChildProcess | null = null;
+  #ended: Promise<Ended> | null = null;
+
+  private constructor(service: FakeService, told: Receiver, pinged: Receiver) {
+    this.service = service;
+    this.told = told;
+    this.pinged = pinged;
+    writeFileSync(
+      join(this.directory, 'tidemark.yaml'),
+      [
+        'mirror: ./mirror.db',
+        'sources:',
+        `  - { name: a, baseUrl: "${service.url}", apiKey: "\${KEY}", rate: { perMinute: 0, perHour: 0 } }`,
+        'schedules: { sync: { cron: "0 0 1 1 *" }, drift: { cron: "off" }, verify: { cron: "off" }, drill: { cron: "off" } }',
+        'http: { listen: "127.0.0.1:0" }',
+        `notices: [{ name: hook, type: webhook, url: "${told.url}" }]`,
+        `pings: [{ start: "${pinged.url}/start", success: "${pinged.url}/success", fail: "${pinged.url}/fail" }]`,
+      ].join('\n'),
+    );
+  }
+
+  static async create(): Promise<Story> {
+    return new Story(
+      await FakeService.start(),
+      await receiver({ status: 200 }),
+      await receiver({ status: 200 }),
+    );
+  }
+
+  start(): void {
+    this.#text = '';
+    const { child, ended } = start(['daemon'], { env: this.env, cwd: this.directory });
+    child.stderr?.on('data', (chunk: string) => (this.#text += chunk));
+    onTestFinished(() => void child.kill('SIGKILL'));
+    [this.#child, this.#ended] = [child, ended];
+  }
+
+  async stop(): Promise<void> {
+    this.#child?.kill('SIGTERM');
+    expect((await this.#ended)?.code).toBe(0);
+  }
+
+  lines(level: number, message: RegExp): string[] {
+    return this.#text
+      .split('\n')
+      .filter((line) => line.startsWith('{') && line.endsWith('}'))
+      .map((line) => JSON.parse(line) as { level: number | string; msg: string })
+      .filter((line) => rank(line.level) >= level && message.test(line.msg))
+      .map(({ msg }) => msg);
+  }
+
+  async until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+    for (let tries = 0; !(await isSo()); tries += 1) {
+      if (tries > 800) throw new Error(`it never came: ${this.#text}`);
+      await delay(10);
+    }
+  }
+
+  async get(path: string): Promise<string> {
+    const card = JSON.parse(readFileSync(`${this.mirror}.daemon`, 'utf8')) as { url: string; token: string };
+    const answer = await fetch(card.url + path, { headers: { authorization: `Bearer ${card.token}` } });
+    return answer.text();
+  }
+
+  async health(): Promise<Health> {
+    return JSON.parse(await this.get('/readyz')) as Health;
+  }
+
+  async cli(...args: string[]): Promise<Ended> {
+    return commandLine(args, { env: this.env, cwd: this.directory });
+  }
+
+  async status(): Promise<Status['sources'][number]> {
+    const { stdout } = await this.cli('status', '--json');
+    return (JSON.parse(stdout) as Status).sources[0]!;
+  }
+
+  /** When the last complete run ended, as three places say it. */
+  async lastComplete(): Promise<string[]> {
+    const metrics = await this.get('/metrics');
+    const seconds =
+      /tidemark_last_success_timestamp_seconds\{source="a"\} (\S+)/.exec(metrics)?.[1] ?? 'none';
+    return [
+      (await this.health()).sources[0]?.last_complete_at ?? 'none',
+      (await this.status()).last_complete_run?.finished_at ?? 'none',
+      seconds === 'none' ? seconds : new Date(Number(seconds) * 1000).toISOString(),
+    ];
+  }
+
+  events(): string[] {
+    return this.told.received.map(({ body }) => (JSON.parse(body) as { event: string }).event);
+  }
+
+  pings(): string[] {
+    return this.pinged.received.map(({ path }) => path);
+  }
+}
+
+function rank(level: number | string): number {
+  return typeof level === 'number' ? level : ({ warn: 40, error: 50, fatal: 60 }[level] ?? 30);
+}
+
+describe('how fresh the copy is', () => {
+  it('follows complete runs of all kinds alone, and retention does not forget the last of them', async () => {
+    const story = await Story.create();
+    let isDenied = false;
+    story.service.quirks.push(
+      ({ path }, response) =>
+        isDenied && path.endsWith('/members/') && respond(response, 403, '{"detail":"no"}'),
+    );
+    story.start();
+    await story.until(() => story.lines(0, /^sync is done/).length === 1);
+    const first = (await story.health()).sources[0]?.last_complete_at ?? '';
+    expect(first).toMatch(/Z$/);
+    expect(new Set(await story.lastComplete())).toEqual(new Set([first]));
+    isDenied = true;
+    expect((await story.cli('sync')).code).toBe(3);
+    await story.until(() => story.events().length === 1);
+    // It narrows itself to what still works.
+    expect((await story.cli('sync', '--kind', 'roles')).code).toBe(0);
+    await story.until(() => story.lines(0, /^sync is done/).length === 2);
+    await delay(100);
+    expect(story.events()).toEqual(['run_partial']);
+    expect(story.pings()).toEqual(['/start', '/success', '/start', '/fail']);
+    expect(new Set(await story.lastComplete())).toEqual(new Set([first]));
+    const health = await story.health();
+    expect(health.state).toBe('degraded');
+    expect(health.sources[0]?.reasons.map(({ code }) => code)).toEqual(['run_partial']);
+    expect(await story.status()).toMatchObject({
+      state: 'partial',
+      last_run: { run: 3, kinds: ['roles'] },
+      last_complete_run: { run: 1 },
+    });
+    const { stdout: text } = await story.cli('status');
+    expect(text).toMatch(/^last run: 3, complete \(roles only\), /m);
+    expect(text).toMatch(/^last complete run: 1, /m);
+
+    expect((await story.cli('sync')).code).toBe(3);
+    const forgotten = await story.cli('forget', '--keep-last', '1');
+    expect(forgotten.code, forgotten.stderr).toBe(0);
+    expect(forgotten.stdout).toMatch(/ +1 +a +\S+Z +complete\n/);
+    expect(new Set(await story.lastComplete())).toEqual(new Set([first]));
+
+    isDenied = false;
+    expect((await story.cli('sync')).code).toBe(0);
+    await story.until(() => story.events().length === 2);
+    expect(story.events()).toEqual(['run_partial', 'run_recovered']);
+    expect((await story.health()).state).toBe('ok');
+    await story.stop();
+  });
+
+  it('a first sync that was narrowed is no complete one', async () => {
+    const story = await Story.create();
+    expect((await story.cli('sync', '--kind', 'roles')).code).toBe(0);
+    expect(await story.status()).toMatchObject({ state: 'partial', last_complete_run: null });
+    story.start();
+    // Nothing of all kinds was ever read: it does not wait for January.
+    await story.until(() => story.lines(0, /^sync is done/).length === 1);
+    expect(await story.status()).toMatchObject({ state: 'whole', last_complete_run: { run: 2 } });
+    await story.stop();
+  });
+});
+
+describe('a mirror that goes away under the daemon', () => {
+  it('is told once, is not begun anew but by a restart, and is followed when it is back', async () => {
+    const story = await Story.create();
+    story.start();
+    await story.until(() => story.lines(0, /^sync is done/).length === 1);
+    const aside = join(story.directory, 'aside.db');
+    const take = (): void => {
+      for (const end of ['-wal', '-shm']) rmSync(`${story.mirror}${end}`, { force: true });
+      renameSync(story.mirror, aside);
+    };
+    take();
+    const health = await story.health();
+    expect(health.state).toBe('failing');
+    expect(health.reasons[0]).toMatchObject({ code: 'mirror_unreadable' });
+    expect(health.reasons[0]?.hint).toMatch(/tidemark copies restore/);
+    const asked = await story.cli('sync');
+    expect(asked.code).toBe(1);
+    await story.until(() => story.events().length > 0);
+    expect(existsSync(story.mirror)).toBe(false);
+    expect(story.events()).toEqual(['mirror_gone']);
+    // Beside what the configuration is told for its URLs.
+    expect(story.lines(40, /^(?!tidemark\.yaml)/)).toEqual([
+      `the mirror is gone: ${story.mirror} is not there any more`,
+    ]);
+
+    renameSync(aside, story.mirror);
+    expect((await story.health()).state).not.toBe('failing');
+    expect((await story.cli('sync')).code).toBe(0);
+    await story.until(() => story.events().length > 1);
+    expect(story.events()).toEqual(['mirror_gone', 'mirror_back']);
+    expect(story.lines(0, /^the mirror is there again/)).toHaveLength(1);
+
+    take();
+    await story.health();
+    await story.stop();
+    story.start();
+    await story.until(() => story.lines(0, /^sync is done/).length === 1);
+    expect(story.lines(0, /^there is no mirror: a new one begins/)).toHaveLength(1);
+    expect(existsSync(story.mirror)).toBe(true);
+    await story.stop();
+  });
+});

@@ -1,0 +1,103 @@
+/** What a restore says of what was asked for and is not there: a lost organization, a field, an id, a plan. */
+import { describe, expect, it } from 'vitest';
+import { TERN_ID } from '../../src/server/seed/demo.ts';
+import type { Body, PlanJson } from './restore-story.ts';
+import { Story } from './restore-story.ts';
+
+describe('an organization that is gone', () => {
+  it('can be asked for by its own id, is made once, and is found by either id afterwards', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    story.supplySecrets('s3cr3t');
+    const path = `/api/organizations/${TERN_ID}/`;
+    const { name } = await story.call('GET', path);
+    await story.call('DELETE', path);
+    const asked = ['run:1', '--organization', TERN_ID, '--kind', 'organizations', '--kind', 'projects'];
+    const lost = await story.expectRun(2, 'diff', 'run:1', 'live', ...asked.slice(1), '--json');
+    expect(JSON.parse(lost.stdout)).toMatchObject({
+      summary: { removed: 2 },
+      changes: [{ kind: 'organizations' }, { kind: 'projects' }],
+    });
+    const below = await story.expectRun(
+      2,
+      'diff',
+      'run:1',
+      'live',
+      ...asked.slice(1, 3),
+      '--kind',
+      'projects',
+      '--json',
+    );
+    expect(JSON.parse(below.stdout)).toMatchObject({ summary: { removed: 1 } });
+    const refused = await story.plan(6, ...asked);
+    expect(refused.refused).toMatchObject([{ guard: 'other_organization' }]);
+    expect(refused.steps).toContainEqual(
+      expect.objectContaining({ action: 'blocked', kind: 'organizations', obstacle: 'consent' }) as unknown,
+    );
+    const deeds = (plan: PlanJson): string[] => plan.steps.map(({ action, kind }) => `${action} ${kind}`);
+    const made = await story.plan(2, ...asked, '--create-organizations', '--out', 'plan.json');
+    expect(deeds(made)).toEqual(expect.arrayContaining(['create organizations', 'create projects']));
+    await story.applied(0, 'apply', 'plan.json');
+    const { results } = await story.call('GET', '/api/organizations/?limit=100');
+    const named = (results as Body[]).filter((each) => each['name'] === name);
+    expect(named).toHaveLength(1);
+    for (const id of [TERN_ID, String(named[0]?.['id'])]) {
+      const again = ['run:1', '--organization', id, '--create-organizations'];
+      expect(deeds(await story.plan(0, ...again, '--kind', 'projects'))).toEqual([]);
+      const scope = ['--organization', id, '--kind', 'organizations', '--kind', 'projects', '--managed-only'];
+      const back = await story.expectRun(0, 'diff', 'run:1', 'live', ...scope, '--json');
+      expect(JSON.parse(back.stdout)).toMatchObject({ compared: { records: 2 }, summary: { unchanged: 2 } });
+    }
+  });
+
+  it('that somebody made again by hand is found by its name', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const path = `/api/organizations/${TERN_ID}/`;
+    const { name } = await story.call('GET', path);
+    await story.call('DELETE', path);
+    const { id } = await story.call('POST', '/api/organizations/', { name });
+    const asked = ['run:1', '--organization', TERN_ID, '--kind', 'projects', '--create-organizations'];
+    const plan = await story.plan(2, ...asked);
+    expect(plan.steps.map(({ request }) => request?.path)).toEqual([
+      `/api/organizations/${String(id)}/projects/`,
+    ]);
+  });
+
+  it('is no other word for one that never was', async () => {
+    const story = await Story.start();
+    for (const more of [[], ['--create-organizations'], ['--organization', TERN_ID]]) {
+      const { stderr } = await story.expectRun(4, 'restore', 'run:1', '--organization', 'nobody', ...more);
+      expect(stderr).toContain('there is no organization nobody, neither in FROM nor live');
+    }
+  });
+});
+
+describe('a field that no record has', () => {
+  it('is an error, as in diff', async () => {
+    const story = await Story.start();
+    for (const command of [
+      ['diff', 'run:1', 'live'],
+      ['restore', 'run:1'],
+    ]) {
+      const { stdout, stderr } = await story.expectRun(1, ...command, '--field', '/nope');
+      expect(stderr).toContain('nothing was compared: no record has /nope');
+      expect(stdout).toBe('');
+    }
+    await story.expectRun(0, 'restore', 'run:1', '--field', '/enforce_2fa');
+  });
+});
+
+describe('what does not exist', () => {
+  it('is a mistake of the command line: 4, with the same code in JSON', async () => {
+    const story = await Story.start();
+    for (const args of [
+      ['restore', 'run:1', '--id', 'nope'],
+      ['restore', '--kind', 'batch_exports', '--id', 'x'],
+      ['apply', 'nofile.json', '--yes'],
+    ]) {
+      const { stderr } = await story.expectRun(4, ...args);
+      expect(stderr).toContain(args.at(-1) === '--yes' ? 'nofile.json' : String(args.at(-1)));
+      const { stdout } = await story.expectRun(4, ...args, '--json');
+      expect(JSON.parse(stdout)).toMatchObject({ code: 'reference_unknown', exit_code: 4 });
+    }
+  });
+});

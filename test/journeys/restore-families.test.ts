@@ -1,0 +1,103 @@
+/** Kinds that show the same record: planned whichever of them is named, and one history under all of them. */
+import { expect, it, describe } from 'vitest';
+import type { Body, PlanJson } from './restore-story.ts';
+import { ORGANIZATION, Story } from './restore-story.ts';
+
+interface DiffJson {
+  readonly summary: Readonly<Record<string, number>>;
+  readonly changes: readonly { readonly kind: string; readonly fields: readonly { path: string }[] }[];
+}
+
+async function lost(): Promise<{ story: Story; id: string; name: string }> {
+  const story = await Story.start();
+  const [component] = await story.list('pipeline_frontend_apps');
+  const id = String(component?.['id']);
+  await story.call('DELETE', `${ORGANIZATION}pipeline_frontend_apps/${id}/`);
+  return { story, id, name: String(component?.['name']) };
+}
+
+async function differences(story: Story, code: number, ...args: string[]): Promise<DiffJson> {
+  const { stdout } = await story.expectRun(code, 'diff', ...args, '--json');
+  return JSON.parse(stdout) as DiffJson;
+}
+
+function created(plan: PlanJson): string[] {
+  return plan.steps.map(({ action, kind, id }) => `${action} ${kind} ${id}`);
+}
+
+describe('a record that two kinds show', () => {
+  it('is planned whichever of them is named, through the one that can write it', async () => {
+    const { story, id } = await lost();
+    const step = [`create pipeline_frontend_apps ${id}`];
+    const scopes = [
+      ['--kind', 'plugins'],
+      ['--kind', 'plugins', '--id', id],
+      ['--id', id],
+    ];
+    for (const scope of [...scopes, ['--kind', 'pipeline_frontend_apps'], []])
+      expect(created(await story.plan(2, 'run:1', ...scope)), scope.join(' ')).toEqual(step);
+    // Another kind of the family, that never showed it, is not about it.
+    expect(created(await story.plan(0, 'run:1', '--kind', 'pipeline_destinations'))).toEqual([]);
+    await story.applied(0, 'restore', 'run:1', '--kind', 'plugins', '--apply');
+    expect(created(await story.plan(0, 'run:1', '--kind', 'plugins'))).toEqual([]);
+  });
+
+  it('is one record under all of them after it was created again', async () => {
+    const { story, id, name } = await lost();
+    await story.expectRun(0, 'snapshots', 'pin', 'day-one');
+    await story.expectRun(0, 'snapshots', 'baseline', 'day-one');
+    await story.applied(0, 'restore', 'run:1', '--apply');
+    const now = String((await story.named('plugins', name))['id']);
+    expect(now).not.toBe(id);
+    const none = { added: 0, removed: 0, changed: 0 };
+    expect(await differences(story, 0, 'run:1', 'live', '--managed-only')).toMatchObject({ summary: none });
+    expect(await differences(story, 2, 'run:1', 'live')).toMatchObject({
+      summary: { ...none, changed: 2 },
+      changes: [
+        { kind: 'pipeline_frontend_apps', fields: [{ path: '/id' }] },
+        { kind: 'plugins', fields: [{ path: '/id' }] },
+      ],
+    });
+    await story.expectRun(0, 'sync', '--quiet');
+    expect(await differences(story, 0, 'run:1', 'latest', '--managed-only')).toMatchObject({ summary: none });
+    await story.expectRun(0, 'drift', '--managed-only');
+    for (const kind of ['pipeline_frontend_apps', 'plugins']) {
+      const { stdout } = await story.expectRun(0, 'log', kind, now, '--json');
+      const { revisions } = JSON.parse(stdout) as { revisions: Body[] };
+      expect(
+        revisions.map(({ change }) => change),
+        kind,
+      ).toEqual(['added', 'removed', 'added']);
+    }
+    // The new id names it under every kind, and so does the old one.
+    await story.call('PATCH', `${ORGANIZATION}pipeline_frontend_apps/${now}/`, { description: 'altered' });
+    for (const each of [id, now])
+      expect(created(await story.plan(2, 'run:1', '--kind', 'plugins', '--id', each))).toEqual([
+        `update pipeline_frontend_apps ${now}`,
+      ]);
+  });
+
+  it('lets what was replaced go from all of them at the next sync, however many that were', async () => {
+    const story = await Story.start();
+    const all = await story.list('pipeline_destinations');
+    expect(all.length).toBeGreaterThan(10);
+    for (const { id } of all)
+      await story.call('DELETE', `${ORGANIZATION}pipeline_destinations/${String(id)}/`);
+    await story.applied(0, 'restore', 'run:1', '--apply');
+    const { stdout } = await story.expectRun(0, 'sync', '--json');
+    const { runs } = JSON.parse(stdout) as { runs: { sweeps: { kind: string; removed: number }[] }[] };
+    const removed = (kind: string): number =>
+      (runs[0]?.sweeps ?? [])
+        .filter((sweep) => sweep.kind === kind)
+        .reduce((sum, each) => sum + each.removed, 0);
+    expect([removed('pipeline_destinations'), removed('plugins')]).toEqual([all.length, all.length]);
+  });
+
+  it('is drilled under the kind that was named', async () => {
+    const story = await Story.start();
+    const { stdout } = await story.expectRun(3, 'drill', '--kind', 'plugins', '--json');
+    const { kinds } = JSON.parse(stdout) as { kinds: (Body & { kind: string })[] };
+    expect(kinds).toMatchObject([{ kind: 'plugins' }]);
+    expect(Number(kinds[0]?.['comes_back'])).toBeGreaterThan(0);
+  });
+});

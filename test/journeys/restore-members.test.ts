@@ -1,0 +1,85 @@
+/** Members come back by an invite: the invite that stands for one is nobody's extra. */
+import { describe, expect, it } from 'vitest';
+import { ORGANIZATION, Story } from './restore-story.ts';
+import type { PlanJson } from './restore-story.ts';
+
+const PRUNE = ['--prune', '--max-removals', '5'];
+
+async function withoutMember(env: Record<string, string> = {}): Promise<{ story: Story; address: string }> {
+  const story = await Story.start(env);
+  const owen = await story.member('Owen');
+  await story.call('DELETE', `${ORGANIZATION}members/${owen.id}/`);
+  return { story, address: (owen['user'] as { email: string }).email };
+}
+
+const about = (plan: PlanJson, kind: string) => plan.steps.filter((step) => step.kind === kind);
+
+describe('an invite for a member who is missing', () => {
+  it('stays for every later plan, with --prune, with --invite-missing or without', async () => {
+    const { story, address } = await withoutMember();
+    const all = ['--kind', 'members', '--kind', 'invites'];
+    const first = await story.plan(2, ...all, '--invite-missing', ...PRUNE);
+    expect(first.summary).toMatchObject({ create: 1, remove: 0 });
+    await story.applied(0, 'restore', ...all, '--invite-missing', ...PRUNE, '--apply');
+    for (const args of [[], ['--invite-missing'], PRUNE, ['--invite-missing', ...PRUNE]]) {
+      const { steps, left } = await story.plan(0, ...all, ...args);
+      expect(steps, args.join(' ')).toEqual([]);
+      expect(left).toContainEqual({
+        kind: 'members',
+        count: 1,
+        reason: 'invited: comes back when the invite is accepted',
+        names: [address],
+      });
+    }
+    // Also where only invites are asked for.
+    const invites = await story.plan(0, '--kind', 'invites', ...PRUNE);
+    expect(invites.steps).toEqual([]);
+    expect(invites.left).toContainEqual({
+      kind: 'invites',
+      count: 1,
+      reason: 'it stands for a desired member who is missing, and who comes back by accepting it',
+      names: [address],
+    });
+  });
+
+  it('goes where nobody misses its member', async () => {
+    const { story } = await withoutMember();
+    const body = { target_email: 'nobody@kittiwake.example', level: 1, send_email: false };
+    await story.call('POST', `${ORGANIZATION}invites/`, body);
+    const plan = await story.plan(3, '--invite-missing', ...PRUNE);
+    expect(about(plan, 'invites')).toMatchObject([{ action: 'remove', name: 'nobody@kittiwake.example' }]);
+  });
+
+  it('is the same one in capital letters', async () => {
+    const { story, address } = await withoutMember();
+    const body = { target_email: address.toUpperCase(), level: 1, send_email: false };
+    await story.call('POST', `${ORGANIZATION}invites/`, body);
+    const plan = await story.plan(3, ...PRUNE);
+    expect(about(plan, 'invites')).toEqual([]);
+  });
+
+  it('is what the roles of the member wait for, and a plan after that has nothing to do', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const memberships = await story.list('roles');
+    const [role] = memberships.filter(({ members }) => (members as unknown[]).length > 0);
+    const path = `${ORGANIZATION}roles/${String(role?.['id'])}/role_memberships/`;
+    const page = (await story.call('GET', path))['results'] as { user: { uuid: string; email: string } }[];
+    const all = ['--kind', 'members', '--kind', 'role_memberships', '--invite-missing', ...PRUNE];
+    await story.call('DELETE', `${ORGANIZATION}members/${page[0]?.user.uuid ?? ''}/`);
+    const first = await story.plan(3, ...all);
+    const waiting = about(first, 'role_memberships');
+    expect(waiting.length).toBeGreaterThan(0);
+    for (const { action, reason } of waiting) {
+      expect(action).toBe('blocked');
+      expect(reason).toBe('its member is missing: restore again when that one is back');
+    }
+    await story.applied(3, 'restore', ...all, '--apply');
+    const second = await story.plan(0, ...all);
+    expect(second.left).toContainEqual({
+      kind: 'role_memberships',
+      count: waiting.length,
+      reason: 'its member is invited: restore again when the invite is accepted',
+      names: waiting.map(({ name }) => name),
+    });
+  });
+});
