@@ -71,7 +71,8 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'forget',
-    description: 'Drops local history by retention; pinned snapshots, each latest run and each latest complete run stay',
+    description:
+      'Drops local history by retention; pinned snapshots, each latest run and each latest complete run stay',
     options: [
       keep('last', 'the n newest runs of each source'),
       keep('hourly', 'the newest run of each of the n newest hours that have one (UTC)'),
