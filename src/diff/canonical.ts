@@ -6,12 +6,47 @@ import { canonicalNumber, numberText } from './decimal.ts';
 
 type Piece = { readonly text: string } | { readonly value: JsonValue };
 
+/** Deeper than any record is; what nests deeper is written without recursion, so that it cannot exhaust the stack. */
+const MOST_RECURSION = 64;
+
+/** Names of members as they are written: the same few hundred in every record. */
+const writtenNames = new Map<string, string>();
+const MOST_NAMES = 4096;
+
 /**
  * The value as JSON with sorted keys (by code units) and canonical numbers: equal texts mean equal values and the other
- * way round. Works without recursion, so that deep nesting cannot exhaust the stack. Lone surrogates stay distinct
- * (`JSON.stringify` escapes them).
+ * way round, however deep it nests. Lone surrogates stay distinct (`JSON.stringify` escapes them).
  */
 export function canonicalText(value: JsonValue): string {
+  return written(value, 0);
+}
+
+function written(value: JsonValue | undefined, depth: number): string {
+  if (value === undefined) return '';
+  if (typeof value === 'string') return JSON.stringify(value);
+  if (depth > MOST_RECURSION) return writtenFlat(value);
+  if (Array.isArray(value)) {
+    let out = '[';
+    for (let i = 0; i < value.length; i += 1) out += (i > 0 ? ',' : '') + written(value[i], depth + 1);
+    return `${out}]`;
+  }
+  if (!isJsonObject(value)) return scalarText(value);
+  let out = '{';
+  for (const key of Object.keys(value).sort()) {
+    out += (out === '{' ? '' : ',') + nameText(key) + written(value[key], depth + 1);
+  }
+  return `${out}}`;
+}
+
+function nameText(name: string): string {
+  const known = writtenNames.get(name);
+  if (known !== undefined) return known;
+  const text = `${JSON.stringify(name)}:`;
+  if (writtenNames.size < MOST_NAMES) writtenNames.set(name, text);
+  return text;
+}
+
+function writtenFlat(value: JsonValue): string {
   let out = '';
   const stack: Piece[] = [{ value }];
   for (let piece = stack.pop(); piece !== undefined; piece = stack.pop()) {
@@ -35,7 +70,7 @@ export function canonicalText(value: JsonValue): string {
         const key = keys[i] ?? '';
         const member = members[key];
         if (member !== undefined) stack.push({ value: member });
-        stack.push({ text: `${i > 0 ? ',' : ''}${JSON.stringify(key)}:` });
+        stack.push({ text: `${i > 0 ? ',' : ''}${nameText(key)}` });
       }
     } else {
       out += scalarText(piece.value);

@@ -113,18 +113,17 @@ export function isUnknownPair({ from, to }: StatePair, { isUnknown }: CompareOpt
 }
 
 /** A record as one or both sides have it. */
-export type StatePair =
-  | { readonly from: RecordState; readonly to: undefined }
-  | { readonly from: RecordState | undefined; readonly to: RecordState };
+export type StatePair<F extends RecordKey = RecordState, T extends RecordKey = F> =
+  { readonly from: F; readonly to: undefined } | { readonly from: F | undefined; readonly to: T };
 
 /**
  * Merges two states in key order.
  * @throws TidemarkError `internal` when a side is out of order or repeats a key
  */
-export function* pairByKey(
-  fromRecords: Iterable<RecordState>,
-  toRecords: Iterable<RecordState>,
-): Generator<StatePair, void, undefined> {
+export function* pairByKey<F extends RecordKey, T extends RecordKey>(
+  fromRecords: Iterable<F>,
+  toRecords: Iterable<T>,
+): Generator<StatePair<F, T>, void, undefined> {
   const fromIterator = ascending(fromRecords, 'FROM');
   const toIterator = ascending(toRecords, 'TO');
   try {
@@ -151,11 +150,11 @@ export function* pairByKey(
   }
 }
 
-function* ascending(
-  records: Iterable<RecordState>,
+function* ascending<T extends RecordKey>(
+  records: Iterable<T>,
   side: 'FROM' | 'TO',
-): Generator<RecordState, undefined, undefined> {
-  let previous: RecordState | undefined;
+): Generator<T, undefined, undefined> {
+  let previous: T | undefined;
   for (const record of records) {
     if (previous !== undefined && compareKeys(previous, record) >= 0) {
       throw new TidemarkError(

@@ -39,8 +39,15 @@ import { readRecordAsOf, readRecordAt } from './record-at.ts';
 import type { RecordFilter } from './record-filter.ts';
 import type { PageReader, RecordList, RecordPage } from './record-page.ts';
 import { preparePages } from './record-page.ts';
-import type { MirrorRecord, RecordRow, RemovedRecord, Revision } from './records.ts';
-import { readAsOf, readCurrent, readRemoved, readRevisions } from './records.ts';
+import type { MirrorKey, MirrorRecord, RecordRow, RemovedRecord, Revision } from './records.ts';
+import {
+  readAsOf,
+  readCurrent,
+  readCurrentKeys,
+  readKeysAsOf,
+  readRemoved,
+  readRevisions,
+} from './records.ts';
 import type {
   Durability,
   IdMapping,
@@ -78,6 +85,7 @@ export class OpenMirror implements Mirror {
   readonly path: string;
   readonly mode: 'read' | 'write';
   readonly #clock: Clock;
+  readonly #isTemporary: boolean;
   readonly #reader: Reader;
   readonly #write: { readonly connection: Connection; readonly lock: WriterLock } | null;
   readonly #rateLogs = new Map<string, ReturnType<typeof openRateLog>>();
@@ -95,6 +103,7 @@ export class OpenMirror implements Mirror {
     this.path = path;
     this.mode = options.mode;
     this.#clock = options.clock;
+    this.#isTemporary = options.isTemporary === true;
     this.#reader = reader;
     this.#write = write;
   }
@@ -107,7 +116,7 @@ export class OpenMirror implements Mirror {
     try {
       translated(this.path, () => {
         if (write.connection.inTransaction) write.connection.exec('ROLLBACK');
-        else checkpointNow(write.connection);
+        else if (!this.#isTemporary) checkpointNow(write.connection);
       });
     } finally {
       write.connection.close();
@@ -161,6 +170,14 @@ export class OpenMirror implements Mirror {
 
   readRecordsAt(run: number, filter: RecordFilter = {}): IterableIterator<MirrorRecord> {
     return this.#stream((connection) => readAsOf(connection, run, filter));
+  }
+
+  readKeys(filter: RecordFilter = {}): IterableIterator<MirrorKey> {
+    return this.#stream((connection) => readCurrentKeys(connection, filter));
+  }
+
+  readKeysAt(run: number, filter: RecordFilter = {}): IterableIterator<MirrorKey> {
+    return this.#stream((connection) => readKeysAsOf(connection, run, filter));
   }
 
   recordPage(list: RecordList, offset: number, limit: number): RecordPage {
@@ -383,6 +400,7 @@ export class OpenMirror implements Mirror {
         writer: this.#write.connection,
         path: this.path,
         clock: this.#clock,
+        keepsLog: this.#isTemporary,
         onPublishing: (isPublishing) => this.#setPublishing(isPublishing),
         onEnd: () => {
           this.#hasRun = false;

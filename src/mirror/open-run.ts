@@ -30,6 +30,8 @@ export interface RunContext {
   readonly writer: Connection;
   readonly path: string;
   readonly clock: Clock;
+  /** The write-ahead log is not emptied into the file. */
+  readonly keepsLog: boolean;
   /** Called when the run has begun and ended its publishing transaction. */
   readonly onPublishing: (isPublishing: boolean) => void;
   /** Called once, when the run is over. */
@@ -190,12 +192,12 @@ class OpenRun implements RunWriter {
 
   /** After the commit the run stands, whatever happens to the log and the stage: what does is returned, not thrown. */
   async #tidy(): Promise<TidemarkError | null> {
-    const { writer, path, onPublishing, onEnd } = this.#context;
+    const { writer, path, keepsLog, onPublishing, onEnd } = this.#context;
     try {
       onPublishing(false);
       await nextTurn();
       detachStage(writer);
-      await checkpoint(writer, path);
+      if (!keepsLog) await checkpoint(writer, path);
       // Deleting a large file takes long: on another thread.
       await rm(stagePath(path), { force: true });
       return null;

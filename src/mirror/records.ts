@@ -16,6 +16,9 @@ export interface MirrorRecord {
   readonly body: string;
 }
 
+/** A record without its content. */
+export type MirrorKey = Omit<MirrorRecord, 'body'>;
+
 /** A record with what the mirror knows of it. */
 export interface RecordRow {
   readonly source: string;
@@ -98,6 +101,69 @@ export function* readAsOf(
   }
 }
 
+/** Which records there are, as `readCurrent` and in the same order; their bodies are not read. */
+export function* readCurrentKeys(connection: Connection, filter: RecordFilter): Generator<MirrorKey> {
+  for (const collection of selectCollections(connection, filter)) {
+    const { source, kind, scope } = collection;
+    for (const id of currentIds(connection, collection)) yield { source, kind, scope, id };
+  }
+}
+
+/** The same as of a run, as `readAsOf`. */
+export function* readKeysAsOf(
+  connection: Connection,
+  run: number,
+  filter: RecordFilter,
+): Generator<MirrorKey> {
+  const history = prepareHistory(connection);
+  for (const collection of selectCollections(connection, filter, run)) {
+    const { source, kind, scope } = collection;
+    const present = keysAsOf(connection, history, collection, run);
+    const gone = textsAsOf(history, removedRows(connection, collection, run), run);
+    for (const { id } of mergedById(present, gone)) yield { source, kind, scope, id };
+  }
+}
+
+function* currentIds(connection: Connection, { id, ids }: SelectedCollection): Generator<string> {
+  const select = 'SELECT remote_id FROM record_keys WHERE collection = ?';
+  if (ids === null) {
+    yield* connection.prepare<[number], string>(`${select} ORDER BY remote_id`).pluck().iterate(id);
+    return;
+  }
+  const one = connection.prepare<[number, string], string>(`${select} AND remote_id = ?`).pluck();
+  for (const each of ids) yield* one.all(id, each);
+}
+
+type KeyRow = Omit<CurrentRow, 'body'>;
+
+function* keyRows(connection: Connection, { id, kind, ids }: SelectedCollection): Generator<KeyRow> {
+  const select = `SELECT k.record AS record, k.collection AS collection, t._run AS run, k.remote_id AS id
+    FROM record_keys k CROSS JOIN "${kind}" t ON t._record = k.record WHERE k.collection = ?`;
+  if (ids === null) {
+    yield* connection.prepare<[number], KeyRow>(`${select} ORDER BY k.remote_id`).iterate(id);
+    return;
+  }
+  const one = connection.prepare<[number, string], KeyRow>(`${select} AND k.remote_id = ?`);
+  for (const each of ids) yield* one.all(id, each);
+}
+
+function* keysAsOf(
+  connection: Connection,
+  history: HistoryReader,
+  collection: SelectedCollection,
+  run: number,
+): Generator<{ id: string }> {
+  const headOf = prepareHeads(connection, collection.kind);
+  for (const row of keyRows(connection, collection)) {
+    if (row.run <= run) {
+      yield row;
+      continue;
+    }
+    const head = headOf(row.record);
+    if (head !== undefined && history.textAt(head, run) !== undefined) yield row;
+  }
+}
+
 interface TextAsOf {
   id: string;
   body: string;
@@ -128,7 +194,10 @@ function* removedRows(
   for (const row of rows.iterate(collection.id, run)) if (ids === null || ids.has(row.id)) yield row;
 }
 
-function* mergedById(one: Generator<TextAsOf>, other: Generator<TextAsOf>): Generator<TextAsOf> {
+function* mergedById<T extends { readonly id: string }>(
+  one: Generator<T>,
+  other: Generator<T>,
+): Generator<T> {
   try {
     let a = one.next();
     let b = other.next();

@@ -11,6 +11,7 @@ import { eachConcurrently } from '../core/concurrently.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import { asTidemarkError, isLocalTrouble } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
+import type { RecordKey } from '../diff/order.ts';
 import type { RecordState } from '../diff/states.ts';
 import { pairByKey } from '../diff/states.ts';
 import { collectionName } from './blind-spots.ts';
@@ -39,7 +40,9 @@ export interface Absence extends CollectionKey {
 }
 
 /** The live state while it is being settled. */
-export interface LiveLists extends Pick<LoadedState, 'records' | 'projectsOf' | 'blindSpot'> {
+export interface LiveLists extends Pick<LoadedState, 'projectsOf' | 'blindSpot'> {
+  /** In the order of `compareKeys`. */
+  keys(filter: StateFilter): Iterable<RecordKey>;
   /** How many pages the collection's list had; null where it did not prove itself, or there is none. */
   pagesOf(kind: Kind, scope: Scope): number | null;
   /** Reads these kinds once more and adds what they show. */
@@ -117,7 +120,7 @@ async function absentFrom(
   const steps = function* (): Generator<undefined, undefined, undefined> {
     let seen = 0;
     for (const part of parts) {
-      for (const { from, to } of pairByKey(against.records(part), live.records(part))) {
+      for (const { from, to } of pairByKey(against.keys?.(part) ?? against.records(part), live.keys(part))) {
         seen += 1;
         if (seen % RECORDS_PER_STEP === 0) yield undefined;
         if (to !== undefined) continue;

@@ -11,6 +11,7 @@ import type { SourceConfig } from '../config/config.ts';
 import { grouped } from '../core/grouped.ts';
 import type { Logger } from '../core/logger.ts';
 import type { StateReference } from '../diff/change.ts';
+import type { RecordKey } from '../diff/order.ts';
 import { compareKeys } from '../diff/order.ts';
 import type { RecordState } from '../diff/states.ts';
 import { sortRecords } from '../diff/states.ts';
@@ -87,7 +88,7 @@ async function settle(
   const { source, client, filter, log, signal } = options;
   const definitions = new Map(source.definitions.map((definition) => [definition.kind, definition]));
   const lists: LiveLists = {
-    records: (part) => state.records(part),
+    keys: (part) => state.keys(part),
     projectsOf: (organizations) => state.projectsOf(organizations),
     blindSpot: (kind, scope) => state.blindSpot(kind, scope),
     pagesOf: (kind, scope) => state.pagesOf(kind, scope),
@@ -260,17 +261,30 @@ class LiveState implements LoadedState {
     };
   }
 
-  *records(filter: StateFilter): Generator<RecordState> {
+  records(filter: StateFilter): Iterable<RecordState> {
+    const listed = this.#temporary.mirror.readRecords({ ...filter });
+    return this.#withFound(filter, listed, ({ kind, scope, id, body }) => ({ kind, scope, id, body }));
+  }
+
+  keys(filter: StateFilter): Iterable<RecordKey> {
+    return this.#withFound(filter, this.#temporary.mirror.readKeys({ ...filter }), (key) => key);
+  }
+
+  /** What the lists showed, and what was found beside them, in one order. */
+  *#withFound<L extends RecordKey, T extends RecordKey>(
+    filter: StateFilter,
+    listed: Iterable<L>,
+    told: (record: L) => T,
+  ): Generator<T | RecordState> {
     const found = this.#found.filter((record) => selectsRecord(filter, record));
     let next = 0;
-    for (const { kind, scope, id, body } of this.#temporary.mirror.readRecords({ ...filter })) {
-      const record = { kind, scope, id, body };
+    for (const record of listed) {
       for (let first = found[next]; first !== undefined; first = found[next]) {
         if (compareKeys(first, record) > 0) break;
         yield first;
         next += 1;
       }
-      yield record;
+      yield told(record);
     }
     yield* found.slice(next);
   }

@@ -5,6 +5,7 @@ import type { Kind, Scope } from '../catalog/definition.ts';
 import { SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { StateReference } from '../diff/change.ts';
+import type { RecordKey } from '../diff/order.ts';
 import type { RecordState } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { MirrorRecord } from '../mirror/records.ts';
@@ -102,12 +103,16 @@ class MirrorState implements LoadedState {
 
   #idsOf(kind: Kind, scope: Scope): ReadonlySet<string> {
     const ids = new Set<string>();
-    for (const { id } of this.#read({ kinds: [kind], scope })) ids.add(id);
+    for (const { id } of this.keys({ kinds: [kind], scope })) ids.add(id);
     return ids;
   }
 
   *records(filter: StateFilter): Generator<RecordState> {
     for (const { kind, scope, id, body } of this.#read(filter)) yield { kind, scope, id, body };
+  }
+
+  keys(filter: StateFilter & { readonly scope?: Scope }): Iterable<RecordKey> {
+    return this.#mirror.readKeysAt(this.point.run, { ...filter, sources: [this.source] });
   }
 
   projectsOf(organizations: readonly string[]): readonly string[] {

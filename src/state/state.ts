@@ -5,6 +5,7 @@
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { StateReference } from '../diff/change.ts';
+import type { RecordKey } from '../diff/order.ts';
 import type { RecordState } from '../diff/states.ts';
 import type { StateFilter } from './filter.ts';
 import type { Point } from './point.ts';
@@ -59,6 +60,8 @@ export interface LoadedState {
   blindSpot(kind: Kind, scope: Scope): BlindSpot | null;
   /** In the order of `compareKeys`. For one of the parts of a filter. */
   records(filter: StateFilter): Iterable<RecordState>;
+  /** The same without bodies, where that costs less; where it is missing, `records` tells. */
+  keys?(filter: StateFilter): Iterable<RecordKey>;
   /** Ids of the projects that it knows in these organizations. */
   projectsOf(organizations: readonly string[]): readonly string[];
   /** Gives back what the state holds on to; the state must not be used afterwards. */

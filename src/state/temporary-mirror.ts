@@ -37,10 +37,12 @@ export function openTemporaryMirror(reader: Reader): TemporaryMirror {
   const directory = inTemporaryDirectory(() => mkdtempSync(join(tmpdir(), PREFIX)));
   const remove = (): void => rmSync(directory, { recursive: true, force: true });
   try {
-    const mirror = openMirror(join(directory, 'mirror.db'), { mode: 'write', ...reader });
+    const mirror = openMirror(join(directory, 'mirror.db'), { mode: 'write', isTemporary: true, ...reader });
     return {
       mirror,
       discard: () => {
+        // First its files, where open ones can be removed: what closing would write into them is of no use to anybody.
+        if (process.platform !== 'win32') remove();
         try {
           mirror.close();
         } finally {

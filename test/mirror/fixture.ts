@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach } from 'vitest';
+import { afterEach, expect } from 'vitest';
 import type { Clock } from '../../src/core/clock.ts';
 import type { ScannedRecord } from '../../src/core/json-scan.ts';
 import { scanRecord } from '../../src/core/json-scan.ts';
@@ -149,9 +149,12 @@ export async function sync(
 
 /** Current bodies by id. */
 export function bodies(mirror: Mirror, kind: Kind, at?: number): Record<string, string> {
-  const records =
-    at === undefined ? mirror.readRecords({ kinds: [kind] }) : mirror.readRecordsAt(at, { kinds: [kind] });
-  return Object.fromEntries([...records].map(({ id, body }) => [id, body]));
+  const filter = { kinds: [kind] };
+  const records = [...(at === undefined ? mirror.readRecords(filter) : mirror.readRecordsAt(at, filter))];
+  const keys = [...(at === undefined ? mirror.readKeys(filter) : mirror.readKeysAt(at, filter))];
+  // Both ways of reading tell of the same records, in the same order.
+  expect(keys).toEqual(records.map(({ source, kind: own, scope, id }) => ({ source, kind: own, scope, id })));
+  return Object.fromEntries(records.map(({ id, body }) => [id, body]));
 }
 
 /** What a lossless reader gets from a body: for comparisons by value. */

@@ -35,9 +35,10 @@ async function forget(mirror: Mirror, policy: RetentionPolicy, sources?: string[
 
 /** Every record as of a run, byte for byte. */
 function stateAt(mirror: Mirror, run: number, source?: string): string[] {
-  return [...mirror.readRecordsAt(run, source === undefined ? {} : { sources: [source] })].map((record) =>
-    JSON.stringify(record),
-  );
+  const filter = source === undefined ? {} : { sources: [source] };
+  const records = [...mirror.readRecordsAt(run, filter)];
+  expect([...mirror.readKeysAt(run, filter)].map(({ id }) => id)).toEqual(records.map(({ id }) => id));
+  return records.map((record) => JSON.stringify(record));
 }
 
 function sql(path: string, statement: string): unknown[] {

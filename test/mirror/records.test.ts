@@ -61,6 +61,8 @@ describe('reading records', () => {
     const mirror = await twoOrganizations();
     expect([...mirror.readRecords(filter)].map(({ id }) => id)).toEqual(expected);
     expect([...mirror.readRecordsAt(1, filter)].map(({ id }) => id)).toEqual(expected);
+    expect([...mirror.readKeys(filter)].map(({ id }) => id)).toEqual(expected);
+    expect([...mirror.readKeysAt(1, filter)].map(({ id }) => id)).toEqual(expected);
   });
 
   it('finds a record by its id in the scope that is named, and refuses to guess', async () => {
