@@ -84,8 +84,9 @@ sources:
     ];
     expect(runs(before)).toEqual([...partial, ...complete, ...complete]);
     expect([code, read.stderr]).toEqual(['0', '']);
-    // The second source's run before stays beside the first one's kept run, which shows that state of it.
-    expect(runs(after)).toEqual([...partial, 'second complete']);
+    // Each source's latest complete run stays, and beside the first one's also what the second one held by then.
+    const complete = ['second complete', 'first complete', 'second complete'];
+    expect(runs(after)).toEqual([...partial, ...complete]);
   });
 
   it.skipIf(!existsSync('/dev/full'))(
