@@ -1,6 +1,5 @@
 /** Work on the mirror's whole file that takes long: done by a worker thread, so that the event loop goes on. */
 import { once } from 'node:events';
-import { Worker } from 'node:worker_threads';
 import { workerFile } from '../core/worker-file.ts';
 import type { Connection } from './database.ts';
 import { BUSY_TIMEOUT_MS } from './database.ts';
@@ -44,6 +43,8 @@ export function performTask(connection: Connection, task: FileTask): void {
  * @throws what SQLite throws
  */
 export async function inWorker(path: string, task: FileTask): Promise<void> {
+  // Loaded here: few commands leave a log that is worth a thread, and every one would wait for it at its start.
+  const { Worker } = await import('node:worker_threads');
   const worker = new Worker(workerFile('mirror/checkpoint-worker'), { workerData: { path, task } });
   let failure: TaskFailure | undefined;
   worker.on('message', (told: TaskFailure) => {

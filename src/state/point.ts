@@ -128,8 +128,6 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
 }
 
 function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointChoice): Point {
-  const [latest] = published(mirror, choice, { limit: 1 });
-  if (latest === undefined) throw nothingPublished(choice);
   const gone = mirror
     .sourcesForgottenAt(run.run)
     .filter((source) => choice.source === undefined || choice.source === source);
@@ -146,7 +144,8 @@ function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointCho
   if (choice.source !== undefined && choice.source !== run.source) {
     const [own] = published(mirror, choice, { upTo: run.run, limit: 1 });
     if (own === undefined) {
-      const first = published(mirror, choice).at(-1) ?? latest;
+      const first = published(mirror, choice).at(-1);
+      if (first === undefined) throw nothingPublished(choice);
       throw new TidemarkError(
         'reference_unknown',
         `the mirror held nothing of source ${choice.source} as of run ${run.run}: its first run is ${first.run}`,
@@ -159,7 +158,11 @@ function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointCho
   return {
     ...(gone.length === 0 ? {} : { remark }),
     ...pointOfRun(ref, run),
-    isLatest: latest.run <= run.run,
+    // Looked up where somebody asks: one record of long ago is shown without it.
+    get isLatest() {
+      const [latest] = published(mirror, choice, { limit: 1 });
+      return latest === undefined || latest.run <= run.run;
+    },
   };
 }
 
