@@ -39,6 +39,8 @@ export interface LimiterOptions {
 
 /** A start that is kept free in the windows for one request that must follow closely on others. */
 export interface HeldStart {
+  /** True where the limit has room for one start only: nothing can follow closely on anything, and nothing is kept. */
+  readonly isLone?: true;
   /** Gives it back where it was not used. Using it does so too. */
   release(): void;
 }
@@ -56,8 +58,8 @@ export interface Limiter {
    */
   run<T>(task: (startedAt: number) => Promise<T>, signal?: AbortSignal, turn?: Turn): Promise<T>;
   /**
-   * Waits until the windows have room for one more start, and keeps it. Resolves to null where nothing can be kept: no
-   * limit, or one that leaves nothing beside it.
+   * Waits until the windows have room for one more start, and keeps it. Resolves to null where no limit stands in
+   * its way.
    * @throws as `run`
    */
   hold(signal?: AbortSignal): Promise<HeldStart | null>;
@@ -172,7 +174,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
       const limits = [pace.limit(now), rate.perHour].filter((limit) => limit !== 0);
       const least = Math.min(...limits);
       // What it is held for follows on another request, which needs room as well.
-      if (limits.length === 0 || least < 2) return null;
+      if (limits.length === 0) return null;
+      if (least < 2) return LONE;
       if (held + 2 > least) {
         await untilTold((tell) => waitingForHeld.push(tell), signal);
         continue;
@@ -219,6 +222,8 @@ function loadStarts({ rate, clock, rateLog }: LimiterOptions): number[] {
   const offset = clock.monotonicMs() - clock.now();
   return rateLog.load().map((at) => Math.min(at, clock.now()) + offset);
 }
+
+const LONE: HeldStart = { isLone: true, release: () => undefined };
 
 /** Resolves when it is told to, or when the signal is aborted. */
 async function untilTold(listen: (tell: () => void) => void, signal: AbortSignal | undefined): Promise<void> {

@@ -82,8 +82,14 @@ async function begin(context: StepContext, ready: ReadyStep): Promise<StepEnd> {
       return failUnsent(context, step, stepError(known), before, known.status);
     }
     if (seen.obstacle !== null) return failUnsent(context, step, seen.obstacle, before);
-    if (!isEarly && looks === 1) await journal.sending(step.n);
-    const answer = await request(context, ready, before, seen);
+    let answer: WriteOutcome | null;
+    try {
+      if (!isEarly && looks === 1) await journal.sending(step.n);
+      answer = await request(context, ready, before, seen);
+    } finally {
+      // Also when the journal fails: others may wait for the start that was kept.
+      seen.held?.release();
+    }
     if (answer === null) return 'not_begun';
     if (answer.outcome !== 'late') return await settle(context, ready, answer, before);
     if (looks < MAX_LOOKS) continue;
@@ -178,7 +184,7 @@ async function request(
   const signals = {
     signal: patience,
     begin: signal,
-    isLate: () => clock.monotonicMs() - lookedAt > MAX_LOOK_AGE_MS,
+    isLate: () => held?.isLone !== true && clock.monotonicMs() - lookedAt > MAX_LOOK_AGE_MS,
     ...(held === null ? {} : { held }),
   };
   const send = (): Promise<WriteOutcome> => {

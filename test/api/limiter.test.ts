@@ -226,9 +226,9 @@ describe('a start that is held', () => {
     expect(await second).not.toBeNull();
   });
 
-  it('is nothing where there is no limit, or only room for one', async () => {
+  it('is nothing where there is no limit, and says so where there is room for one only', async () => {
     expect(await limiterWith({}).limiter.hold()).toBeNull();
-    expect(await limiterWith({ perMinute: 1 }).limiter.hold()).toBeNull();
+    expect(await limiterWith({ perMinute: 1 }).limiter.hold()).toMatchObject({ isLone: true });
   });
 
   it('is not waited for once aborted', async () => {

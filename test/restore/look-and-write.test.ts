@@ -3,6 +3,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { createWriteClient } from '../../src/api/write-client.ts';
 import type { RateLimits } from '../../src/api/limiter.ts';
 import { silentLogger } from '../../src/core/logger.ts';
+import { TidemarkError } from '../../src/core/errors.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import { KEY } from '../server/running-sandbox.ts';
@@ -76,6 +77,34 @@ describe('the look before a write', () => {
     }
     // No look is made in vain: GET, PATCH and GET for each step.
     expect(times).toHaveLength(3 * plan.steps.length);
+  });
+
+  it('is as fresh as can be where a minute has room for one request: everything is sent all the same', async () => {
+    const { rig, plan } = await alteredProjects();
+    const clock = new FakeClock();
+    const client = clientOf(rig, clock, { perMinute: 1, perHour: 0, concurrency: 1 });
+    const report = await rig.apply(plan, { client, clock, concurrency: 1 });
+    expect(report.outcome).toBe('complete');
+  });
+
+  it('keeps nothing from the others when the journal fails', async () => {
+    const { rig, native } = await alteredProjects();
+    rig.put(without(native, ({ kind }) => kind === 'roles'));
+    const creations = rig.plan(native);
+    expect(creations.steps.length).toBeGreaterThan(1);
+    const clock = new FakeClock();
+    // Room for one held start: the second lane waits for the first one's.
+    const client = clientOf(rig, clock, { perMinute: 2, perHour: 0, concurrency: 2 });
+    const full = new Proxy(rig.mirror(), {
+      get: (target, name) => {
+        const value: unknown = Reflect.get(target, name, target);
+        if (typeof value !== 'function') return value;
+        if (name !== 'journalSettled') return value.bind(target) as unknown;
+        return () => Promise.reject(new TidemarkError('disk_full', 'the disk is full'));
+      },
+    });
+    const applying = rig.apply(creations, { mirror: full, client, clock, concurrency: 2 });
+    await expect(applying).rejects.toMatchObject({ code: 'disk_full' });
   });
 
   it('is taken again when the far side asks for a pause between the two', async () => {
