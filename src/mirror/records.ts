@@ -66,16 +66,39 @@ interface CurrentRow {
   body: string;
 }
 
-function* currentRows(connection: Connection, collection: SelectedCollection): Generator<CurrentRow> {
-  const { ids } = collection;
-  const select = `SELECT k.record AS record, k.collection AS collection, t._run AS run, k.remote_id AS id, t.body AS body
-    FROM record_keys k CROSS JOIN "${collection.kind}" t ON t._record = k.record WHERE k.collection = ?`;
+type KeyRow = Omit<CurrentRow, 'body'>;
+
+function currentRows(connection: Connection, collection: SelectedCollection): Generator<CurrentRow> {
+  return selectedRows(
+    connection,
+    collection,
+    `SELECT k.record AS record, k.collection AS collection, t._run AS run, k.remote_id AS id, t.body AS body
+     FROM record_keys k CROSS JOIN "${collection.kind}" t ON t._record = k.record`,
+  );
+}
+
+function keyRows(connection: Connection, collection: SelectedCollection): Generator<KeyRow> {
+  return selectedRows(
+    connection,
+    collection,
+    `SELECT k.record AS record, k.collection AS collection, t._run AS run, k.remote_id AS id
+     FROM record_keys k CROSS JOIN "${collection.kind}" t ON t._record = k.record`,
+  );
+}
+
+/** Rows of `record_keys k` by remote id: the whole collection's, or those of the ids that are asked for, as they come. */
+function* selectedRows<T>(
+  connection: Connection,
+  { id, ids }: SelectedCollection,
+  select: string,
+): Generator<T> {
+  const ofCollection = `${select} WHERE k.collection = ?`;
   if (ids === null) {
-    yield* connection.prepare<[number], CurrentRow>(`${select} ORDER BY k.remote_id`).iterate(collection.id);
+    yield* connection.prepare<[number], T>(`${ofCollection} ORDER BY k.remote_id`).iterate(id);
     return;
   }
-  const one = connection.prepare<[number, string], CurrentRow>(`${select} AND k.remote_id = ?`);
-  for (const id of ids) yield* one.all(collection.id, id);
+  const one = connection.prepare<[number, string], T>(`${ofCollection} AND k.remote_id = ?`);
+  for (const each of ids) yield* one.all(id, each);
 }
 
 /** Current records. The connection must not be used otherwise until the iteration ends. */
@@ -105,7 +128,12 @@ export function* readAsOf(
 export function* readCurrentKeys(connection: Connection, filter: RecordFilter): Generator<MirrorKey> {
   for (const collection of selectCollections(connection, filter)) {
     const { source, kind, scope } = collection;
-    for (const id of currentIds(connection, collection)) yield { source, kind, scope, id };
+    const ids = selectedRows<{ id: string }>(
+      connection,
+      collection,
+      'SELECT k.remote_id AS id FROM record_keys k',
+    );
+    for (const { id } of ids) yield { source, kind, scope, id };
   }
 }
 
@@ -122,29 +150,6 @@ export function* readKeysAsOf(
     const gone = textsAsOf(history, removedRows(connection, collection, run), run);
     for (const { id } of mergedById(present, gone)) yield { source, kind, scope, id };
   }
-}
-
-function* currentIds(connection: Connection, { id, ids }: SelectedCollection): Generator<string> {
-  const select = 'SELECT remote_id FROM record_keys WHERE collection = ?';
-  if (ids === null) {
-    yield* connection.prepare<[number], string>(`${select} ORDER BY remote_id`).pluck().iterate(id);
-    return;
-  }
-  const one = connection.prepare<[number, string], string>(`${select} AND remote_id = ?`).pluck();
-  for (const each of ids) yield* one.all(id, each);
-}
-
-type KeyRow = Omit<CurrentRow, 'body'>;
-
-function* keyRows(connection: Connection, { id, kind, ids }: SelectedCollection): Generator<KeyRow> {
-  const select = `SELECT k.record AS record, k.collection AS collection, t._run AS run, k.remote_id AS id
-    FROM record_keys k CROSS JOIN "${kind}" t ON t._record = k.record WHERE k.collection = ?`;
-  if (ids === null) {
-    yield* connection.prepare<[number], KeyRow>(`${select} ORDER BY k.remote_id`).iterate(id);
-    return;
-  }
-  const one = connection.prepare<[number, string], KeyRow>(`${select} AND k.remote_id = ?`);
-  for (const each of ids) yield* one.all(id, each);
 }
 
 function* keysAsOf(
