@@ -22,8 +22,12 @@ export function isMask(text: string, patterns: readonly RegExp[] = MASK_PATTERNS
 const SECRET_NAME =
   /(?:^|_)(?:password|passwd|passphrase|pwd|secret|secret_?key|private_?key|api_?key|access_?key|signing_?key|encryption_?key|shared_?key|account_?key|token|credentials?|authorization|cookie|connection_?(?:string|uri|url)|dsn|webhook_?url)$/;
 
+/** Each alternative of `SECRET_NAME` holds one of these. Most names hold none, and such an expression takes 0.4 ms to compile. */
+const SECRET_WORD = /pass|pwd|secret|key|token|credential|authorization|cookie|connection|dsn|webhook/i;
+
 /** True where a member of that name holds a secret, by all that its name says. */
 export function isSecretName(name: string): boolean {
+  if (!SECRET_WORD.test(name)) return false;
   return SECRET_NAME.test(
     name
       .replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2')

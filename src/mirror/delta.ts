@@ -134,8 +134,10 @@ function varint(value: number): Buffer {
  * @throws TidemarkError `mirror_corrupt` when it does not fit the base
  */
 export function applyDelta(base: Buffer, delta: Buffer): Buffer {
-  const parts: Buffer[] = [];
   let at = 0;
+  // Most bodies are about as long as those that replaced them.
+  let target: Buffer = Buffer.allocUnsafe(base.length + delta.length);
+  let length = 0;
   const next = (): number => {
     let value = 0;
     let scale = 1;
@@ -150,15 +152,24 @@ export function applyDelta(base: Buffer, delta: Buffer): Buffer {
   };
   while (at < delta.length) {
     const head = next();
-    const length = Math.floor(head / 2);
+    const size = Math.floor(head / 2);
     const isCopy = head % 2 === 1;
     const from = isCopy ? base : delta;
     const start = isCopy ? next() : at;
-    if (start + length > from.length) throw damaged();
-    parts.push(from.subarray(start, start + length));
-    if (!isCopy) at += length;
+    if (start + size > from.length) throw damaged();
+    if (length + size > target.length) target = grown(target, length, length + size);
+    from.copy(target, length, start, start + size);
+    length += size;
+    if (!isCopy) at += size;
   }
-  return Buffer.concat(parts);
+  return target.subarray(0, length);
+}
+
+/** Room for `least` bytes at least, with the first `length` of them taken over. */
+function grown(bytes: Buffer, length: number, least: number): Buffer {
+  const larger = Buffer.allocUnsafe(Math.max(least, bytes.length * 2));
+  bytes.copy(larger, 0, 0, length);
+  return larger;
 }
 
 function damaged(): TidemarkError {

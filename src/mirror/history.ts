@@ -3,7 +3,7 @@ import { TidemarkError } from '../core/errors.ts';
 import type { Kind } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
 import { CHANGE } from './publish-records.ts';
-import { ENCODING, readReplaced } from './replaced-body.ts';
+import { ENCODING, replacedBytes } from './replaced-body.ts';
 
 /** Where a record's history begins: its current row, or its tombstone. */
 export interface HistoryHead {
@@ -28,30 +28,37 @@ export interface StoredRevision {
   readonly body: Buffer | null;
 }
 
-interface RevisionRow {
-  run: number;
-  change: number;
-  ordinal: number;
-  previous: number | null;
-  hash: Buffer | null;
-  encoding: number | null;
-  body: Buffer | null;
-}
+/** As `REVISION` selects it. A plain tuple: for rows as objects the driver compiles a function per statement. */
+type RevisionRow = [
+  run: number,
+  change: number,
+  ordinal: number,
+  previous: number | null,
+  hash: Buffer | null,
+  encoding: number | null,
+  body: Buffer | null,
+];
+const REVISION = 'SELECT run, change, ordinal, previous, hash, encoding, body FROM revisions';
 
 export type HistoryReader = ReturnType<typeof prepareHistory>;
 
 export function prepareHistory(connection: Connection) {
-  const columns = 'run, change, ordinal, previous, hash, encoding, body';
-  const read = connection.prepare<[number, number, number], RevisionRow>(
-    `SELECT ${columns} FROM revisions WHERE run = ? AND collection = ? AND record = ?`,
-  );
+  const read = connection
+    .prepare<[number, number, number], RevisionRow>(
+      `${REVISION} WHERE run = ? AND collection = ? AND record = ?`,
+    )
+    .raw();
   // These three go by the index `revisions_of`, which has every revision of a record but its first.
-  const readUpTo = connection.prepare<[number, number], RevisionRow>(
-    `SELECT ${columns} FROM revisions WHERE record = ? AND run <= ? AND previous IS NOT NULL ORDER BY run DESC LIMIT 1`,
-  );
-  const readAfter = connection.prepare<[number, number], RevisionRow>(
-    `SELECT ${columns} FROM revisions WHERE record = ? AND run > ? AND previous IS NOT NULL ORDER BY run`,
-  );
+  const readUpTo = connection
+    .prepare<[number, number], RevisionRow>(
+      `${REVISION} WHERE record = ? AND run <= ? AND previous IS NOT NULL ORDER BY run DESC LIMIT 1`,
+    )
+    .raw();
+  const readAfter = connection
+    .prepare<[number, number], RevisionRow>(
+      `${REVISION} WHERE record = ? AND run > ? AND previous IS NOT NULL ORDER BY run`,
+    )
+    .raw();
   const secondRevisionsPrevious = connection
     .prepare<[number], number>(
       `SELECT previous FROM revisions WHERE record = ? AND previous IS NOT NULL ORDER BY run LIMIT 1`,
@@ -62,13 +69,15 @@ export function prepareHistory(connection: Connection) {
   function* chain(head: HistoryHead): Generator<StoredRevision> {
     let run: number | null = head.run;
     while (run !== null) {
-      const row = read.get(run, head.collection, head.record);
+      const revision: StoredRevision | undefined = revisionOf(
+        read.get(run, head.collection, head.record),
+      );
       // A link must lead back in time, or a damaged mirror could send us round for ever.
-      if (row === undefined || (row.previous !== null && row.previous >= row.run)) {
+      if (revision === undefined || (revision.previous !== null && revision.previous >= revision.run)) {
         throw brokenHistory(head.record, run);
       }
-      yield named(row);
-      run = row.previous;
+      yield revision;
+      run = revision.previous;
     }
   }
 
@@ -104,33 +113,33 @@ export function prepareHistory(connection: Connection) {
 
     /** The text that the revision of exactly that run had; undefined for a tombstone. */
     textIn(head: HistoryHead, run: number): string | undefined {
-      const row = read.get(run, head.collection, head.record);
-      if (row === undefined) throw brokenHistory(head.record, run);
-      return row.change === CHANGE.removed ? undefined : textOfRevision(head, named(row));
+      const revision = revisionOf(read.get(run, head.collection, head.record));
+      if (revision === undefined) throw brokenHistory(head.record, run);
+      return revision.change === 'removed' ? undefined : textOfRevision(head, revision);
     },
   };
 
   /** The newest revision of that run or an earlier one. */
   function revisionAt(head: HistoryHead, run: number): StoredRevision | undefined {
     if (head.run <= run) {
-      const newest = read.get(head.run, head.collection, head.record);
+      const newest = revisionOf(read.get(head.run, head.collection, head.record));
       if (newest === undefined) throw brokenHistory(head.record, head.run);
-      return named(newest);
+      return newest;
     }
-    const later = readUpTo.get(head.record, run);
-    if (later !== undefined) return named(later);
+    const later = revisionOf(readUpTo.get(head.record, run));
+    if (later !== undefined) return later;
     // The first revision stands in no index: the second one names it.
     const first = secondRevisionsPrevious.get(head.record);
     if (first === undefined || first > run) return undefined;
-    const row = read.get(first, head.collection, head.record);
-    if (row === undefined) throw brokenHistory(head.record, first);
-    return named(row);
+    const revision = revisionOf(read.get(first, head.collection, head.record));
+    if (revision === undefined) throw brokenHistory(head.record, first);
+    return revision;
   }
 
   function textOfRevision(head: HistoryHead, revision: StoredRevision): string {
     // Of most records the last change is asked for: by key at half the cost of walking.
     if (revision.encoding === ENCODING.delta) {
-      const newest = read.get(head.run, head.collection, head.record);
+      const newest = revisionOf(read.get(head.run, head.collection, head.record));
       const text = newest?.previous === revision.run ? textOf(revision, head.body) : null;
       if (text !== null) return text;
     }
@@ -139,20 +148,26 @@ export function prepareHistory(connection: Connection) {
     if (base.encoding === ENCODING.delta) {
       for (const row of readAfter.iterate(head.record, revision.run)) {
         deltas.push(base);
-        base = named(row);
+        base = revisionOf(row);
         if (base.encoding !== ENCODING.delta) break;
       }
     }
     if (base.encoding === ENCODING.delta) throw brokenHistory(head.record, revision.run);
-    let text = base.run === head.run ? head.body : textOf(base, null);
-    for (const row of deltas.reverse()) text = textOf(row, text);
-    if (text === null) throw brokenHistory(head.record, revision.run);
-    return text;
+    const isNewest = base.run === head.run;
+    if (deltas.length === 0 && isNewest && head.body !== null) return head.body;
+    let bytes = isNewest ? bytesOfHead(head) : bytesOf(base, null);
+    for (const row of deltas.reverse()) bytes = bytesOf(row, bytes);
+    if (bytes === null) throw brokenHistory(head.record, revision.run);
+    return bytes.toString('utf8');
   }
 }
 
-function named(row: RevisionRow): StoredRevision {
-  return { ...row, change: changeName(row.change) };
+function revisionOf(row: RevisionRow): StoredRevision;
+function revisionOf(row: RevisionRow | undefined): StoredRevision | undefined;
+function revisionOf(row: RevisionRow | undefined): StoredRevision | undefined {
+  if (row === undefined) return undefined;
+  const [run, change, ordinal, previous, hash, encoding, body] = row;
+  return { run, change: changeName(change), ordinal, previous, hash, encoding, body };
 }
 
 function brokenHistory(record: number, run: number): TidemarkError {
@@ -161,20 +176,32 @@ function brokenHistory(record: number, run: number): TidemarkError {
   });
 }
 
-function textOf(revision: StoredRevision, newer: string | null): string | null {
-  if (revision.change === 'removed') return null;
-  if (revision.encoding === null || revision.body === null) {
-    throw new TidemarkError('mirror_corrupt', `a replaced body of run ${revision.run} is missing`, {
+function bytesOfHead({ body }: HistoryHead): Buffer | null {
+  return body === null ? null : Buffer.from(body, 'utf8');
+}
+
+/** Null for a tombstone. */
+function bytesOf({ change, encoding, run, body }: StoredRevision, newer: Buffer | null): Buffer | null {
+  if (change === 'removed') return null;
+  if (encoding === null || body === null) {
+    throw new TidemarkError('mirror_corrupt', `a replaced body of run ${run} is missing`, {
       hint: 'run `tidemark verify`',
     });
   }
-  return readReplaced({ encoding: revision.encoding, bytes: revision.body }, newer);
+  return replacedBytes({ encoding, bytes: body }, newer);
 }
 
+function textOf(revision: StoredRevision, newer: string | null): string | null {
+  return bytesOf(revision, newer === null ? null : Buffer.from(newer, 'utf8'))?.toString('utf8') ?? null;
+}
+
+const NAMES = new Map<number, RevisionChange>(
+  (['added', 'changed', 'removed', 'rewritten'] as const).map((name) => [CHANGE[name], name]),
+);
+
 function changeName(change: number): RevisionChange {
-  for (const name of ['added', 'changed', 'removed', 'rewritten'] as const) {
-    if (CHANGE[name] === change) return name;
-  }
+  const name = NAMES.get(change);
+  if (name !== undefined) return name;
   throw new TidemarkError('mirror_corrupt', `a revision has the unknown change ${change}`, {
     hint: 'run `tidemark verify`',
   });

@@ -40,12 +40,15 @@ export function keepWhole(text: string): ReplacedBody {
  * @throws TidemarkError `mirror_corrupt` when the bytes cannot be read
  */
 export function readReplaced(kept: ReplacedBody, newer: string | null): string {
+  return replacedBytes(kept, newer === null ? null : Buffer.from(newer, 'utf8')).toString('utf8');
+}
+
+/** The same in UTF-8, for chains of deltas: each is the base of the next. */
+export function replacedBytes(kept: ReplacedBody, newer: Buffer | null): Buffer {
   try {
-    if (kept.encoding === ENCODING.plain) return kept.bytes.toString('utf8');
-    if (kept.encoding === ENCODING.deflated) return inflateRawSync(kept.bytes).toString('utf8');
-    if (kept.encoding === ENCODING.delta && newer !== null) {
-      return applyDelta(Buffer.from(newer, 'utf8'), kept.bytes).toString('utf8');
-    }
+    if (kept.encoding === ENCODING.plain) return kept.bytes;
+    if (kept.encoding === ENCODING.deflated) return inflateRawSync(kept.bytes);
+    if (kept.encoding === ENCODING.delta && newer !== null) return applyDelta(newer, kept.bytes);
   } catch (error) {
     if (error instanceof TidemarkError) throw error;
     throw unreadable(error);
