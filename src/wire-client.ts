@@ -7,6 +7,7 @@ import { createReadClient } from './api/read-client.ts';
 import type { ReadClient } from './api/read-client.ts';
 import { createWriteClient } from './api/write-client.ts';
 import type { WriteClient } from './api/write-client.ts';
+import type { Kind } from './catalog/definition.ts';
 import type { SourceConfig } from './config/config.ts';
 import { systemClock } from './core/clock.ts';
 import { createLogger, silentLogger } from './core/logger.ts';
@@ -30,9 +31,17 @@ export function openReadClient(source: SourceConfig, log: Logger, mirror: Mirror
   return createReadClient(connectionOptions(source, log, mirror));
 }
 
-/** When the last hour's requests of this key started, as the mirror remembers: epoch milliseconds, oldest first. */
-export function recentRequests(source: SourceConfig, mirror: Mirror): number[] {
-  return mirror.rateLog(keyFingerprint(source)).load();
+/**
+ * When the last hour's requests of this key started, as the mirror remembers: epoch milliseconds, oldest first. With a
+ * kind, those that count for the limit of that name (`rate.kinds`).
+ */
+export function recentRequests(source: SourceConfig, mirror: Mirror, kind?: Kind): number[] {
+  return mirror.rateLog(kind === undefined ? keyFingerprint(source) : kindLog(source, kind)).load();
+}
+
+/** Names the log of a limit that kinds have of their own. */
+function kindLog(source: SourceConfig, kind: Kind): string {
+  return `${keyFingerprint(source)} ${kind}`;
 }
 
 /** Of `doctor` and its like: a failure is soon told, and nobody waits minutes for what a service asks to wait. */
@@ -67,7 +76,12 @@ function connectionOptions(source: SourceConfig, log: Logger, mirror: Mirror | n
     clock: systemClock,
     random: Math.random,
     log: log.child({ source: source.name }),
-    ...(mirror === null ? {} : { rateLog: mirror.rateLog(keyFingerprint(source)) }),
+    ...(mirror === null
+      ? {}
+      : {
+          rateLog: mirror.rateLog(keyFingerprint(source)),
+          kindRateLog: (kind: Kind) => mirror.rateLog(kindLog(source, kind)),
+        }),
   };
 }
 

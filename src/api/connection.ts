@@ -1,15 +1,17 @@
 /** What one source's clients share: one transport, one limiter, one budget of retries, one set of counters. */
+import type { Kind } from '../catalog/definition.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
 import { createCounters } from './figures.ts';
 import type { RequestCounters, RequestFigures } from './figures.ts';
 import { createLimiter } from './limiter.ts';
-import type { Limiter, RateLimits, RateLog } from './limiter.ts';
+import type { Limiter, RateLimits } from './limiter.ts';
 import { neutralText } from './neutral-text.ts';
 import type { NeutralText } from './neutral-text.ts';
 import { createRetryBudget } from './retry.ts';
 import type { RetryBudget, RetryPolicy } from './retry.ts';
+import type { RateLog } from './start-windows.ts';
 import { DEFAULT_TIMEOUTS, openTransport } from './transport.ts';
 import type { Timeouts, Transport } from './transport.ts';
 
@@ -26,6 +28,8 @@ export interface ConnectionOptions {
   readonly random: () => number;
   readonly log: Logger;
   readonly rateLog?: RateLog;
+  /** The same for the limit of that name (`rate.kinds`). */
+  readonly kindRateLog?: (name: Kind) => RateLog;
 }
 
 export interface Connection {
@@ -49,7 +53,7 @@ export interface Connection {
  * @throws TidemarkError `config_invalid` when the key cannot stand in a header
  */
 export function openConnection(options: ConnectionOptions): Connection {
-  const { baseUrl, apiKey, rate, retry, clock, random, log, rateLog } = options;
+  const { baseUrl, apiKey, rate, retry, clock, random, log, rateLog, kindRateLog } = options;
   const transport = openTransport({
     baseUrl,
     apiKey,
@@ -65,6 +69,7 @@ export function openConnection(options: ConnectionOptions): Connection {
     clock,
     log,
     ...(rateLog === undefined ? {} : { rateLog }),
+    ...(kindRateLog === undefined ? {} : { kindRateLog }),
   });
   return {
     transport,
@@ -79,10 +84,12 @@ export function openConnection(options: ConnectionOptions): Connection {
     prefix: baseUrl.pathname.replace(/\/+$/, ''),
     figures: () => {
       const waitingUntil = limiter.waitingUntil();
+      const kinds = limiter.kinds();
       return {
         ...counters,
         perMinute: limiter.perMinute(),
         perHour: limiter.perHour(),
+        ...(kinds.length === 0 ? {} : { kinds }),
         ...(waitingUntil === undefined ? {} : { waitingUntil }),
       };
     },

@@ -1,10 +1,20 @@
 /** What the client has sent and how near its limits it is: for progress bars, logs and the run's row. */
 
+import type { Kind } from '../catalog/definition.ts';
+
 export interface WindowUse {
   /** Requests started within the window. */
   readonly used: number;
   /** Most that may start within it now (less than configured after a 429); 0 = no limit. */
   readonly limit: number;
+}
+
+/** Of a limit that kinds have of their own. */
+export interface KindUse {
+  /** Those that count together; the first one gives the limit its name. */
+  readonly kinds: readonly [Kind, ...Kind[]];
+  readonly perMinute: WindowUse;
+  readonly perHour: WindowUse;
 }
 
 export interface RequestFigures {
@@ -17,6 +27,8 @@ export interface RequestFigures {
   readonly bytes: number;
   readonly perMinute: WindowUse;
   readonly perHour: WindowUse;
+  /** Beside those of the key; left out where no kind has limits of its own. */
+  readonly kinds?: readonly KindUse[];
   /** Set while everything waits for the far side or for a window: epoch milliseconds of the end of the wait. */
   readonly waitingUntil?: number;
 }

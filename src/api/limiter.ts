@@ -5,12 +5,16 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import PQueue from 'p-queue';
+import type { Kind } from '../catalog/definition.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import type { WindowUse } from './figures.ts';
-import { createSlidingLog } from './sliding-log.ts';
-import type { SlidingLog } from './sliding-log.ts';
+import type { KindUse, WindowUse } from './figures.ts';
+import { openLanes } from './kind-lanes.ts';
+import type { KindLane, KindLimits, Place } from './kind-lanes.ts';
+import { createPace } from './pace.ts';
+import { StartWindows } from './start-windows.ts';
+import type { RateLog } from './start-windows.ts';
 
 export interface RateLimits {
   /** Requests that may start within any minute; 0 = no limit. */
@@ -19,13 +23,8 @@ export interface RateLimits {
   readonly perHour: number;
   /** Requests under way at once; 0 = no limit. */
   readonly concurrency: number;
-}
-
-/** The hour's log as the mirror keeps it, so that a restart does not forget what was sent. */
-export interface RateLog {
-  /** Starts within the last hour, epoch milliseconds. */
-  load(): number[];
-  append(times: readonly number[]): void;
+  /** Limits that kinds have of their own, beside those above. */
+  readonly kinds?: readonly KindLimits[];
 }
 
 export interface LimiterOptions {
@@ -35,18 +34,31 @@ export interface LimiterOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly rateLog?: RateLog;
+  /** The same for the limit of that name. */
+  readonly kindRateLog?: (name: Kind) => RateLog;
 }
 
 /** A start that is kept free in the windows for one request that must follow closely on others. */
 export interface HeldStart {
   /** True where the limit has room for one start only: nothing can follow closely on anything, and nothing is kept. */
   readonly isLone?: true;
+  /** In the windows that the kind has of its own. */
+  readonly place?: Place;
   /** Gives it back where it was not used. Using it does so too. */
   release(): void;
 }
 
+/** A place among the requests that may be under way at once, for requests that follow one another closely. */
+export interface Slot {
+  readonly isSlot: true;
+}
+
 export interface Turn {
   readonly held?: HeldStart | undefined;
+  /** The slot that the caller has: it does not wait for another one. */
+  readonly slot?: Slot | undefined;
+  /** What it asks for; left out where no kind's own limit can apply. */
+  readonly kind?: Kind | undefined;
   /** Goes before all that waits for a connection and is not. */
   readonly isUrgent?: boolean;
 }
@@ -58,74 +70,54 @@ export interface Limiter {
    */
   run<T>(task: (startedAt: number) => Promise<T>, signal?: AbortSignal, turn?: Turn): Promise<T>;
   /**
+   * Waits for a place among the requests that may be under way, before all that is not urgent, and keeps it for the work:
+   * one request after the other, each with `slot` in its turn. A request without it would wait for a place of its own, and
+   * with all places taken by such work for good.
+   */
+  inSlot<T>(work: (slot: Slot) => Promise<T>): Promise<T>;
+  /**
    * Waits until the windows have room for one more start, and keeps it. Resolves to null where no limit stands in
    * its way.
    * @throws as `run`
    */
-  hold(signal?: AbortSignal): Promise<HeldStart | null>;
+  hold(signal?: AbortSignal, kind?: Kind): Promise<HeldStart | null>;
   /** A 429 to a request started at `startedAt`: nothing starts for `waitMs`, and then at half the rate. */
   throttled(startedAt: number, waitMs: number): void;
   perMinute(): WindowUse;
   perHour(): WindowUse;
+  hasOwnLimit(kind: Kind): boolean;
+  /** Of the limits that kinds have of their own. */
+  kinds(): readonly KindUse[];
   /** Epoch milliseconds until which everything waits; undefined while requests flow. */
   waitingUntil(): number | undefined;
   /** Writes what the hour's log does not hold yet. */
   flush(): void;
 }
 
-/** Where no rate is configured, a 429 alone never slows below one request a second. */
-const LEAST_FOUND_RATE = 120;
-const MINUTE_MS = 60_000;
-const HOUR_MS = 3_600_000;
-/** The hour's log is written in batches; a crash forgets at most this many starts, or those of one second. */
-const FLUSH_STARTS = 25;
-const FLUSH_MS = 1_000;
+const URGENT = { priority: 1 } as const;
+const SLOT: Slot = { isSlot: true };
 
 /** A limiter with its own logs; `rateLog` is read once, here. */
 export function createLimiter(options: LimiterOptions): Limiter {
   const { rate, clock, log } = options;
   const queue = new PQueue(rate.concurrency === 0 ? {} : { concurrency: rate.concurrency });
-  const earlier = loadStarts(options);
-  const minute = createSlidingLog(MINUTE_MS, earlier);
-  const hour = createSlidingLog(HOUR_MS, earlier);
-  const pace = createPace(rate.perMinute, minute);
+  const windows = new StartWindows({ limits: rate, clock, rateLog: options.rateLog });
+  const pace = createPace(rate.perMinute, windows.minute);
+  const lanes = openLanes(rate.kinds ?? [], clock, options.kindRateLog);
+  const everyLane = [...new Set(lanes.values())];
   let pausedUntil = Number.NEGATIVE_INFINITY;
-  let waiting: { readonly until: number } | null = null;
-  let unwritten: number[] = [];
-  let writtenAt = clock.monotonicMs();
-  const isKept = rate.perHour !== 0 || rate.perMinute !== 0;
+  let waiting: Wait | null = null;
+  let waitingInLane: Wait | null = null;
   /** Starts kept free for requests to come, and who waits for one of them. */
   let held = 0;
   let waitingForHeld: (() => void)[] = [];
 
-  const flush = (): void => {
-    writtenAt = clock.monotonicMs();
-    if (unwritten.length === 0) return;
-    options.rateLog?.append(unwritten);
-    unwritten = [];
-  };
-
-  const noteStart = (now: number): void => {
-    minute.add(now);
-    if (rate.perHour !== 0) hour.add(now);
-    if (options.rateLog === undefined || !isKept) return;
-    unwritten.push(clock.now());
-    if (unwritten.length >= FLUSH_STARTS || now - writtenAt >= FLUSH_MS) flush();
-  };
-
   /** Until one more start fits beside `kept` others. */
-  const waitMs = (now: number, kept: number): number => {
-    const perMinute = pace.limit(now);
-    return Math.max(
-      pausedUntil - now,
-      perMinute === 0 ? 0 : minute.waitMs(now, Math.max(1, perMinute - kept)),
-      rate.perHour === 0 ? 0 : hour.waitMs(now, Math.max(1, rate.perHour - kept)),
-      0,
-    );
-  };
+  const waitMs = (now: number, kept: number): number =>
+    Math.max(pausedUntil - now, windows.waitMs(now, kept, pace.limit(now)), 0);
 
   const waitFor = async (wait: number, signal: AbortSignal | undefined): Promise<void> => {
-    if (wait > options.maxWaitMs) throw tooLong(wait, options.maxWaitMs);
+    if (wait > options.maxWaitMs) throw tooLong(wait, options.maxWaitMs, 'rate.perHour of the source');
     const mine = { until: clock.now() + wait };
     waiting = mine;
     try {
@@ -136,28 +128,57 @@ export function createLimiter(options: LimiterOptions): Limiter {
     }
   };
 
+  /** Waits for a place in the kind's own windows and takes it; `beside` others must have room as well. */
+  const placeIn = async (lane: KindLane, signal: AbortSignal | undefined, beside = 0): Promise<Place> => {
+    for (;;) {
+      signal?.throwIfAborted();
+      if (lane.isTaken(beside)) {
+        await untilTold((tell) => lane.onRoom(tell), signal);
+        continue;
+      }
+      const wait = lane.waitMs(clock.monotonicMs());
+      if (wait === 0) return lane.take();
+      if (wait > options.maxWaitMs)
+        throw tooLong(wait, options.maxWaitMs, `definitions.${lane.name}.rate of the source`);
+      const mine = { until: clock.now() + wait };
+      waitingInLane = mine;
+      try {
+        await clock.sleep(Math.ceil(wait), signal);
+      } finally {
+        if (waitingInLane === mine) waitingInLane = null;
+      }
+    }
+  };
+
   /** Waits for room and takes it. Several tasks may wake together: the first takes the place, the rest look again. */
-  const admit = async (signal: AbortSignal | undefined, own: HeldStart | undefined): Promise<number> => {
+  const admit = async (
+    signal: AbortSignal | undefined,
+    own: HeldStart | undefined,
+    place: Place | undefined,
+  ): Promise<number> => {
     for (;;) {
       signal?.throwIfAborted();
       const now = clock.monotonicMs();
       // Its own place is among those that are held.
       const wait = waitMs(now, own === undefined ? held : 0);
       if (wait === 0) {
+        windows.add(now);
+        place?.start(now);
         own?.release();
-        noteStart(now);
         return now;
       }
       await waitFor(wait, signal);
     }
   };
 
-  const keepOne = (): HeldStart => {
+  const keepOne = (place: Place | undefined): HeldStart => {
     held += 1;
     let isHeld = true;
     return {
+      ...(place === undefined ? {} : { place }),
       release: () => {
         if (!isHeld) return;
+        place?.release();
         isHeld = false;
         held -= 1;
         const told = waitingForHeld;
@@ -167,7 +188,27 @@ export function createLimiter(options: LimiterOptions): Limiter {
     };
   };
 
-  const hold = async (signal: AbortSignal | undefined): Promise<HeldStart | null> => {
+  const hold = async (signal: AbortSignal | undefined, kind: Kind | undefined): Promise<HeldStart | null> => {
+    const lane = kind === undefined ? undefined : lanes.get(kind);
+    const isLimited = rate.perHour !== 0 || pace.limit(clock.monotonicMs()) !== 0;
+    if (lane === undefined) return isLimited ? holdCommon(signal, undefined) : null;
+    if (lane.least < 2) return LONE;
+    const place = await placeIn(lane, signal, 1);
+    if (!isLimited) return { place, release: () => place.release() };
+    try {
+      const common = await holdCommon(signal, place);
+      if (common?.place === undefined) place.release();
+      return common;
+    } catch (error) {
+      place.release();
+      throw error;
+    }
+  };
+
+  const holdCommon = async (
+    signal: AbortSignal | undefined,
+    place: Place | undefined,
+  ): Promise<HeldStart | null> => {
     for (;;) {
       signal?.throwIfAborted();
       const now = clock.monotonicMs();
@@ -181,21 +222,30 @@ export function createLimiter(options: LimiterOptions): Limiter {
         continue;
       }
       const wait = waitMs(now, held);
-      if (wait === 0) return keepOne();
+      if (wait === 0) return keepOne(place);
       await waitFor(wait, signal);
     }
   };
 
   return {
     run: async (task, signal, turn) => {
-      const result = await queue.add(async () => task(await admit(signal, turn?.held)), {
-        ...(signal === undefined ? {} : { signal }),
-        ...(turn?.isUrgent === true ? { priority: 1 } : {}),
-      });
-      // The next request leaves before this answer is looked at: the far side works meanwhile.
-      await nextTurn();
-      return result;
+      const lane = turn?.kind === undefined ? undefined : lanes.get(turn.kind);
+      const place = lane === undefined ? undefined : (turn?.held?.place ?? (await placeIn(lane, signal)));
+      try {
+        const start = async () => task(await admit(signal, turn?.held, place));
+        if (turn?.slot !== undefined) return await start();
+        const result = await queue.add(start, {
+          ...(signal === undefined ? {} : { signal }),
+          ...(turn?.isUrgent === true ? URGENT : {}),
+        });
+        // The next request leaves before this answer is looked at: the far side works meanwhile.
+        await nextTurn();
+        return result;
+      } finally {
+        place?.release();
+      }
     },
+    inSlot: (work) => queue.add(() => work(SLOT), URGENT),
     hold,
     throttled: (startedAt, wait) => {
       const now = clock.monotonicMs();
@@ -208,19 +258,26 @@ export function createLimiter(options: LimiterOptions): Limiter {
     },
     perMinute: () => {
       const now = clock.monotonicMs();
-      return { used: minute.used(now), limit: pace.limit(now) };
+      return windows.minuteUse(now, pace.limit(now));
     },
-    perHour: () => ({ used: hour.used(clock.monotonicMs()), limit: rate.perHour }),
-    waitingUntil: () => waiting?.until,
-    flush,
+    perHour: () => windows.hourUse(clock.monotonicMs()),
+    hasOwnLimit: (kind) => lanes.has(kind),
+    kinds: () => {
+      const now = clock.monotonicMs();
+      return everyLane.map((lane) => lane.use(now));
+    },
+    // A kind that waits for its own limit is all there is to wait for only where nothing else goes on.
+    waitingUntil: () =>
+      waiting?.until ?? (queue.pending + queue.size === 0 ? waitingInLane?.until : undefined),
+    flush: () => {
+      windows.flush();
+      for (const lane of everyLane) lane.flush();
+    },
   };
 }
 
-/** The kept starts on the monotonic clock. Those said to lie in the future (the clock stepped back) count as now. */
-function loadStarts({ rate, clock, rateLog }: LimiterOptions): number[] {
-  if (rateLog === undefined || (rate.perHour === 0 && rate.perMinute === 0)) return [];
-  const offset = clock.monotonicMs() - clock.now();
-  return rateLog.load().map((at) => Math.min(at, clock.now()) + offset);
+interface Wait {
+  readonly until: number;
 }
 
 const LONE: HeldStart = { isLone: true, release: () => undefined };
@@ -237,53 +294,14 @@ async function untilTold(listen: (tell: () => void) => void, signal: AbortSignal
   });
 }
 
-function tooLong(waitMs: number, maxWaitMs: number): TidemarkError {
+function tooLong(waitMs: number, maxWaitMs: number, option: string): TidemarkError {
   const seconds = Math.ceil(waitMs / 1000);
   return new TidemarkError(
     'throttled',
     `the rate limit asks for a wait of ${seconds} s, and the most allowed is ${Math.round(maxWaitMs / 1000)} s`,
     {
-      hint: 'run again later, or raise retry.maxWaitSeconds or rate.perHour of the source',
+      hint: `run again later, or raise retry.maxWaitSeconds or ${option}`,
       retryAfterMs: waitMs,
     },
   );
-}
-
-interface Pace {
-  /** Starts allowed per minute now; 0 = no limit. */
-  limit(now: number): number;
-  /** Halves from `until` on, unless the request began before the last halving. True when it did. */
-  halve(startedAt: number, now: number, until: number): boolean;
-}
-
-/** The rate per minute: halved by a 429, doubled again after each minute of flow without one. */
-function createPace(configured: number, minute: SlidingLog): Pace {
-  let ceiling = configured;
-  let reduced: number | null = null;
-  let changedAt = Number.NEGATIVE_INFINITY;
-  let halvedAt = Number.NEGATIVE_INFINITY;
-
-  const limit = (now: number): number => {
-    while (reduced !== null && now - changedAt >= MINUTE_MS) {
-      reduced *= 2;
-      changedAt += MINUTE_MS;
-      if (reduced >= ceiling) reduced = null;
-    }
-    return reduced ?? configured;
-  };
-
-  return {
-    limit,
-    halve: (startedAt, now, until) => {
-      // Requests that were under way together are refused together: that is one refusal.
-      if (startedAt <= halvedAt) return false;
-      const current = limit(now);
-      // Without a limit of ours, what the last minute held is the rate that was too high.
-      if (configured === 0 && reduced === null) ceiling = Math.max(LEAST_FOUND_RATE, minute.used(now));
-      reduced = Math.max(1, Math.floor((current === 0 ? ceiling : current) / 2));
-      changedAt = until;
-      halvedAt = now;
-      return true;
-    },
-  };
 }

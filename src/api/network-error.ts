@@ -11,6 +11,8 @@ interface Fault {
 
 const HINT_HOST = 'check baseUrl of the source, DNS and the network';
 const HINT_LATER = 'the service or something before it broke off; run again later';
+const HINT_NO_HTTP =
+  'check the port, and http:// or https://, in baseUrl of the source; else run again later';
 const HINT_SLOW = 'the service is slow: a smaller pageSize makes its answers lighter';
 const HINT_TLS =
   'check the certificate and baseUrl; for a private authority set NODE_EXTRA_CA_CERTS to its certificate file';
@@ -38,6 +40,19 @@ const FAULTS: Readonly<Record<string, Fault>> = {
     'the answer is shorter or longer than its Content-Length',
     HINT_LATER,
   ),
+  // OpenSSL's word for an answer in clear where a handshake was expected.
+  ERR_SSL_WRONG_VERSION_NUMBER: fault(
+    'unreachable',
+    'the service does not speak https at this port',
+    'write http:// in baseUrl where the service is offered without TLS, or correct the port',
+    false,
+  ),
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: fault(
+    'unreachable',
+    'the service does not speak https at this port',
+    'write http:// in baseUrl where the service is offered without TLS, or correct the port',
+    false,
+  ),
   UND_ERR_HEADERS_OVERFLOW: fault('malformed', 'the answer has too many headers', HINT_LATER, false),
 };
 
@@ -47,7 +62,7 @@ function faultOf(code: string): Fault | undefined {
   const known = FAULTS[code];
   if (known !== undefined) return known;
   if (TLS.test(code)) return fault('unreachable', `the secure connection failed (${code})`, HINT_TLS, false);
-  if (code.startsWith('HPE_')) return fault('malformed', 'the answer is not valid HTTP', HINT_LATER);
+  if (code.startsWith('HPE_')) return fault('malformed', 'the answer is not valid HTTP', HINT_NO_HTTP);
   return undefined;
 }
 

@@ -14,6 +14,7 @@ import { openConnection } from './connection.ts';
 import { readPage } from './envelope.ts';
 import type { ListPage } from './envelope.ts';
 import type { RequestFigures } from './figures.ts';
+import { loggedPath } from './logged-path.ts';
 import { createRequester } from './requester.ts';
 import { readRecord } from './retrieved.ts';
 import type { CollectionTarget } from './target.ts';
@@ -97,7 +98,7 @@ export function createProbeClient(options: ConnectionOptions): ProbeClient {
           link === null ? null : { path: link.path, origin: origin === null ? null : neutral(origin) };
         return { ...page, text: answer.text, bytes: answer.bytes, next };
       };
-      return await requester.request({ path: () => path, read, signal });
+      return await requester.request({ path: () => path, kind: target.definition.kind, read, signal });
     },
     retrieve: async (definition, scope, id, signal) => {
       const operation = operationOf(definition, 'retrieve');
@@ -106,7 +107,9 @@ export function createProbeClient(options: ConnectionOptions): ProbeClient {
       try {
         return await requester.request({
           path: () => path,
-          read: (answer) => readRecord(answer, definition, id, neutral),
+          logged: () => loggedPath(path, definition, id),
+          kind: definition.kind,
+          read: (answer) => readRecord(answer, definition, id, neutral).text,
           signal,
         });
       } catch (error) {

@@ -10,15 +10,17 @@ import type { ScannedRecord } from '../core/json-scan.ts';
 import type { Connection, ConnectionOptions } from './connection.ts';
 import { openConnection } from './connection.ts';
 import type { RequestFigures } from './figures.ts';
+import { loggedPath } from './logged-path.ts';
 import { createRequester } from './requester.ts';
 import { readRecord } from './retrieved.ts';
 import type { Retrieved } from './retrieved.ts';
 import type { CollectionTarget } from './target.ts';
+import type { Slot } from './limiter.ts';
 import { getOnly } from './transport.ts';
 import { walkList } from './walk.ts';
 
 export type { RequestFigures } from './figures.ts';
-export type { RateLog } from './limiter.ts';
+export type { RateLog } from './start-windows.ts';
 export type { Retrieved } from './retrieved.ts';
 
 /** What reading commands hold: nothing but GET. One client serves one source in one run; its retries are the run's. */
@@ -34,7 +36,8 @@ export interface ReadClient {
    */
   walkHead(target: CollectionTarget, sink: WalkSink, signal?: AbortSignal): Promise<WalkVerdict>;
   /**
-   * One record, as text. 404 and 410 are answers.
+   * One record, as text and taken apart. 404 and 410 are answers.
+   * @param slot the caller's place among the requests under way, where it has one
    * @throws TidemarkError for everything else
    */
   retrieve(
@@ -42,6 +45,7 @@ export interface ReadClient {
     scope: Scope,
     id: string,
     signal?: AbortSignal,
+    slot?: Slot,
   ): Promise<Retrieved>;
   /** Live: for progress bars. */
   figures(): RequestFigures;
@@ -119,13 +123,16 @@ export function readClientOver(connection: Connection): ReadClient {
   return {
     walk: (target, sink, signal) => walk(target, sink, false, signal),
     walkHead: (target, sink, signal) => walk(target, sink, true, signal),
-    retrieve: async (definition, scope, id, signal) => {
+    retrieve: async (definition, scope, id, signal, slot) => {
       const path = retrievePath(definition, scope, id);
       try {
         return await requester.request({
           path: () => path,
-          read: (answer) => ({ found: true, text: readRecord(answer, definition, id, neutral) }) as const,
+          logged: () => loggedPath(path, definition, id),
+          kind: definition.kind,
+          read: (answer) => ({ found: true, ...readRecord(answer, definition, id, neutral) }) as const,
           signal,
+          slot,
         });
       } catch (error) {
         if (error instanceof TidemarkError && error.code === 'not_found') return { found: false };

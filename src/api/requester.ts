@@ -1,10 +1,11 @@
 /** A GET through everything that stands before the network: limiter, retries, counters, and the reading of the answer. */
+import type { Kind } from '../catalog/definition.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { answerError } from './error-body.ts';
 import type { RequestCounters } from './figures.ts';
-import type { Limiter } from './limiter.ts';
+import type { Limiter, Slot, Turn } from './limiter.ts';
 import type { NeutralText } from './neutral-text.ts';
 import { backoffMs, retrying } from './retry.ts';
 import type { RetryBudget, RetryPolicy } from './retry.ts';
@@ -13,11 +14,17 @@ import type { Answer, Get } from './transport.ts';
 export interface Request<T> {
   /** Path and query of the next attempt; a page may be asked for smaller than before. */
   readonly path: () => string;
+  /** The path as logs show it, where that is another. */
+  readonly logged?: () => string;
+  /** What it asks for: some kinds have limits of their own. */
+  readonly kind?: Kind;
   /** Takes a 2xx answer apart; what it throws as retryable is tried again like any failure. */
   readonly read: (answer: Answer) => T;
   /** Called after every failed attempt, the last one too. */
   readonly onFailure?: (error: TidemarkError) => void;
   readonly signal?: AbortSignal | undefined;
+  /** The caller's place among the requests under way, for all attempts. */
+  readonly slot?: Slot | undefined;
 }
 
 export interface Requester {
@@ -42,8 +49,13 @@ export interface RequesterOptions {
 export function createRequester(options: RequesterOptions): Requester {
   const { get, limiter, counters, clock, random, log } = options;
 
-  const send = (path: string, signal: AbortSignal | undefined, attempt: number): Promise<Answer> =>
-    limiter.run(async (startedAt) => {
+  const send = (
+    path: string,
+    signal: AbortSignal | undefined,
+    attempt: number,
+    turn: Turn | undefined,
+  ): Promise<Answer> => {
+    const task = async (startedAt: number): Promise<Answer> => {
       counters.requests += 1;
       const answer = await get(path, signal);
       counters.bytes += answer.bytes;
@@ -55,12 +67,16 @@ export function createRequester(options: RequesterOptions): Requester {
         limiter.throttled(startedAt, error.retryAfterMs ?? backoffMs(attempt + 1, random()));
       }
       throw error;
-    }, signal);
+    };
+    return limiter.run(task, signal, turn);
+  };
 
   return {
     takeRetry: (cause) => options.budget.take(cause),
-    request: ({ path, read, onFailure, signal }) =>
-      retrying(
+    request: ({ path, logged, kind, read, onFailure, signal, slot }) => {
+      const isLimited = kind !== undefined && limiter.hasOwnLimit(kind);
+      const turn = isLimited || slot !== undefined ? { slot, ...(isLimited ? { kind } : {}) } : undefined;
+      return retrying(
         {
           policy: options.policy,
           budget: options.budget,
@@ -69,18 +85,19 @@ export function createRequester(options: RequesterOptions): Requester {
           signal,
           onRetry: (error, attempt) =>
             log.debug(
-              { path: path(), attempt, code: error.code, status: error.status },
+              { path: (logged ?? path)(), attempt, code: error.code, status: error.status },
               'request failed, trying again',
             ),
         },
         async (attempt) => {
           try {
-            return read(await send(path(), signal, attempt));
+            return read(await send(path(), signal, attempt, turn));
           } catch (error) {
             if (error instanceof TidemarkError) onFailure?.(error);
             throw error;
           }
         },
-      ),
+      );
+    },
   };
 }

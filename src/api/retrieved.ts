@@ -1,14 +1,22 @@
 /** The answer to a retrieve: one record, checked to be the one that was asked for. */
 import type { ResourceDefinition } from '../catalog/definition.ts';
+import type { JsonValue } from '../core/json.ts';
+import { parseLossless } from '../core/json.ts';
 import { scanRecord } from '../core/json-scan.ts';
 import { malformed, refuseHtml } from './envelope.ts';
 import type { NeutralText } from './neutral-text.ts';
 import type { Answer } from './transport.ts';
 
-export type Retrieved = { readonly found: true; readonly text: string } | { readonly found: false };
+/** A record's text as received, without the space around it, and what it says. */
+export interface RecordText {
+  readonly text: string;
+  readonly body: JsonValue;
+}
+
+export type Retrieved = ({ readonly found: true } & RecordText) | { readonly found: false };
 
 /**
- * The record's text as received, without the space around it.
+ * The record in the answer to a retrieve.
  * @throws TidemarkError `malformed`, retryable: HTML, cut or broken JSON, no object, another record
  */
 export function readRecord(
@@ -16,17 +24,17 @@ export function readRecord(
   definition: ResourceDefinition,
   id: string,
   neutral: NeutralText,
-): string {
+): RecordText {
   refuseHtml(answer);
   const one = definition.title.one;
   try {
-    JSON.parse(answer.text);
+    const body = parseLossless(answer.text);
     const record = scanRecord(answer.text, { idPath: definition.idPath, volatile: new Set() });
     // Some servers answer with a default record instead of 404.
     if (record.id !== undefined && record.id.toLowerCase() !== id.toLowerCase()) {
       throw malformed(answer, `another ${one} than the one asked for`);
     }
-    return record.text;
+    return { text: record.text, body };
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw malformed(answer, `no ${one}: ${neutral(error.message)}`, { cause: error });

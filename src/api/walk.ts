@@ -189,6 +189,7 @@ class Walk {
             sent.path = pathOf(address, target, sent.limit);
             return sent.path;
           },
+          kind: target.definition.kind,
           read: (answer) => {
             const list = readPage(answer, target.definition, target.shape, neutral);
             const { limit, path } = sent;

@@ -3,14 +3,15 @@
  * again here, whatever its method: whoever holds the journal looks first (design.md, Never broken 6).
  */
 import { fillPath } from '../catalog/catalog.ts';
-import type { Operation, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { Kind, Operation, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { operationOf } from '../catalog/definition.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { Connection, ConnectionOptions } from './connection.ts';
 import { openConnection } from './connection.ts';
 import { answerError } from './error-body.ts';
 import type { RequestFigures } from './figures.ts';
-import type { HeldStart } from './limiter.ts';
+import type { HeldStart, Slot } from './limiter.ts';
+import { loggedPath } from './logged-path.ts';
 import { wasNeverSent } from './network-error.ts';
 import type { ReadClient } from './read-client.ts';
 import { readClientOver } from './read-client.ts';
@@ -19,7 +20,7 @@ import type { Answer, Transport } from './transport.ts';
 import { readWritten } from './written.ts';
 import type { WriteOutcome } from './write-outcome.ts';
 
-export type { HeldStart } from './limiter.ts';
+export type { HeldStart, Slot } from './limiter.ts';
 export type { WriteOutcome } from './write-outcome.ts';
 
 /** What a write is about. */
@@ -40,6 +41,8 @@ export interface WriteSignals {
   readonly signal?: AbortSignal;
   /** While it waits for its turn, and not once it was sent. */
   readonly begin?: AbortSignal;
+  /** The caller's place among the requests under way, where it has one (`inSlot`). */
+  readonly slot?: Slot | undefined;
   /** A start kept for it (`hold`); free again when the write is over, sent or not. */
   readonly held?: HeldStart | undefined;
   /** Asked when its turn has come: true when it must not be sent any more, and the outcome is `late`. */
@@ -54,8 +57,15 @@ export interface WriteClient {
   act(target: RecordTarget, action: string, body: string, signals?: WriteSignals): Promise<WriteOutcome>;
   /** 404 and 410 are refusals like any other: whether the record is gone is for a retrieve to tell. */
   remove(target: RecordTarget, signals?: WriteSignals): Promise<WriteOutcome>;
-  /** Keeps a start for a write that must follow closely on a look; null where no limit stands in its way. */
-  hold(signal?: AbortSignal): Promise<HeldStart | null>;
+  /**
+   * Keeps a start for a write of that kind that must follow closely on a look; null where no limit stands in its way.
+   */
+  hold(signal?: AbortSignal, kind?: Kind): Promise<HeldStart | null>;
+  /**
+   * Keeps a place among the requests under way for a look and the write that follows on it, both of which are given the
+   * slot. The work must send nothing else.
+   */
+  inSlot<T>(work: (slot: Slot) => Promise<T>): Promise<T>;
   /** Reads over the same connection: one limiter and one budget of retries for both. */
   readonly reader: ReadClient;
   figures(): RequestFigures;
@@ -79,7 +89,8 @@ export function createWriteClient(options: ConnectionOptions): WriteClient {
       send({ target, id: target.id, operation: offeredAction(target.definition, action), body, ...signals }),
     remove: (target, signals) =>
       send({ target, id: target.id, operation: offered(target.definition, 'remove'), ...signals }),
-    hold: (signal) => connection.limiter.hold(signal),
+    hold: (signal, kind) => connection.limiter.hold(signal, kind),
+    inSlot: (work) => connection.limiter.inSlot(work),
     figures: () => connection.figures(),
     close: () => connection.close(),
   };
@@ -131,7 +142,10 @@ async function sendOnce(connection: Connection, ask: Sending): Promise<WriteOutc
         signal: ask.signal,
         onRetry: (error, attempt) =>
           log.debug(
-            { path, attempt, code: error.code, status: error.status },
+            {
+              path: loggedPath(path, definition, ask.id),
+              ...{ attempt, code: error.code, status: error.status },
+            },
             'nothing was written, trying again',
           ),
       },
@@ -186,7 +200,12 @@ async function attemptWrite(
     if (answer.status === 408 || answer.status >= 500) throw new Doubt(error);
     throw error;
   };
-  return limiter.run(task, ask.signal, { isUrgent: true, held: ask.held });
+  return limiter.run(task, ask.signal, {
+    isUrgent: true,
+    slot: ask.slot,
+    held: ask.held,
+    kind: ask.target.definition.kind,
+  });
 }
 
 async function delivered(transport: Transport, ask: Sending, path: string, flight: Flight): Promise<Answer> {

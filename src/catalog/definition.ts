@@ -2,6 +2,7 @@
  * The shape of one row of the catalog: everything Tidemark knows about a kind. Adding a kind is adding a row; an
  * `if (kind === …)` elsewhere means that this type lacks a field.
  */
+import { MOVING_NAMES } from './own-motion.ts';
 import type { RestoreRules } from './restore-rules.ts';
 
 /** The kinds of the interface, named by their path segment (interface.md, Endpoints). */
@@ -71,7 +72,7 @@ export interface FieldDefinition {
   readonly requires: string | null;
   /** An array whose order carries no meaning. */
   readonly isUnordered: boolean;
-  /** Pointer into the body to where an answer shows the value when it leaves the field out: sent on creation. */
+  /** Pointer into the body to where an answer shows the value when it leaves the field out: sent in its place. */
   readonly shownAt?: string;
   readonly severity: Severity;
   /** Closed set of values, where interface.md names one. */
@@ -145,6 +146,12 @@ export interface Reference {
   readonly target: string;
 }
 
+/** Limits of a kind's requests beside those of the key (wire-notes.md, Rates); 0 = no limit. */
+export interface KindRate {
+  readonly perMinute: number;
+  readonly perHour: number;
+}
+
 export interface ResourceDefinition {
   readonly kind: Kind;
   /** For people: singular and plural. */
@@ -173,9 +180,24 @@ export interface ResourceDefinition {
   readonly hasDocumentedFields: boolean;
   readonly references: readonly Reference[];
   readonly listing: ListingRules;
+  /** Where the service limits the kind by itself. What is read one by one per parent counts with the parent's kind. */
+  readonly rate?: KindRate;
   /** Kinds whose list can show the same record under the same id (the pipeline families share the plugin rows). */
   readonly family: string | null;
+  /** Response-only arrays without order in kinds whose payload is not shown: names of members that no row describes. */
+  readonly sets?: readonly string[];
   readonly restore: RestoreRules;
+}
+
+const FIELDS = new WeakMap<ResourceDefinition, ReadonlyMap<string, FieldDefinition>>();
+
+/** The documented fields by name. Made once: every look at a record asks for it. */
+export function fieldsByName(definition: ResourceDefinition): ReadonlyMap<string, FieldDefinition> {
+  const known = FIELDS.get(definition);
+  if (known !== undefined) return known;
+  const fields = new Map(definition.fields.map((field) => [field.name, field]));
+  FIELDS.set(definition, fields);
+  return fields;
 }
 
 /** The operation of that role, if the interface offers it. */
@@ -186,7 +208,9 @@ export function operationOf(
   return definition.operations.find((operation) => operation.role === role);
 }
 
-/** Names of the fields that change though nobody configured anything. */
-export function volatileFields(definition: ResourceDefinition): ReadonlySet<string> {
-  return new Set(definition.fields.filter((field) => field.isVolatile).map((field) => field.name));
+/** Names of the members that change though nobody configured anything. */
+export function volatileFields({ fields, hasDocumentedFields }: ResourceDefinition): ReadonlySet<string> {
+  const named = new Set(fields.map(({ name }) => name));
+  const unnamed = hasDocumentedFields ? [] : MOVING_NAMES.filter((name) => !named.has(name));
+  return new Set([...fields.filter(({ isVolatile }) => isVolatile).map(({ name }) => name), ...unnamed]);
 }

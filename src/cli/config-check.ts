@@ -6,6 +6,7 @@ import { count, plural } from '../core/wording.ts';
 import { readConfig } from '../wire.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
+import { windowsText } from './rate-text.ts';
 
 /** All mistakes come as one error (exit 4); warnings are printed and do not fail. */
 export async function configCheck(context: CommandContext): Promise<ExitCode> {
@@ -43,10 +44,11 @@ export async function configCheck(context: CommandContext): Promise<ExitCode> {
   return EXIT.done;
 }
 
-function rateText({ perMinute, perHour, concurrency }: RateLimits): string {
+function rateText({ perMinute, perHour, concurrency, kinds = [] }: RateLimits): string {
   const limits = [
     ...(perMinute === 0 ? [] : [`at most ${plural(perMinute, 'request')} a minute`]),
     ...(perHour === 0 ? [] : [`at most ${plural(perHour, 'request')} an hour`]),
   ];
-  return `${limits.length === 0 ? 'no limit on requests' : limits.join(' and ')}, ${count(concurrency)} at a time`;
+  const own = kinds.map((each) => `; ${each.kinds[0]} at most ${windowsText(each) ?? ''}`);
+  return `${limits.length === 0 ? 'no limit on requests' : limits.join(' and ')}, ${count(concurrency)} at a time${own.join('')}`;
 }

@@ -35,6 +35,12 @@ export interface Pace {
   readonly requestMs: number | null;
   readonly perMinute: WindowUse;
   readonly perHour: WindowUse;
+  /** Limits that kinds have of their own, with the requests that count for each. */
+  readonly kinds?: readonly {
+    readonly requests: number;
+    readonly perMinute: WindowUse;
+    readonly perHour: WindowUse;
+  }[];
   /** Until requests flow again. */
   readonly waitMs: number;
 }
@@ -51,6 +57,10 @@ export function timeLeft(requests: number, pace: Pace): number | null {
     waitMs + requests * (requestMs ?? 0),
     windowMs(requests, perMinute, MINUTE_MS, waitMs),
     windowMs(requests, perHour, HOUR_MS, 0),
+    ...(pace.kinds ?? []).flatMap((each) => [
+      windowMs(each.requests, each.perMinute, MINUTE_MS, 0),
+      windowMs(each.requests, each.perHour, HOUR_MS, 0),
+    ]),
   );
 }
 

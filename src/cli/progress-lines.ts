@@ -96,7 +96,7 @@ function brief(ms: number): string {
 
 /** Records, rate and requests against the limits; what does not fit goes, the minute's limit last. */
 function figuresLine(view: ProgressView, width: number): string {
-  const { records, recordsPerSecond, requests, perMinute, perHour } = view;
+  const { records, recordsPerSecond, requests, perMinute, perHour, kindLimits } = view;
   const isLimited = perMinute.limit > 0 || perHour.limit > 0;
   const rate = `${count(Math.round(recordsPerSecond))}/s`;
   const sums = [`${count(records)} records`, rate];
@@ -105,7 +105,16 @@ function figuresLine(view: ProgressView, width: number): string {
     ...(perHour.limit > 0 ? [used(perHour, 'an hour')] : []),
   ];
   const asked = isLimited ? `requests: ${limits.join(', ')}` : `${count(requests)} requests`;
+  const ofKinds = kindLimits.flatMap(({ kinds, ...of }) => {
+    const texts = [
+      ...(of.perMinute.limit > 0 ? [used(of.perMinute, 'a minute')] : []),
+      ...(of.perHour.limit > 0 ? [used(of.perHour, 'an hour')] : []),
+    ];
+    return [`${kinds[0]} ${texts.join(', ')}`];
+  });
   const parts = [
+    [...sums, ...(isLimited ? [`${count(requests)} requests`, limits.join(', ')] : [asked]), ...ofKinds],
+    [...sums, asked, ...ofKinds],
     [...sums, ...(isLimited ? [`${count(requests)} requests`, limits.join(', ')] : [asked])],
     [...sums, asked],
     [rate, asked],

@@ -1,5 +1,5 @@
 /** What the bars show at one instant, worked out from a run's state and the client's figures. Pure. */
-import type { RequestFigures, WindowUse } from '../api/figures.ts';
+import type { KindUse, RequestFigures, WindowUse } from '../api/figures.ts';
 import { definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
 import { requestsLeft, timeLeft } from './progress-left.ts';
@@ -28,6 +28,8 @@ export interface ProgressView {
   readonly requests: number;
   readonly perMinute: WindowUse;
   readonly perHour: WindowUse;
+  /** Of the limits that kinds under way or to come have of their own. */
+  readonly kindLimits: readonly KindUse[];
   /** `isLeast`: at least so long. Null where nothing can be said. */
   readonly left: { readonly ms: number; readonly isLeast: boolean } | null;
   readonly waiting: { readonly ms: number; readonly on: 'service' | 'limit' } | null;
@@ -53,10 +55,15 @@ export function progressView(input: ViewInput): ProgressView {
   const byKind = [...Map.groupBy(sweeps, ({ kind }) => kind)];
   const waitMs = Math.max(0, (figures.waitingUntil ?? now) - now);
   const work = workLeft(input);
+  const ofKinds = (figures.kinds ?? []).flatMap((use) => {
+    const requests = use.kinds.reduce((sum, kind) => sum + (work.byKind.get(kind) ?? 0), 0);
+    return requests === 0 ? [] : [{ use, requests }];
+  });
   const ms = timeLeft(work.requests, {
     requestMs: input.requestMs,
     perMinute: figures.perMinute,
     perHour: figures.perHour,
+    kinds: ofKinds.map(({ use: { perMinute, perHour }, requests }) => ({ requests, perMinute, perHour })),
     waitMs,
   });
   const done = byKind.filter(([, of]) => of.every(({ phase }) => phase === 'ended'));
@@ -74,6 +81,7 @@ export function progressView(input: ViewInput): ProgressView {
     requests: figures.requests,
     perMinute: figures.perMinute,
     perHour: figures.perHour,
+    kindLimits: ofKinds.map(({ use }) => use),
     left: ms === null ? null : { ms, isLeast: !work.isWhole },
     waiting: waitMs === 0 ? null : { ms: waitMs, on: isSlowed ? 'service' : 'limit' },
     isPublishing: progress.isPublishing,
@@ -102,9 +110,11 @@ function kindView(progress: RunProgress, kind: Kind, of: readonly SweepProgress[
 /** Requests answered and to come; what nobody can say counts as one, and then the work is not whole. */
 function workLeft({ progress, pageSize }: ViewInput): {
   requests: number;
+  byKind: ReadonlyMap<Kind, number>;
   answered: number;
   isWhole: boolean;
 } {
+  const byKind = new Map<Kind, number>();
   let requests = 0;
   let answered = 0;
   let isWhole = progress.isPlanWhole;
@@ -118,7 +128,8 @@ function workLeft({ progress, pageSize }: ViewInput): {
       needsRetrieve: definitionOf(sweep.kind).listing.needsRetrieve,
     });
     requests += left ?? 1;
+    byKind.set(sweep.kind, (byKind.get(sweep.kind) ?? 0) + (left ?? 1));
     if (left === null) isWhole = false;
   }
-  return { requests, answered, isWhole };
+  return { requests, byKind, answered, isWhole };
 }

@@ -2,6 +2,7 @@
 import type { Kind, ResourceDefinition, Severity } from '../catalog/definition.ts';
 import type { LogLevel } from '../core/logger-levels.ts';
 import type { Secret } from '../core/secret.ts';
+import type { KindRateLimits } from './kind-rates.ts';
 import type { ChannelConfig } from './notice-channel.ts';
 import type { PingConfig } from './ping-rules.ts';
 
@@ -11,6 +12,8 @@ export interface RateLimits {
   /** Requests in any 60 minutes; 0 is no limit. */
   readonly perHour: number;
   readonly concurrency: number;
+  /** Limits that kinds have of their own, beside those above. */
+  readonly kinds?: readonly KindRateLimits[];
 }
 
 /** Values for the records of a kind that hold these texts. */

@@ -5,7 +5,7 @@ import type { FieldType, SecretsNeeded } from '../catalog/definition.ts';
 import { SEVERITIES } from '../catalog/severities.ts';
 import type { Parsed } from './option.ts';
 import { mapOf, optional, section } from './option.ts';
-import { choice, flag, pointers, structured, text, textByName, texts } from './value-types.ts';
+import { choice, flag, pointers, structured, text, textByName, texts, wholeNumber } from './value-types.ts';
 
 const FIELD_TYPES = [
   'string',
@@ -85,7 +85,7 @@ const FIELD = section('One field of the records.', {
   }),
   shownAt: optional(text, {
     description:
-      'Pointer into the record to where the value stands when the service does not return the field: a creation sends it.',
+      'Pointer into the record to where the value stands when the service does not return the field: it is sent in its place.',
     example: '/schema/query',
   }),
   severity: optional(choice(SEVERITIES), {
@@ -157,6 +157,18 @@ const KIND = section('One kind.', {
     needsRetrieve: optional(flag, {
       description: 'True where a list row is a reduced form and only retrieve gives the whole record.',
       example: false,
+    }),
+  }),
+  rate: section("Limits of the kind's requests, beside those of the key.", {
+    perMinute: optional(wholeNumber(0, 1_000_000), {
+      description: 'Most requests for the kind in any 60 seconds; 0 is no limit.',
+      unit: 'requests a minute',
+      example: 240,
+    }),
+    perHour: optional(wholeNumber(0, 10_000_000), {
+      description: 'Most requests for the kind in any 60 minutes, counted across restarts; 0 is no limit.',
+      unit: 'requests an hour',
+      example: 1200,
     }),
   }),
   writePaths: optional(

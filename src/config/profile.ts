@@ -113,7 +113,7 @@ function overridden(
     renamed = withRenamedPointers({ ...renamed, fields }, was, name);
     fields = renamed.fields;
   }
-  const { permission, listing, writePaths } = override;
+  const { permission, listing, rate, writePaths } = override;
   return {
     ...renamed,
     fields,
@@ -132,6 +132,14 @@ function overridden(
       isCountTrusted: listing?.countTrusted ?? renamed.listing.isCountTrusted,
       needsRetrieve: listing?.needsRetrieve ?? renamed.listing.needsRetrieve,
     },
+    ...(rate === undefined || (rate.perMinute ?? rate.perHour) === undefined
+      ? {}
+      : {
+          rate: {
+            perMinute: rate.perMinute ?? renamed.rate?.perMinute ?? 0,
+            perHour: rate.perHour ?? renamed.rate?.perHour ?? 0,
+          },
+        }),
     restore:
       writePaths === undefined
         ? renamed.restore

@@ -7,6 +7,7 @@ import type { Checking } from './checking.ts';
 import type { SourceConfig } from './config.ts';
 import { place } from './mistakes.ts';
 import type { ParsedSource } from './options.ts';
+import { kindRates } from './kind-rates.ts';
 import { applyProfile } from './profile.ts';
 import { findProfile } from './profile-file.ts';
 import { readSecretFile } from './secret-file.ts';
@@ -96,6 +97,11 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
     else mistakes.add(found.tree, ['kinds', ...path], message);
   });
   if (baseUrl === undefined) return null;
+  const kindLimits = kindRates(
+    definitions,
+    parsed.definitions,
+    (window) => valueAt(tree.root, [...at, 'rate', window]) !== undefined && parsed.rate[window] === 0,
+  );
   return {
     name: parsed.name,
     baseUrl,
@@ -110,6 +116,7 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
       perMinute: chosen(tree, at, 'perMinute', parsed.rate.perMinute, found.profile.rate.perMinute),
       perHour: chosen(tree, at, 'perHour', parsed.rate.perHour, found.profile.rate.perHour),
       concurrency: chosen(tree, at, 'concurrency', parsed.rate.concurrency, found.profile.rate.concurrency),
+      ...(kindLimits.length === 0 ? {} : { kinds: kindLimits }),
     },
     pageSize: parsed.pageSize,
     retry: parsed.retry,

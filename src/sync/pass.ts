@@ -16,7 +16,7 @@ import { sweepNamed } from './named.ts';
 import type { SyncOptions } from './options.ts';
 import { wasRead } from './outcome.ts';
 import type { SweepError, SweepReport } from './outcome.ts';
-import { retireEach, sweepEach } from './sharing.ts';
+import { retireEach, roomForEach, sweepEach } from './sharing.ts';
 import { sweepCollection } from './sweep.ts';
 import type { SweepContext } from './sweep.ts';
 
@@ -226,7 +226,8 @@ export class Pass {
     if (parentReport?.mode === 'parent') return await retireEach(this.#context, definition, scope);
     const parents = this.#context.run.stage(parentKind, scope);
     const total = parents.known + parents.counts().added;
-    const budget = sharingPerRun === 'all' ? total : sharingPerRun;
+    const budget =
+      sharingPerRun === 'all' ? total : roomForEach(this.#context, definition.kind, sharingPerRun);
     // Those that this run found new are not in the mirror yet; the rest it knows best itself.
     const added = this.#addedParents.get(`${parentKind} ${scope.project_id ?? ''}`) ?? new Set<string>();
     const ids = new Set([...added].slice(0, budget));
@@ -236,6 +237,7 @@ export class Pass {
     return sweepEach(this.#context, definition, scope, {
       parentKind,
       ids: [...ids],
+      mayWait: sharingPerRun !== 'all',
       isMirrored: (id) =>
         mirror
           .findRecords(definition.kind, id, { sources: [source.name], scope })

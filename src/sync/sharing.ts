@@ -17,6 +17,8 @@ export interface EachOptions {
   readonly ids: readonly string[];
   /** True when the mirror holds a current record of this kind for the parent. */
   readonly isMirrored: (id: string) => boolean;
+  /** True where a run need not ask for all of them: then what the source's own limits leave no room for waits as well. */
+  readonly mayWait: boolean;
 }
 
 /** Refusals that hold for every parent: one answer says it, thousands would only repeat it. */
@@ -31,7 +33,7 @@ const REFUSED: ReadonlySet<ErrorCode> = new Set(['forbidden', 'unauthorized']);
 
 /**
  * Checks parents of one scope, and removes what lost its parent. `pending` of the report counts the parents that no run
- * has had an answer for.
+ * has had an answer for: those beyond the budget, and those that the limits had no room for.
  */
 export async function sweepEach(
   context: SweepContext,
@@ -48,8 +50,9 @@ export async function sweepEach(
   const shape = shapeOf(definition);
   const tally = { asked: 0, found: 0, absent: 0, removed: 0 };
   const failures: TidemarkError[] = [];
+  let isOutOfRoom = false;
   await eachConcurrently(options.ids, context.concurrency, async (id) => {
-    if (failures.some(({ code }) => STOPPING.has(code))) return;
+    if (isOutOfRoom || failures.some(({ code }) => STOPPING.has(code))) return;
     tally.asked += 1;
     try {
       const retrieved = await client.retrieve(definition, scope, id, signal);
@@ -73,6 +76,11 @@ export async function sweepEach(
       const known =
         error instanceof SyntaxError ? new TidemarkError('malformed', error.message) : asTidemarkError(error);
       if (isLocalTrouble(known.code)) throw error;
+      if (options.mayWait && isOwnLimit(known)) {
+        isOutOfRoom = true;
+        tally.asked -= 1;
+        return;
+      }
       failures.push(known);
     }
     const count = options.ids.length;
@@ -137,6 +145,11 @@ export async function retireEach(
   return report;
 }
 
+/** The service said nothing: the wait that our own limits ask for is longer than a single one may be. */
+function isOwnLimit({ code, status }: TidemarkError): boolean {
+  return code === 'throttled' && status === undefined;
+}
+
 interface Tally {
   readonly asked: number;
   readonly found: number;
@@ -161,4 +174,14 @@ function isNotOffered(tally: Tally, hadAny: boolean): boolean {
 
 function notOffered(tally: Tally): TidemarkError {
   return new TidemarkError('not_found', `none of the ${tally.absent} records asked for exists here`);
+}
+
+/** The share of a kind's own hour that what is read one by one may use: the rest is for the lists of the runs to come. */
+const SHARE_OF_HOUR = 0.5;
+
+/** How many a run may ask for: within its budget, and within that share where the kind has a limit of its own. */
+export function roomForEach({ client }: SweepContext, kind: Kind, budget: number): number {
+  const own = client.figures().kinds?.find(({ kinds }) => kinds.includes(kind));
+  if (own === undefined || own.perHour.limit === 0) return budget;
+  return Math.min(budget, Math.max(0, Math.floor(own.perHour.limit * SHARE_OF_HOUR) - own.perHour.used));
 }

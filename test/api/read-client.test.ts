@@ -39,7 +39,7 @@ describe('retrieve', () => {
   it('returns the text as received', async () => {
     const text = '{"id": "a/b", "n": 1.10, "big": 9007199254740993, "x": null}';
     const { server, client } = await opened.rig(() => ({ body: `\n${text}\n` }));
-    expect(await client.retrieve(definition, scope, 'a/b')).toEqual({ found: true, text });
+    expect(await client.retrieve(definition, scope, 'a/b')).toMatchObject({ found: true, text });
     expect(server.requests[0]?.path).toBe('/api/organizations/o1/batch_exports/a%2Fb/');
   });
 

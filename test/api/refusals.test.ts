@@ -187,7 +187,10 @@ describe('what is not there', () => {
     const { server } = await opened.rig(() => ({ body: [] }));
     const failed = await error(server.url.replace('http:', 'https:'));
     expect(failed.code).toBe('unreachable');
-    expect(failed.message).toContain('secure connection');
+    expect(failed).toMatchObject({
+      isRetryable: false,
+      message: expect.stringContaining('does not speak https') as unknown,
+    });
   });
 
   it('is told: a TLS server without a certificate', async () => {

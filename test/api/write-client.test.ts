@@ -7,6 +7,7 @@ import type { RateLimits } from '../../src/api/limiter.ts';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { TidemarkError } from '../../src/core/errors.ts';
 import { silentLogger } from '../../src/core/logger.ts';
+import type { Logger } from '../../src/core/logger.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import { startFaultServer } from '../faults/fault-server.ts';
@@ -21,7 +22,10 @@ afterEach(async () => {
   for (const each of open.splice(0).reverse()) await each.close();
 });
 
-function clientTo(url: string, options: { clock?: FakeClock; rate?: Partial<RateLimits> } = {}): WriteClient {
+function clientTo(
+  url: string,
+  options: { clock?: FakeClock; rate?: Partial<RateLimits>; log?: Logger } = {},
+): WriteClient {
   const client = createWriteClient({
     baseUrl: new URL(url),
     apiKey: new Secret(KEY),
@@ -31,7 +35,7 @@ function clientTo(url: string, options: { clock?: FakeClock; rate?: Partial<Rate
     userAgent: 'test',
     clock: options.clock ?? new FakeClock(),
     random: () => 0.5,
-    log: silentLogger,
+    log: options.log ?? silentLogger,
   });
   open.push(client);
   return client;
@@ -196,6 +200,25 @@ describe('a write that certainly was not processed', () => {
     expect(server.requests).toHaveLength(2);
     expect(clock.sleeps.reduce((sum, ms) => sum + ms, 0)).toBeGreaterThanOrEqual(62_000);
     expect(client.figures()).toMatchObject({ requests: 2, retries: 1, throttled: 1 });
+  });
+
+  it('keeps an id that is a secret out of the log', async () => {
+    const server = await serve((_request, nth) =>
+      nth % 2 === 1 ? { status: 429, body: {} } : { status: 204 },
+    );
+    const lines: string[] = [];
+    const log = {
+      ...silentLogger,
+      debug: (facts: object) => void lines.push(JSON.stringify(facts)),
+    } as Logger;
+    const client = clientTo(server.url, { log });
+    const scope = { organization_id: 'o1' };
+    await client.remove({ definition: definitionOf('invites'), scope, id: 'sign-up-link' });
+    await client.remove({ definition: definitionOf('domains'), scope, id: 'd1' });
+    expect(server.requests[1]?.path).toBe('/api/organizations/o1/invites/sign-up-link/');
+    expect(lines.join()).toContain('/api/organizations/o1/invites/[secret]/');
+    expect(lines.join()).toContain('/api/organizations/o1/domains/d1/');
+    expect(lines.join()).not.toContain('sign-up-link');
   });
 
   it('is refused where 429 never ends', async () => {

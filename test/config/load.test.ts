@@ -45,7 +45,12 @@ log: { level: debug }
       organizations: ['0190-a', '17'],
       projects: 'all',
       kinds: { include: null, exclude: ['session_recordings'] },
-      rate: { perMinute: 10, perHour: 4800, concurrency: 4 },
+      rate: {
+        perMinute: 10,
+        perHour: 4800,
+        concurrency: 4,
+        kinds: [{ kinds: ['session_recordings', 'recording_sharing'], perMinute: 240, perHour: 1200 }],
+      },
       pageSize: 50,
       retry: { attempts: 2, maxWaitSeconds: 30 },
       recordings: { sharingPerRun: 'all', fullSweepEveryMs: 604_800_000 },

@@ -148,7 +148,11 @@ describe('the profiles that ship', () => {
 
   it('svc is the interface as documented', () => {
     const svc = shippedProfile('svc');
-    expect(applyProfile(CATALOG, svc, {})).toEqual(CATALOG);
+    const asDocumented = applyProfile(CATALOG, svc, {}).map(({ rate, ...row }) => {
+      expect(rate).toEqual(row.kind === 'session_recordings' ? { perMinute: 240, perHour: 1200 } : undefined);
+      return row;
+    });
+    expect(asDocumented).toEqual(CATALOG);
     expect(svc.rate).toEqual({ perMinute: 480, perHour: 4800, concurrency: 4 });
   });
 
@@ -239,6 +243,29 @@ describe('in a configuration', () => {
     const source = yaml(oneSource('profile: ./mine.yaml', 'rate: { perHour: 50 }'), KEY).sources[0]!;
     expect(source.rate).toEqual({ perMinute: 9, perHour: 50, concurrency: 4 });
     expect(fieldOf(source.definitions, 'invites', 'message')?.isSecret).toBe(true);
+  });
+
+  it('a kind has limits of its own: with what is read below it, by the profile or the user, lifted with the rest', () => {
+    const kindsOf = (...lines: string[]) => yaml(oneSource(...lines), KEY).sources[0]!.rate.kinds;
+    const recordings = ['session_recordings', 'recording_sharing'];
+    expect(kindsOf('profile: posthog')).toEqual([{ kinds: recordings, perMinute: 240, perHour: 1200 }]);
+    expect(
+      kindsOf(
+        'definitions: { session_recordings: { rate: { perMinute: 60 } }, roles: { rate: { perHour: 9 } } }',
+      ),
+    ).toEqual([
+      { kinds: ['roles'], perMinute: 0, perHour: 9 },
+      { kinds: recordings, perMinute: 60, perHour: 1200 },
+    ]);
+    expect(kindsOf('definitions: { recording_sharing: { rate: { perMinute: 0, perHour: 0 } } }')).toEqual([
+      { kinds: ['session_recordings'], perMinute: 240, perHour: 1200 },
+    ]);
+    expect(kindsOf('rate: { perMinute: 0 }')).toEqual([{ kinds: recordings, perMinute: 0, perHour: 1200 }]);
+    expect(kindsOf('rate: { perMinute: 0, perHour: 0 }')).toBeUndefined();
+    const own = 'definitions: { session_recordings: { rate: { perMinute: 7 } } }';
+    expect(kindsOf('rate: { perMinute: 0, perHour: 0 }', own)).toEqual([
+      { kinds: recordings, perMinute: 7, perHour: 0 },
+    ]);
   });
 
   it('mistakes in it are told with its own lines, beside those of the configuration', () => {

@@ -68,6 +68,40 @@ describe('session recordings', () => {
 });
 
 describe('recording sharing', () => {
+  it('leaves the half of the hour to the lists of the next runs, and is complete all the same', async () => {
+    const far = await service(60);
+    const env = environment(far.url, scratch(), {
+      TIDEMARK_RECORDINGS_SHARING_PER_RUN: '50',
+      TIDEMARK_RETRY_MAX_WAIT_SECONDS: '1',
+      TIDEMARK_DEFINITIONS: JSON.stringify({ session_recordings: { rate: { perMinute: 0, perHour: 22 } } }),
+    });
+    const first = (await sweeps(env))('recording_sharing');
+    expect(first).toMatchObject({ outcome: 'complete', pending: 60 - first.added });
+    expect(first.added).toBeGreaterThan(3);
+    const asked = (): number => far.seen.filter(({ url }) => url.startsWith(RECORDINGS)).length;
+    expect(asked()).toBe(11);
+    const again = await sweeps(env);
+    expect(again('session_recordings')).toMatchObject({ outcome: 'complete', mode: 'head' });
+    expect(again('recording_sharing')).toMatchObject({
+      outcome: 'complete',
+      added: 0,
+      pending: first.pending,
+    });
+  });
+
+  it('waits for the next run where no room is left at all', async () => {
+    const far = await service(60);
+    const env = environment(far.url, scratch(), {
+      TIDEMARK_RECORDINGS_SHARING_PER_RUN: '50',
+      TIDEMARK_RETRY_MAX_WAIT_SECONDS: '1',
+      TIDEMARK_RATE_PER_HOUR: '30',
+    });
+    const first = (await sweeps(env))('recording_sharing');
+    expect(first).toMatchObject({ outcome: 'complete', pending: 60 - first.added });
+    expect(first.added).toBeGreaterThan(3);
+    expect(far.seen.length).toBe(30);
+  });
+
   it('with the budget all, every recording is asked for in the first run, overlapping pages or not', async () => {
     const far = await service(230);
     const env = environment(far.url, scratch(), { TIDEMARK_RECORDINGS_SHARING_PER_RUN: 'all' });
