@@ -135,8 +135,14 @@ export const roles: ResourceDefinition = {
   references: [],
   listing: DEFAULT_LISTING,
   family: null,
-  // wire-notes.md, Values: `role.members` is an array of the memberships.
-  restore: { ...PLAIN_RESTORE, follows: [{ field: 'members', kind: 'role_memberships' }] },
+  sets: ['members'],
+  restore: {
+    ...PLAIN_RESTORE,
+    // wire-notes.md, Values: `role.members` is an array of the memberships.
+    follows: [{ field: 'members', kind: 'role_memberships' }],
+    // wire-notes.md, Restore: unique ignoring case, and the unchanged name is refused as well.
+    refusesLetterCase: true,
+  },
 };
 
 const roleMembershipsPath = '/api/organizations/:organization_id/roles/:role_id/role_memberships/';

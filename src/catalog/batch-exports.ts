@@ -82,7 +82,11 @@ export const batchExports: ResourceDefinition = {
     writable('start_at', 'timestamp', 'No runs are triggered before this time.'),
     writable('end_at', 'timestamp', 'No runs are triggered after this time.'),
     volatile('latest_runs', 'array', 'The latest runs with status and counts.'),
-    writable('svcql_query', 'string', 'Query that selects what is exported.', { severity: 'high' }),
+    // wire-notes.md, Secrets: it may never be returned; its text then stands in the read-only `schema`.
+    writable('svcql_query', 'string', 'Query that selects what is exported.', {
+      severity: 'high',
+      shownAt: '/schema/svcql_query',
+    }),
     owned('schema', 'any', 'Columns that the query yields.'),
   ],
   references: [{ pointer: '/team_id', kind: 'projects', target: '/id' }],

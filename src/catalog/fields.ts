@@ -10,6 +10,7 @@ interface FieldOptions {
   readonly severity?: Severity;
   readonly values?: readonly string[];
   readonly isSecret?: boolean;
+  readonly shownAt?: string;
 }
 
 function field(
@@ -33,6 +34,7 @@ function field(
     isUnordered: options.isUnordered ?? false,
     severity: options.severity ?? (roles.isWritable ? 'medium' : 'low'),
     values: options.values ?? null,
+    ...(options.shownAt === undefined ? {} : { shownAt: options.shownAt }),
   };
 }
 

@@ -88,6 +88,8 @@ export interface RestoreRules {
   } | null;
   /** Pointer to a level: of a collection's highest level there must always be one holder left. */
   readonly keepsHighest: string | null;
+  /** True where the service takes a record's own name in other letters for a name that is taken, and refuses it. */
+  readonly refusesLetterCase: boolean;
   /** True where the record of the key's own user is never changed or removed. */
   readonly protectsOwnUser: boolean;
   /**
@@ -111,6 +113,7 @@ export const PLAIN_RESTORE: RestoreRules = {
   endedWhen: [],
   replacedBy: null,
   keepsHighest: null,
+  refusesLetterCase: false,
   protectsOwnUser: false,
   alternativePaths: {},
 };

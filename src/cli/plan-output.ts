@@ -1,6 +1,7 @@
 /** Prints a plan: text, JSON, Markdown or HTML; saves it for `tidemark apply`. */
 import { resolve } from 'node:path';
 import { createColors } from 'picocolors';
+import type { Kind } from '../catalog/definition.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { maskedPlan } from '../report/plan-mask.ts';
@@ -41,9 +42,10 @@ export async function printPlan(
     await print(context, `${JSON.stringify(document)}\n`);
     return;
   }
+  const planned = namesIn(plan);
   const shared = {
     definitions,
-    ...(parentName === undefined ? {} : { parentName }),
+    parentName: (kind: Kind, id: string) => parentName?.(kind, id) ?? planned.get(`${kind} ${id}`),
     generatedAt: isoTime(systemClock.now()),
   };
   if (format === 'markdown') await print(context, renderPlanMarkdown(plan, { ...shared, notes }));
@@ -52,6 +54,14 @@ export async function printPlan(
     const colors = createColors(isColoured(context));
     await print(context, renderPlanText(plan, { ...shared, colors, width: context.stdout.columns ?? 100 }));
   }
+}
+
+/** Names of records that the plan is about, by `kind id`: a mirror that is made by this restore knows none of them. */
+function namesIn({ steps, adopted }: Plan): ReadonlyMap<string, string> {
+  return new Map([
+    ...adopted.map(({ kind, live_id: id, name }) => [`${kind} ${id}`, name] as const),
+    ...steps.map(({ kind, id, name }) => [`${kind} ${id}`, name] as const),
+  ]);
 }
 
 /** Saves the plan, whole: it is what `apply` takes, and holds no secret value. */

@@ -6,6 +6,8 @@ import { systemClock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import { maskedRestore, renderRestoreText } from '../report/plan-restore.ts';
+import type { RestoreTextOptions } from '../report/plan-restore.ts';
+import { secretLines } from '../report/plan-view.ts';
 import { applyPlan, NO_EVENTS, restoreExitCode } from '../restore/apply.ts';
 import type { ApplyOptions } from '../restore/apply.ts';
 import { configuredSecrets } from '../restore/configured-secrets.ts';
@@ -65,7 +67,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
       context,
       context.options.json === true
         ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
-        : `\n${renderRestoreText(report, { definitions, actOf: actOf(sending.plan), ...lineOptions(context) })}`,
+        : `\n${renderRestoreText(report, { definitions, ...planDetails(sending.plan, definitions), ...lineOptions(context) })}`,
     );
     return restoreExitCode(report);
   } finally {
@@ -76,7 +78,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
 }
 
 /** Steps at work for each request that may be under way, where only the disk and the far side set the pace. */
-const STEPS_PER_REQUEST = 16;
+const STEPS_PER_REQUEST = 32;
 
 /**
  * Steps at work at a time. Besides its requests a step waits for the disk: where no rate holds the requests back, others
@@ -90,8 +92,11 @@ export function lineOptions(context: CommandContext) {
   return { colors: createColors(isColoured(context)), width: context.stdout.columns ?? 100 };
 }
 
-/** Names of the plan's actions, by step. */
-export function actOf({ steps }: Pick<Plan, 'steps'>): (n: number) => string | null {
-  const acts = new Map(steps.map(({ n, request }) => [n, request?.act ?? null]));
-  return (n) => acts.get(n) ?? null;
+/** What a report tells out of the plan: the names of its actions, and the configuration that its secrets lack. */
+export function planDetails(
+  plan: Plan,
+  definitions: RestoreSession['definitions'],
+): Pick<RestoreTextOptions, 'actOf' | 'secretLines'> {
+  const acts = new Map(plan.steps.map(({ n, request }) => [n, request?.act ?? null]));
+  return { actOf: (n) => acts.get(n) ?? null, secretLines: secretLines(plan, { definitions }) };
 }

@@ -12,7 +12,7 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { restoreNumber } from './restore-number.ts';
-import { actOf, lineOptions } from './restore-send.ts';
+import { lineOptions, planDetails } from './restore-send.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
 /** Newest first. */
@@ -96,7 +96,7 @@ export async function showRestore(
         ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
         : renderRestoreText(report, {
             definitions,
-            actOf: actOf(readPlan(row.plan)),
+            ...planDetails(readPlan(row.plan), definitions),
             isWhole: true,
             ...lineOptions(context),
           }),

@@ -1,5 +1,4 @@
 /** A plan as one self-contained page. */
-import { grouped } from '../core/grouped.ts';
 import { stateHtml } from './html.ts';
 import { filterTools, htmlPage, timeHtml } from './html-page.ts';
 import { fieldHtml } from './html-value.ts';
@@ -7,8 +6,17 @@ import { escapeMarkup } from './markup.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedPlan } from './plan-mask.ts';
 import type { ShownPlan, StepText } from './plan-view.ts';
-import { ACTION_SIGN, costText, planSummary, secretLines, stepText } from './plan-view.ts';
-import { nameText, skippedText } from './sections.ts';
+import {
+  ACTION_SIGN,
+  adoptionText,
+  bodyText,
+  costText,
+  leftText,
+  planSummary,
+  secretLines,
+  stepText,
+} from './plan-view.ts';
+import { skippedText } from './sections.ts';
 
 /** Which colour of a diff fits a step. */
 const CHANGE: Readonly<Record<string, string>> = { create: 'added', remove: 'removed' };
@@ -45,7 +53,14 @@ export function renderPlanHtml(whole: ShownPlan, options: ReportOptions): string
       ? ''
       : `<section><h2>Missing secrets</h2><pre><code>${escapeLines(secrets)}</code></pre></section>`,
     section('Needs a person', rest('manual'), options),
-    leftHtml(plan, options),
+    listHtml(
+      'Found again under another id',
+      plan.adopted.map((each) => adoptionText(each, options)),
+    ),
+    listHtml(
+      'Left as they are',
+      plan.left.map((each) => leftText(each, options)),
+    ),
   ];
   return htmlPage(`${title}: ${planSummary(plan)}`, body.filter((part) => part !== '').join('\n'));
 }
@@ -67,22 +82,24 @@ ${records.join('\n')}
 </section>`;
 }
 
-function stepHtml({ step, deed, name, id, place, request, fields }: StepText): string {
+function stepHtml({ step, deed, name, id, idLabel, place, request, fields }: StepText): string {
   const change = CHANGE[step.action] ?? 'changed';
   const reason = step.reason === null ? '' : `\n<p>${escapeMarkup(step.reason)}</p>`;
-  const sent = request === null ? '' : `\n<p><code>${escapeMarkup(request)}</code></p>`;
+  const body = bodyText(step);
+  const folded =
+    body === null
+      ? ''
+      : `\n<details><summary>request body</summary><pre><code>${escapeLines(body.split('\n'))}</code></pre></details>`;
+  const sent = request === null ? '' : `\n<p><code>${escapeMarkup(request)}</code></p>${folded}`;
   return `<article class="record" id="step-${step.n}" data-kind="${step.kind}" data-change="${change}">
 <header><h3><bdi>${escapeMarkup(name)}</bdi></h3><span class="tag ${change}">${ACTION_SIGN[step.action]} ${escapeMarkup(deed)}</span></header>
-<p class="faint"><span class="id">${escapeMarkup(id)}</span>${place === '' ? '' : ` in ${escapeMarkup(place)}`}</p>${sent}${reason}
+<p class="faint">${idLabel} <span class="id">${escapeMarkup(id)}</span>${place === '' ? '' : ` in ${escapeMarkup(place)}`}</p>${sent}${reason}
 ${fields.map(fieldHtml).join('\n')}
 </article>`;
 }
 
-function leftHtml({ left }: ShownPlan, { definitions }: ReportOptions): string {
-  if (left.length === 0) return '';
-  const items = left.map(
-    ({ kind, count, reason, names }) =>
-      `<li>${grouped(count)} ${escapeMarkup(definitions(kind).title.many)}: ${escapeMarkup(reason)} (${names.map((name) => escapeMarkup(nameText(name))).join(', ')})</li>`,
-  );
-  return `<section><h2>Left as they are</h2><ul>${items.join('')}</ul></section>`;
+function listHtml(title: string, texts: readonly string[]): string {
+  if (texts.length === 0) return '';
+  const items = texts.map((text) => `<li>${escapeMarkup(text)}</li>`);
+  return `<section><h2>${title}</h2><ul>${items.join('')}</ul></section>`;
 }

@@ -3,8 +3,18 @@ import { code, fieldText, plain } from './markdown.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedPlan } from './plan-mask.ts';
 import type { Obstructed, ShownPlan, StepText } from './plan-view.ts';
-import { ACTION_SIGN, costText, obstructed, planSummary, secretLines, stepText } from './plan-view.ts';
-import { nameText, referenceText, skippedText } from './sections.ts';
+import {
+  ACTION_SIGN,
+  adoptionText,
+  bodyText,
+  costText,
+  leftText,
+  obstructed,
+  planSummary,
+  secretLines,
+  stepText,
+} from './plan-view.ts';
+import { referenceText, skippedText } from './sections.ts';
 
 /** The plan as GitHub-flavoured Markdown, every step of it. */
 export function renderPlanMarkdown(whole: ShownPlan, options: ReportOptions): string {
@@ -26,17 +36,26 @@ export function renderPlanMarkdown(whole: ShownPlan, options: ReportOptions): st
     ...groupLines('Blocked', obstructed(plan, 'blocked', options)),
     ...(secrets.length === 0 ? [] : ['', 'To supply the missing secrets:', '', '```yaml', ...secrets, '```']),
     ...groupLines('Needs a person', obstructed(plan, 'manual', options)),
-    ...leftLines(plan, options),
+    ...listLines(
+      'Found again under another id',
+      plan.adopted.map((each) => adoptionText(each, options)),
+    ),
+    ...listLines(
+      'Left as they are',
+      plan.left.map((each) => leftText(each, options)),
+    ),
   ];
   return `${lines.join('\n')}\n`;
 }
 
-function stepLines({ step, deed, name, id, place, request, fields }: StepText): string[] {
+/** By bullets: a numbered list counts on by itself, and the numbers of steps that are not sent are missing between. */
+function stepLines({ step, deed, name, id, idLabel, place, request, fields }: StepText): string[] {
   return [
-    `${step.n}. ${code(ACTION_SIGN[step.action])} ${plain(deed)} ${code(name)} · id ${code(id)}${place === '' ? '' : ` in ${code(place)}`}`,
-    ...(request === null ? [] : [`   - ${code(request)}`]),
-    ...(step.reason === null ? [] : [`   - ${plain(step.reason)}`]),
-    ...(step.action === 'remove' ? [] : fields.map((field) => `   - ${fieldText(field)}`)),
+    `- **${step.n}** ${code(ACTION_SIGN[step.action])} ${plain(deed)} ${code(name)} · ${idLabel} ${code(id)}${place === '' ? '' : ` in ${code(place)}`}`,
+    ...(request === null ? [] : [`  - ${code(request)}`]),
+    ...(step.reason === null ? [] : [`  - ${plain(step.reason)}`]),
+    ...(step.action === 'remove' ? [] : fields.map((field) => `  - ${fieldText(field)}`)),
+    ...bodyLines(bodyText(step)),
   ];
 }
 
@@ -57,15 +76,22 @@ function groupLines(title: string, groups: readonly Obstructed[]): string[] {
   ];
 }
 
-function leftLines({ left }: ShownPlan, { definitions }: ReportOptions): string[] {
-  if (left.length === 0) return [];
-  return [
+function listLines(title: string, texts: readonly string[]): string[] {
+  return texts.length === 0 ? [] : ['', `### ${title}`, '', ...texts.map((text) => `- ${plain(text)}`)];
+}
+
+/** The body folded away; a fence longer than any run of backticks in it (CommonMark 4.5). */
+function bodyLines(body: string | null): string[] {
+  if (body === null) return [];
+  const runs = [...body.matchAll(/`+/g)].map(([run]) => run.length);
+  const fence = '`'.repeat(Math.max(3, ...runs.map((length) => length + 1)));
+  const lines = [
+    '<details><summary>request body</summary>',
     '',
-    '### Left as they are',
+    `${fence}json`,
+    ...body.split('\n'),
+    fence,
     '',
-    ...left.map(
-      ({ kind, count, reason, names }) =>
-        `- ${count} ${plain(definitions(kind).title.many)}: ${plain(reason)} (${names.map((name) => code(nameText(name))).join(', ')})`,
-    ),
   ];
+  return ['', ...[...lines, '</details>'].map((line) => (line === '' ? '' : `  ${line}`))];
 }

@@ -9,7 +9,7 @@ import { isSecretId, maskedId } from './mask.ts';
 import { idsNamed, withMarks } from './plan-mask.ts';
 import { nameText } from './sections.ts';
 import type { LineOptions } from './text.ts';
-import { fieldLines } from './text.ts';
+import { foldedValues } from './value-text.ts';
 
 export interface ShownRestoreStep {
   readonly n: number;
@@ -24,7 +24,8 @@ export interface ShownRestoreStep {
   readonly new_kind?: Kind;
   readonly verified: boolean | null;
   readonly differences: readonly FieldChange[];
-  readonly error: { readonly message: string; readonly hint?: string } | null;
+  readonly error: { readonly code?: string; readonly message: string; readonly hint?: string } | null;
+  readonly warning?: string;
   /** Of blocked and manual steps. */
   readonly reason: string | null;
 }
@@ -56,6 +57,8 @@ export interface RestoreTextOptions extends Pick<ReportOptions, 'definitions'>, 
   readonly actOf?: (n: number) => string | null;
   /** True lists what went well too. */
   readonly isWhole?: boolean;
+  /** Lines of configuration that would supply the secrets that blocked steps lack. */
+  readonly secretLines?: readonly string[];
 }
 
 /** The report as lines of text, the last one ended. */
@@ -84,7 +87,13 @@ export function renderRestoreText(whole: ShownRestore, options: RestoreTextOptio
       options,
     ),
     ...section('not reached', of('planned'), options),
+    ...section(
+      'look at these',
+      report.steps.filter(({ warning }) => warning !== undefined),
+      options,
+    ),
     ...obstructed('blocked', of('blocked'), options),
+    ...secretsLines(of('blocked'), options),
     ...obstructed('needs a person', of('manual'), options),
     ...newIds(report, options),
     '',
@@ -142,17 +151,54 @@ function section(title: string, steps: readonly ShownRestoreStep[], options: Res
   return [
     '',
     options.colors.bold(`${title} (${steps.length})`),
-    ...steps.flatMap((step) => [
-      `${String(step.n).padStart(4)} ${deedOf(step, options)}${step.status === null || step.outcome === 'applied' ? '' : ` (HTTP ${step.status})`}`,
-      ...(step.error === null ? [] : [`      ${neutralise(step.error.message)}`]),
-      ...(step.error?.hint === undefined ? [] : [`      → ${neutralise(step.error.hint)}`]),
-      ...(step.outcome === 'applied' && step.verified === null && step.error === null
-        ? ['      it could not be read back']
-        : []),
-      ...step.differences.flatMap((field) => fieldLines(field, options)),
+    ...steps.flatMap((step, index) => [
+      ...stepLines(step, options),
+      // What to do stands once below steps that it is the same for.
+      ...hintLines(step.error?.hint, steps[index + 1]?.error?.hint),
     ]),
   ];
 }
+
+function stepLines(step: ShownRestoreStep, options: RestoreTextOptions): string[] {
+  const { n, status, outcome, error, warning, verified, differences } = step;
+  const said = error === null ? '' : neutralise(error.message);
+  const isStatusTold = status === null || outcome === 'applied' || said.includes(`(${status})`);
+  return [
+    `${String(n).padStart(4)} ${deedOf(step, options)}${isStatusTold ? '' : ` (HTTP ${status})`}`,
+    ...(said === '' ? [] : [`      ${said}`]),
+    ...(warning === undefined ? [] : [`      ${neutralise(warning)}`]),
+    ...(outcome === 'applied' && verified === null && error === null
+      ? ['      it could not be read back']
+      : []),
+    ...differences.map((field) => `      ${keptText(field, options)}`),
+  ];
+}
+
+function hintLines(hint: string | undefined, next: string | undefined): string[] {
+  return hint === undefined || hint === next ? [] : [`      → ${neutralise(hint)}`];
+}
+
+/** What the service made of a value that was sent. */
+function keptText({ path, from, to }: FieldChange, { width }: RestoreTextOptions): string {
+  const [kept, sent] = foldedValues(from, to, width);
+  return `${neutralise(path)}: sent ${sent}, the service keeps ${from === undefined ? 'nothing' : kept}`;
+}
+
+function secretsLines(
+  blocked: readonly ShownRestoreStep[],
+  { secretLines = [] }: RestoreTextOptions,
+): string[] {
+  if (blocked.length === 0 || secretLines.length === 0) return [];
+  const more = secretLines.length - SECRET_LINES_SHOWN;
+  return [
+    '      add to the source in the configuration, then restore again:',
+    ...secretLines.slice(0, SECRET_LINES_SHOWN).map((line) => `        ${line}`),
+    ...(more > 0 ? [`      and ${grouped(more)} lines more: \`tidemark restore\` shows them all`] : []),
+  ];
+}
+
+/** The plan has shown them all. */
+const SECRET_LINES_SHOWN = 20;
 
 /** Steps that are not sent, those of one kind and one reason together. */
 function obstructed(
@@ -202,8 +248,12 @@ function newIds({ steps }: ShownRestore, options: RestoreTextOptions): string[] 
   ];
 }
 
+/** What would fail again as long as the plan is the same. */
+const LOST: ReadonlySet<string> = new Set(['moved', 'rejected', 'not_found', 'reference_unknown']);
+
 function nextLines({
   restore,
+  steps,
   outcome,
   summary,
   this_time: now = summary,
@@ -211,9 +261,11 @@ function nextLines({
 }: ShownRestore): string[] {
   const isStanding = summary.applied > 0 && (undo === undefined || now.applied > 0);
   const resume = `go on with \`tidemark restore --resume ${restore}\``;
+  const isOver = outcome !== 'interrupted' && outcome !== 'running';
+  const isLost = steps.every(({ outcome: end, error }) => end !== 'failed' || LOST.has(error?.code ?? ''));
   return [
-    ...(outcome === 'interrupted' || outcome === 'running' || summary.open > 0 ? [resume] : []),
-    ...(summary.failed + summary.skipped > 0 && outcome !== 'interrupted' && outcome !== 'running'
+    ...(!isOver || summary.open > 0 ? [resume] : []),
+    ...(summary.failed + summary.skipped > 0 && isOver && !isLost
       ? [`try what failed again: \`tidemark restore --resume ${restore}\``]
       : []),
     ...(isStanding ? [`take it back: \`tidemark undo ${restore}\``] : []),

@@ -1,13 +1,20 @@
 /** A plan on a terminal: what would be sent, step by step, then what would not and why. */
 import type { Colors } from 'picocolors/types.js';
-import { grouped } from '../core/grouped.ts';
-import { plural } from '../core/wording.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedPlan } from './plan-mask.ts';
 import type { Obstructed, ShownPlan, StepText } from './plan-view.ts';
-import { ACTION_SIGN, costText, obstructed, planSummary, secretLines, stepText } from './plan-view.ts';
-import { nameText, referenceText, skippedText } from './sections.ts';
+import {
+  ACTION_SIGN,
+  adoptionText,
+  costText,
+  leftText,
+  obstructed,
+  planSummary,
+  secretLines,
+  stepText,
+} from './plan-view.ts';
+import { referenceText, skippedText } from './sections.ts';
 import type { LineOptions } from './text.ts';
 import { fieldLines } from './text.ts';
 import { folded } from './value-text.ts';
@@ -54,7 +61,7 @@ function skippedLines({ skipped = [] }: ShownPlan, options: PlanTextOptions): st
 }
 
 function stepLines(
-  { step, deed, name, id, place, request, fields }: StepText,
+  { step, deed, name, id, idLabel, place, request, fields }: StepText,
   options: PlanTextOptions,
 ): string[] {
   const { colors, width } = options;
@@ -64,7 +71,7 @@ function stepLines(
   const sent = neutralise(`${request ?? ''}${body}`);
   return [
     `${String(step.n).padStart(4)} ${head}`,
-    `      ${colors.dim(place === '' ? `id ${id}` : `id ${id}, ${place}`)}`,
+    `      ${colors.dim(place === '' ? `${idLabel} ${id}` : `${idLabel} ${id}, ${place}`)}`,
     `      ${folded(sent, Math.max(2 * (width - 6), 120))}`,
     ...(step.reason === null ? [] : [`      ${neutralise(step.reason)}`]),
     ...(step.action === 'remove' ? [] : fields.flatMap((field) => fieldLines(field, options))),
@@ -103,23 +110,11 @@ function adoptedLines({ adopted }: ShownPlan, options: PlanTextOptions): string[
   return [
     '',
     options.colors.bold(`found again under another id (${adopted.length})`),
-    ...adopted.map(({ kind, name, desired_id: from, live_id: to, by }) => {
-      const how = by === 'id_map' ? 'created again by a restore' : 'created again by somebody else';
-      return `  = ${options.definitions(kind).title.one} ${nameText(name)}: ${nameText(from)} → ${nameText(to)}, ${how}`;
-    }),
+    ...adopted.map((each) => `  = ${adoptionText(each, options)}`),
   ];
 }
 
 function leftLines({ left }: ShownPlan, options: PlanTextOptions): string[] {
   if (left.length === 0) return [];
-  return [
-    '',
-    options.colors.bold('left as they are'),
-    ...left.map(({ kind, count, reason, names }) => {
-      const { one, many } = options.definitions(kind).title;
-      const more = count - names.length;
-      const rest = more > 0 ? ` and ${grouped(more)} more` : '';
-      return `  ${plural(count, one, many)} (${names.map(nameText).join(', ')}${rest}): ${neutralise(reason)}`;
-    }),
-  ];
+  return ['', options.colors.bold('left as they are'), ...left.map((each) => `  ${leftText(each, options)}`)];
 }

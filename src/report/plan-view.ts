@@ -11,6 +11,7 @@ import { isSecretId, MASK, withMaskedId } from './mask.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
 import { nameText, placeText } from './sections.ts';
+import { folded } from './value-text.ts';
 
 type Action = 'create' | 'update' | 'act' | 'remove' | 'blocked' | 'manual';
 
@@ -32,6 +33,13 @@ export interface ShownStep {
   } | null;
   readonly reason: string | null;
   readonly obstacle: string | null;
+  readonly needs: ShownNeeds['needs'];
+}
+
+interface ShownNeeds {
+  readonly kind: Kind;
+  readonly id: string;
+  readonly name: string;
   readonly needs: readonly { readonly anyOf: readonly string[] }[];
 }
 
@@ -45,7 +53,7 @@ export interface ShownPlan {
     readonly name: string;
     readonly desired_id: string;
     readonly live_id: string;
-    readonly by: 'id_map' | 'natural_key';
+    readonly by: 'id_map' | 'natural_key' | 'content';
   }[];
   readonly left: readonly {
     readonly kind: Kind;
@@ -56,7 +64,7 @@ export interface ShownPlan {
   readonly refused: readonly { readonly reason: string; readonly hint: string }[];
   readonly skipped?: readonly Skipped[];
   readonly summary: Readonly<Record<Action | 'unchanged', number>>;
-  readonly cost: { readonly requests: number; readonly minutes: number };
+  readonly cost: { readonly requests: number; readonly minutes: number; readonly removals?: number };
 }
 
 export const ACTION_SIGN: Readonly<Record<Action, string>> = {
@@ -75,6 +83,8 @@ export interface StepText {
   readonly deed: string;
   readonly name: string;
   readonly id: string;
+  /** What the id is: the record's own, or that of the record that is created again, which gets another one. */
+  readonly idLabel: 'id' | 'recorded id';
   readonly place: string;
   /** E.g. `PATCH /api/…`; null where nothing is sent. */
   readonly request: string | null;
@@ -93,10 +103,16 @@ export function stepText(step: ShownStep, options: ReportOptions): StepText {
     deed: `${verb}${definition.title.one}`,
     name: nameText(name),
     id: nameText(id),
+    idLabel: isYetToCome(step) ? 'recorded id' : 'id',
     place: placeText(step.scope, options),
     request: request === null ? null : `${request.method} ${neutralise(shownPath(step, definition))}`,
     fields: created ? sentMembers(request.body) : step.fields,
   };
+}
+
+/** True where the record gets its id by the plan. */
+function isYetToCome({ action, request }: ShownStep): boolean {
+  return action === 'create' || (action === 'act' && request?.path.includes('{id of step') === true);
 }
 
 function verbOf({ action, request, kind }: ShownStep): string {
@@ -139,12 +155,17 @@ function actCounts(steps: readonly ShownStep[]): string[] {
   return [...Map.groupBy(acts, (act) => act)].map(([act, own]) => `${grouped(own.length)} to ${act}`);
 }
 
-/** E.g. `39 requests, less than a minute at the configured rate`; empty where nothing would be sent. */
-export function costText({ cost }: ShownPlan): string {
+/** E.g. `39 requests, 6 of them for removals, less than a minute at the configured rate`; empty where nothing would be sent. */
+export function costText({ cost, refused }: Pick<ShownPlan, 'cost' | 'refused'>): string {
   if (cost.requests === 0) return '';
-  const requests = plural(cost.requests, 'request');
+  const { removals = 0 } = cost;
   const time = cost.minutes === 0 ? 'less than a minute' : `at least ${grouped(cost.minutes)} min`;
-  return `${requests}, ${time} at the configured rate`;
+  return [
+    refused.length === 0 ? '' : 'nothing as it stands; once allowed: ',
+    plural(cost.requests, 'request'),
+    removals === 0 || removals === cost.requests ? '' : `, ${grouped(removals)} of them for removals`,
+    `, ${time} at the configured rate`,
+  ].join('');
 }
 
 export interface Obstructed {
@@ -172,27 +193,71 @@ export function obstructed(
 }
 
 /** Lines of configuration that would supply the secrets that steps lack; none where nothing lacks one. */
-export function secretLines(plan: ShownPlan, options: ReportOptions): string[] {
-  const lacking = plan.steps.filter(({ needs }) => needs.length > 0);
+export function secretLines(
+  { steps }: { readonly steps: readonly ShownNeeds[] },
+  options: Pick<ReportOptions, 'definitions'>,
+): string[] {
+  const lacking = steps.filter(({ needs }) => needs.length > 0);
   if (lacking.length === 0) return [];
   return [
     'secrets:',
-    ...[...Map.groupBy(lacking, ({ kind }) => kind)].flatMap(([kind, steps]) => [
+    ...[...Map.groupBy(lacking, ({ kind }) => kind)].flatMap(([kind, own]) => [
       `  ${kind}:`,
-      ...steps.flatMap(({ name, needs }) => [
-        `    - match: ${JSON.stringify(matchOf(name, options.definitions(kind)))}`,
+      ...[...Map.groupBy(own, ({ id }) => id).values()].flatMap((same) => [
+        ...same.slice(0, 1).map((step) => `    - match: ${matchText(step, options.definitions(kind))}`),
         '      values:',
-        ...needs.map(({ anyOf }) => `        ${anyOf[0] ?? ''}: \${VARIABLE}${others(anyOf)}`),
+        ...new Set(
+          same
+            .flatMap(({ needs }) => needs)
+            .map(({ anyOf }) => `        ${anyOf[0] ?? ''}: \${VARIABLE}${others(anyOf)}`),
+        ),
       ]),
     ]),
   ].map(neutralise);
 }
 
-function matchOf(name: string, { nameFrom }: ResourceDefinition): Record<string, string> {
-  const [pointer = '/name'] = nameFrom;
-  return { [pointer.lastIndexOf('/') === 0 ? pointer.slice(1) : pointer]: name };
+/** What tells the record in a rule: its name, or its id where it has none. */
+function matchText({ name, id }: ShownNeeds, { nameFrom, idPath }: ResourceDefinition): string {
+  const [pointer = '/name'] = name === id ? [`/${idPath.join('/')}`] : nameFrom;
+  const key = pointer.lastIndexOf('/') === 0 ? pointer.slice(1) : pointer;
+  return JSON.stringify({ [key]: name });
 }
 
 function others(anyOf: readonly string[]): string {
   return anyOf.length < 2 ? '' : `   # or ${anyOf.slice(1).join(', or ')}`;
+}
+
+/** E.g. `role Growth: 12 → 34, found by its name`: a record that was found under another id. */
+export function adoptionText(
+  { kind, name, desired_id: from, live_id: to, by }: ShownPlan['adopted'][number],
+  { definitions }: Pick<ReportOptions, 'definitions'>,
+): string {
+  return `${definitions(kind).title.one} ${nameText(name)}: ${nameText(from)} → ${nameText(to)}, ${ADOPTED_BY[by]}`;
+}
+
+const ADOPTED_BY = {
+  id_map: 'known from an earlier restore',
+  natural_key: 'found by its name',
+  content: 'found by its content, for it has no name',
+} as const;
+
+/** E.g. `3 roles (a, b, c): why`: records that no step is about. */
+export function leftText(
+  { kind, count, reason, names }: ShownPlan['left'][number],
+  { definitions }: Pick<ReportOptions, 'definitions'>,
+): string {
+  const { one, many } = definitions(kind).title;
+  const more = count - names.length;
+  const rest = more > 0 ? ` and ${grouped(more)} more` : '';
+  return `${plural(count, one, many)} (${names.map(nameText).join(', ')}${rest}): ${neutralise(reason)}`;
+}
+
+/** From this many characters on a body is folded. */
+const BODY_LIMIT = 4000;
+
+/** The body of a request that changes a record, as JSON over several lines; null for others: their members stand as fields. */
+export function bodyText({ action, request }: ShownStep): string | null {
+  if (action !== 'update' || request?.body === null || request === null) return null;
+  const lines = JSON.stringify(request.body, null, 2).split('\n');
+  return folded(lines.map(neutralise).join('\n'), BODY_LIMIT);
 }

@@ -2,6 +2,7 @@
 import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
 import { operationOf } from '../catalog/definition.ts';
 import { isMask } from '../catalog/masks.ts';
+import { withShownFields } from '../catalog/shown-fields.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
@@ -13,6 +14,7 @@ import { narrowedTo, unaskedChange } from './asked-fields.ts';
 import { managedDigest } from './digest.ts';
 import type { Draft, DraftFill } from './draft.ts';
 import { draftKey } from './draft.ts';
+import { RENAME_BY_HAND, SAME_BUT_FOR_CASE } from './letter-case.ts';
 import type { Inverse, Obstacle, SecretNeed } from './plan.ts';
 import { personReason } from './person-reason.ts';
 import { ownerObstacle, ownUserObstacle } from './protected-records.ts';
@@ -39,10 +41,12 @@ import { allowingLine, memberPointer, topMember, writableFields } from './writab
 export function planChange(
   planning: Planning,
   definition: ResourceDefinition,
-  desired: ParsedRecord,
-  live: ParsedRecord,
+  asDesired: ParsedRecord,
+  asLive: ParsedRecord,
 ): boolean {
-  if (definition.references.length === 0 && shareText(desired, live)) return false;
+  if (definition.references.length === 0 && shareText(asDesired, asLive)) return false;
+  const desired = withShown(definition, asDesired);
+  const live = withShown(definition, asLive);
   const remap = remapped(definition, desired, planning.references);
   if (remap.body === live.body) return false;
   const isOpen = writableFields(definition).length > 0;
@@ -92,7 +96,20 @@ export function planChange(
     const step = { ...draft, key: draftKey(desired, 'person'), fields: only(draft.fields, sorted.waiting) };
     put(stopped(step, 'manual', 'needs_person', `${what.join('; ')}${then}`));
   }
+  const { byHand, lasting } = sorted.letters;
+  if (byHand.length > 0) {
+    const step = { ...draft, key: draftKey(desired, 'letters'), fields: only(draft.fields, byHand) };
+    put(stopped(step, 'manual', 'needs_person', RENAME_BY_HAND));
+  }
+  if (lasting.length > 0) planning.leave(definition.kind, SAME_BUT_FOR_CASE, draft.name);
   return true;
+}
+
+/** With what its answer shows elsewhere in its own place: compared, and sent, as a field like any other. */
+function withShown(definition: ResourceDefinition, record: ParsedRecord): ParsedRecord {
+  if (definition.fields.every(({ shownAt }) => shownAt === undefined)) return record;
+  const body = withShownFields(definition, record.body);
+  return body === record.body ? record : { ...record, body };
 }
 
 /** A live mask hides the value: that it differs cannot be known. Two fingerprints tell it. */
@@ -149,6 +166,7 @@ function planSorted(
       ...draft,
       action: 'update',
       fields: only(draft.fields, names),
+      reason: moved.length === 0 || act === null ? null : movedText(act.action, moved),
       request: {
         ...requestFor(definition, 'update', slots, built.body, fills),
         alternative: alternativePath(definition, 'update', slots, live.body, []),
@@ -178,6 +196,11 @@ function planSorted(
     actKey,
     act.order === 'after' && isStopped ? stopped(step, 'blocked', 'depends_on_blocked', reason) : step,
   );
+}
+
+/** Why a step sends what may be equal now. */
+function movedText(action: string, moved: readonly FieldDefinition[]): string {
+  return `${action} sets ${moved.map(({ name }) => name).join(', ')} anew: put back as desired`;
 }
 
 /** Fields that the action ahead moves by itself: sent again as desired, though they may be equal now. */

@@ -17,7 +17,8 @@ export function costOf(
   rate: { readonly perMinute: number; readonly perHour: number },
 ): Plan['cost'] {
   const requests = steps.reduce((sum, { action }) => sum + REQUESTS[action], 0);
-  return { requests, minutes: minutesFor(requests, rate) };
+  const removals = steps.filter(({ action }) => action === 'remove').length * REQUESTS.remove;
+  return { requests, minutes: minutesFor(requests, rate), ...(removals === 0 ? {} : { removals }) };
 }
 
 function minutesFor(

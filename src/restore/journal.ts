@@ -30,10 +30,11 @@ export interface JournalStart {
 }
 
 /**
- * The least real time between two writes that steps share, milliseconds: less than a request takes, and enough for those
- * of many steps to come together. A step that is alone does not wait for it: its last write is longer ago.
+ * The least real time between two writes that steps share, milliseconds: about what a request to a service near by takes,
+ * and enough for those of many steps to come together. A step that is alone does not wait for it: its last write is
+ * longer ago.
  */
-const GATHER_MS = 3;
+const GATHER_MS = 10;
 
 export class RestoreJournal {
   readonly restore: number;
@@ -66,7 +67,7 @@ export class RestoreJournal {
       startedAt: isoTime(clock.now()),
       steps: plan.steps.map(firstRow),
       mappings: plan.adopted
-        .filter(({ by }) => by === 'natural_key')
+        .filter(({ by }) => by !== 'id_map')
         .map(({ kind, scope, desired_scope, desired_id, live_id }) => ({
           ...{ source, kind, oldScope: desired_scope ?? scope, oldId: desired_id },
           ...{ newScope: scope, newId: live_id, at: isoTime(clock.now()) },

@@ -2,10 +2,12 @@
  * Records of the far side as they are at this moment, for the looks before and after each write. A record is retrieved
  * where the kind has that; else its collection is listed, and steps that look at the same time share one list.
  */
+import type { Slot } from '../api/limiter.ts';
 import type { ReadClient } from '../api/read-client.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { operationOf } from '../catalog/definition.ts';
+import { withShownFields } from '../catalog/shown-fields.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
@@ -37,6 +39,11 @@ export interface LiveRecordsOptions {
   readonly redaction: Redaction | null;
 }
 
+/** True for kinds whose records can be asked for one by one: that is one request, and no list. */
+export function isRetrieved(definition: ResourceDefinition): boolean {
+  return operationOf(definition, 'retrieve') !== undefined;
+}
+
 export class LiveRecords {
   readonly #options: LiveRecordsOptions;
   readonly #listings = new Map<string, Listing>();
@@ -50,6 +57,7 @@ export class LiveRecords {
   /**
    * One record's body as it is now; undefined where it is not there.
    * @param isFresh false where a list that is some seconds old will do, for kinds that are only listed
+   * @param slot the caller's place among the requests under way; for kinds that can be retrieved (`isRetrieved`)
    * @throws TidemarkError when that cannot be told
    */
   async read(
@@ -58,21 +66,29 @@ export class LiveRecords {
     id: string,
     isFresh: boolean,
     signal?: AbortSignal,
+    slot?: Slot,
   ): Promise<JsonValue | undefined> {
-    if (operationOf(definition, 'retrieve') === undefined) {
+    if (!isRetrieved(definition)) {
       const listed = (await this.#list(definition, scope, isFresh, signal)).get(id);
       const text = listed?.text ?? null;
       return text === null ? undefined : this.#parsed(definition, text);
     }
-    const retrieved = await this.#options.reader.retrieve(definition, scope, id, signal);
-    const body = retrieved.found ? this.#parsed(definition, retrieved.text) : undefined;
-    await this.#follow(definition, scope, id, body);
+    const retrieved = await this.#options.reader.retrieve(definition, scope, id, signal, slot);
+    let body: JsonValue | undefined;
+    if (retrieved.found) {
+      const isAsReceived = this.#options.redaction === null;
+      body = isAsReceived
+        ? withShownFields(definition, retrieved.body)
+        : this.#parsed(definition, retrieved.text);
+    }
+    if (this.#listings.size > 0) await this.#follow(definition, scope, id, body);
     return body;
   }
 
   #parsed(definition: ResourceDefinition, text: string): JsonValue {
     const { redaction } = this.#options;
-    return parseLossless(redaction === null ? text : redaction.text(definition, text));
+    const body = parseLossless(redaction === null ? text : redaction.text(definition, text));
+    return withShownFields(definition, body);
   }
 
   /**
@@ -89,6 +105,25 @@ export class LiveRecords {
   ): Promise<string[]> {
     const records = await this.#list(definition, scope, isFresh, signal);
     return [...records].filter(([, listed]) => key === null || listed.key === key).map(([id]) => id);
+  }
+
+  /**
+   * Ids of the collection's records as its list shows them, of those that are meant: asked anew every time, one page held
+   * at a time.
+   * @throws TidemarkError when the collection cannot be read whole
+   */
+  async idsWhere(
+    definition: ResourceDefinition,
+    scope: Scope,
+    isMeant: (body: JsonValue) => boolean,
+    signal?: AbortSignal,
+  ): Promise<string[]> {
+    const ids = new Set<string>();
+    const records = await this.#walk(definition, scope, signal, (id, text) => {
+      if (isMeant(this.#parsed(definition, text))) ids.add(id);
+      else ids.delete(id);
+    });
+    return [...ids].filter((id) => records.has(id));
   }
 
   /** A write whose effect is not known: what was listed before tells nothing any more. */
@@ -160,6 +195,7 @@ export class LiveRecords {
     definition: ResourceDefinition,
     scope: Scope,
     signal: AbortSignal | undefined,
+    seen?: (id: string, text: string) => void,
   ): Promise<Map<string, Listed>> {
     const { reader, pageSize } = this.#options;
     const keepsText = operationOf(definition, 'retrieve') === undefined;
@@ -170,6 +206,7 @@ export class LiveRecords {
         if (id === undefined) continue;
         const key = naturalKeyDigest(definition, parseLossless(text));
         records.set(id, { key, text: keepsText ? text : null });
+        seen?.(id, text);
       }
       return { fresh: records.size - before, known: 0, distinct: records.size };
     };

@@ -5,6 +5,7 @@ import { resolvePointer } from '../diff/pointer.ts';
 import { managedDigest } from './digest.ts';
 import { movedFields, plannedDigest } from './precondition.ts';
 import { differencesFrom } from './read-back.ts';
+import { holdsContent } from './same-content.ts';
 import type { ReadyStep, StepContext } from './step-context.ts';
 import { claim, isTaken, keyOfStep } from './step-context.ts';
 import { topMember } from './writable.ts';
@@ -60,7 +61,10 @@ async function lookUpCreated(context: StepContext, ready: ReadyStep): Promise<Lo
     const body = await context.live.read(definition, scope, id, true);
     // Another step may have taken it meanwhile.
     if (body === undefined || isTaken(context, ready, id) || !isOpen(ready, body)) continue;
-    const isEqual = differencesFrom(definition, step, sent ?? {}, body).length === 0;
+    const isEqual =
+      key === null
+        ? holdsContent(definition, step, sent, body)
+        : differencesFrom(definition, step, sent ?? {}, body).length === 0;
     if (isEqual && claim(context, ready, id)) return { found: 'done', id };
     namesake ??= id;
   }

@@ -10,6 +10,7 @@ import { withoutDoubles } from './families.ts';
 import type { Adoption } from './plan.ts';
 import type { PlanInput } from './plan-input.ts';
 import { PlacesOfKind } from './record-place.ts';
+import { matchByContent } from './same-content.ts';
 
 export interface KindMatch {
   readonly definition: ResourceDefinition;
@@ -27,9 +28,16 @@ export interface KindMatch {
   readonly live: readonly ParsedRecord[];
 }
 
+/** A desired record that was found under another id, and the live one that it is. */
+export interface Adopted {
+  readonly adoption: Adoption;
+  readonly desired: ParsedRecord;
+  readonly live: ParsedRecord;
+}
+
 export interface Matching {
   readonly kinds: ReadonlyMap<Kind, KindMatch>;
-  readonly adopted: readonly Adoption[];
+  readonly adopted: readonly Adopted[];
   /** The kind under which a desired record was kept. */
   recordedKind(desired: ParsedRecord): Kind;
   /** The live id of a desired record's id; undefined where none is known. */
@@ -46,7 +54,7 @@ export function matchStates(input: PlanInput): Matching {
   const twins = new TwinIds();
   const known = knownIds(input, records.live);
   const kinds = new Map<Kind, KindMatch>();
-  const adopted: Adoption[] = [];
+  const adopted: Adopted[] = [];
   for (const { kind } of CATALOG) {
     const definition = input.definitions(kind);
     const desired = desiredByKind.get(kind) ?? [];
@@ -56,20 +64,23 @@ export function matchStates(input: PlanInput): Matching {
     const sides = { places, known: known.get(kind) ?? new Set<string>() };
     const byIdMap = matchById(input, definition, desired, sides, twins);
     const byId = pairsOf(kind, desired, live, places, twins);
-    const rest = matchByName(input, definition, byId.desired, byId.live, twins);
-    const byName = { ...rest, pairs: [...byId.pairs, ...rest.pairs] };
+    const named = matchByName(input, definition, byId.desired, byId.live, twins);
+    const rest = matchByContent(definition, named, twins);
+    const byContent = new Set(rest.pairs.map(({ live: { id } }) => id));
+    const byName = { ...rest, pairs: [...byId.pairs, ...named.pairs, ...rest.pairs] };
     for (const pair of byName.pairs) {
       twins.pair(kind, pair.desired.id, pair.live.id);
       if (pair.desired.id === pair.live.id) continue;
-      adopted.push({
+      const adoption: Adoption = {
         kind,
         scope: pair.live.scope,
         name: recordName(definition, pair.desired.body, pair.desired.id),
         desired_id: pair.desired.id,
         desired_scope: pair.desired.scope,
         live_id: pair.live.id,
-        by: byIdMap.has(pair.desired.id) ? 'id_map' : 'natural_key',
-      });
+        by: byIdMap.has(pair.desired.id) ? 'id_map' : byContent.has(pair.live.id) ? 'content' : 'natural_key',
+      };
+      adopted.push({ adoption, ...pair });
     }
     kinds.set(kind, { definition, live, ...byName });
   }

@@ -4,6 +4,7 @@ import { compareScopes, compareTexts } from '../diff/order.ts';
 import type { Draft } from './draft.ts';
 import { blocked } from './draft.ts';
 import { isExecutable } from './plan.ts';
+import { partsOf } from './record-place.ts';
 
 export interface OrderedDraft {
   readonly draft: Draft;
@@ -40,7 +41,8 @@ function blockBehindBlocked(steps: Map<string, Draft>): void {
   for (const draft of steps.values()) {
     const lost = isExecutable(draft) ? draft.after.find((need) => !steps.has(need)) : undefined;
     if (lost !== undefined) {
-      const reason = `what it needs of ${lost.slice(0, lost.indexOf('\0'))} is neither live nor created by this plan`;
+      const { kind, id } = partsOf(lost);
+      const reason = `it needs ${kind} ${id}, which is neither live nor created by this plan: restore that one as well, with --id ${id}`;
       const step = { ...blocked(draft, 'depends_on_blocked', reason), after: [] };
       steps.set(draft.key, step);
       queue.push(step);

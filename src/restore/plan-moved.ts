@@ -12,6 +12,7 @@ import { textsWhere } from './places.ts';
 import type { Plan, PlanStep } from './plan.ts';
 import type { PlanState } from './plan-input.ts';
 import { placeOf } from './record-place.ts';
+import { holdsContent } from './same-content.ts';
 import { HIDDEN, hiddenFields } from './secret-values.ts';
 import type { DesiredLookup } from './step-context.ts';
 
@@ -61,8 +62,10 @@ export function movedSince(
     if (!isExecutable(step) || precondition === null || precondition.state === 'after') return [];
     if (precondition.state === 'absent') {
       // Below a parent that this plan creates there is nothing yet.
-      if (precondition.digest === null) return [];
-      const namesakes = names.get(`${kind} ${scopeKey(scope)} ${precondition.digest}`) ?? [];
+      const namesakes =
+        precondition.digest === null
+          ? sameContent(step, live, definitions(kind))
+          : (names.get(`${kind} ${scopeKey(scope)} ${precondition.digest}`) ?? []);
       const by = namesakes.find((id) => !goesFirst(plan, kind, id) && !isKnown(step, id));
       return by === undefined ? [] : [{ step, how: 'taken', fields: [], by }];
     }
@@ -79,6 +82,22 @@ export function movedSince(
     }
     return [{ step, how: 'changed', fields: movedFields(definition, step, record), by: null }];
   });
+}
+
+/** Ids of live records without a name that hold what the step would create. */
+function sameContent(step: PlanStep, live: PlanState, definition: ResourceDefinition): readonly string[] {
+  const { kind, request } = step;
+  if (request === null || request.kind !== kind) return [];
+  const scope = scopeKey(step.scope);
+  return live.records
+    .filter(
+      (record) =>
+        record.kind === kind &&
+        scopeKey(record.scope) === scope &&
+        naturalKeyDigest(definition, record.body) === null &&
+        holdsContent(definition, step, request.body, record.body),
+    )
+    .map(({ id }) => id);
 }
 
 /** A live record that would go with a removed one, and that the plan does not remove. */

@@ -74,6 +74,8 @@ export type Inverse =
 export interface SecretNeed {
   /** Pointers into the body, any one of which is enough. */
   readonly anyOf: readonly string[];
+  /** `redacted`: the mirror never stored it; `masked`: it holds a mask; left out where the service shows nothing. */
+  readonly because?: 'redacted' | 'masked';
 }
 
 /** Why a step is blocked, or needs a person: what to decide on. */
@@ -139,7 +141,8 @@ export interface Adoption {
   /** Where the desired state has it; left out by older plans: in the same place. */
   readonly desired_scope?: Scope;
   readonly live_id: string;
-  readonly by: 'id_map' | 'natural_key';
+  /** `content`: it has no name, and live holds the very same. */
+  readonly by: 'id_map' | 'natural_key' | 'content';
 }
 
 /** Records that no step is about though the states differ, and why. */
@@ -178,7 +181,12 @@ export interface Plan {
   readonly skipped?: readonly Skipped[];
   readonly summary: Readonly<Record<StepAction, number>> & { readonly unchanged: number };
   /** `minutes`: the least that the rate allows; 0 when all fits in one burst. */
-  readonly cost: { readonly requests: number; readonly minutes: number };
+  readonly cost: {
+    readonly requests: number;
+    readonly minutes: number;
+    /** Of the requests, those for removals; left out by older plans. */
+    readonly removals?: number;
+  };
 }
 
 /** True for steps that send a request. */

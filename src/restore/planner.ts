@@ -8,6 +8,7 @@ import { costOf } from './cost.ts';
 import { planCreation } from './creation-steps.ts';
 import { draftKey } from './draft.ts';
 import type { Draft } from './draft.ts';
+import { toldAdoptions } from './adoptions.ts';
 import { finishedSteps } from './finished-steps.ts';
 import { refusalsOf } from './guards.ts';
 import { matchStates } from './matching.ts';
@@ -62,7 +63,7 @@ export function planRestore(input: PlanInput): Plan {
     from: input.desired.reference,
     to: input.live.reference,
     steps,
-    adopted: matching.adopted,
+    adopted: toldAdoptions(planning, steps),
     left: [...left.values()] satisfies readonly LeftAlone[],
     refused: refusalsOf(input, matching, steps),
     ...(input.skipped === undefined || input.skipped.length === 0 ? {} : { skipped: input.skipped }),

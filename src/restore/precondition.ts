@@ -1,4 +1,5 @@
 /** The look before a write: is live still what the step was planned against? (design.md, Never broken 5). */
+import type { Slot } from '../api/limiter.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { operationOf } from '../catalog/definition.ts';
@@ -9,9 +10,11 @@ import { equalValues } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { dependentKinds } from './dependents.ts';
 import { managedDigest } from './digest.ts';
+import { isRetrieved } from './live-records.ts';
 import { textsWhere } from './places.ts';
 import type { PlanStep } from './plan.ts';
 import type { StepError } from './restore-report.ts';
+import { holdsContent } from './same-content.ts';
 import { HIDDEN } from './secret-values.ts';
 import type { ReadyStep, StepContext } from './step-context.ts';
 import { isTaken, keyOfStep } from './step-context.ts';
@@ -21,9 +24,14 @@ const MOVED_HINT = 'look at what changed with `tidemark diff latest live`, then 
 
 /**
  * Why the step must not be sent; null where it may.
+ * @param slot the step's place among the requests under way (`looksOnce`)
  * @throws TidemarkError when that cannot be told
  */
-export async function obstacleTo(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
+export async function obstacleTo(
+  context: StepContext,
+  ready: ReadyStep,
+  slot?: Slot,
+): Promise<StepError | null> {
   const { step, definition } = ready;
   const { precondition } = step;
   if (precondition === null) return null;
@@ -31,7 +39,7 @@ export async function obstacleTo(context: StepContext, ready: ReadyStep): Promis
     return (await returned(context, ready)) ?? (await twinOf(context, ready));
   }
   const id = ready.id ?? step.id;
-  const body = await context.live.read(definition, ready.scope, id, false, context.signal);
+  const body = await context.live.read(definition, ready.scope, id, false, context.signal, slot);
   if (body === undefined) return moved(`the ${definition.title.one} is gone`);
   const digest = plannedDigest(context, step);
   if (digest === null || managedDigest(definition, body) === digest) {
@@ -41,6 +49,12 @@ export async function obstacleTo(context: StepContext, ready: ReadyStep): Promis
   return moved(
     `the ${definition.title.one} is no longer as planned${names.length === 0 ? '' : `: ${names.join(', ')} changed`}`,
   );
+}
+
+/** True for a step whose look is one request: it may share its place among the requests under way with the write. */
+export function looksOnce({ step, request, definition }: ReadyStep): boolean {
+  const isChange = request.role === 'update' || request.role === 'act';
+  return isChange && step.precondition?.state !== 'absent' && isRetrieved(definition);
 }
 
 /** What the record must look like before the step; null where that is not known. */
@@ -85,12 +99,24 @@ async function twinOf(context: StepContext, ready: ReadyStep): Promise<StepError
   const { step, scope } = ready;
   const definition = context.definitions(step.kind);
   const key = step.kind === ready.request.kind ? keyOfStep(ready) : absentKey(step);
-  if (key === null) return null;
+  if (key === null) return await twinByContent(context, ready);
   const ids = await context.live.idsOf(definition, scope, key, false, context.signal);
   const twin = ids.find((id) => !isTaken(context, ready, id));
   return twin === undefined
     ? null
     : moved(`there is a ${definition.title.one} of that name by now${shown(definition, twin)}`);
+}
+
+/** What has no name is told by its content. */
+async function twinByContent(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
+  const { step, scope, definition, sent, request } = ready;
+  if (step.kind !== request.kind) return null;
+  const isSame = (body: JsonValue): boolean => holdsContent(definition, step, sent, body);
+  const ids = await context.live.idsWhere(definition, scope, isSame, context.signal);
+  const twin = ids.find((id) => !isTaken(context, ready, id));
+  return twin === undefined
+    ? null
+    : moved(`there is a ${definition.title.one} of that very content by now${shown(definition, twin)}`);
 }
 
 /** What came into a record since the plan: it would go with it. What was planned to go has gone before. */

@@ -43,7 +43,11 @@ export function differencesFrom(
 }
 
 /** The fields of a body that an answer can hold too. */
-function sentFields(definition: ResourceDefinition, sent: JsonObject, live: JsonObject): FieldDefinition[] {
+export function sentFields(
+  definition: ResourceDefinition,
+  sent: JsonObject,
+  live: JsonObject,
+): FieldDefinition[] {
   const { derived, requestValues } = definition.restore;
   const requestOnly = new Set([...derived, ...requestValues].map(({ field }) => field));
   return definition.fields.filter(

@@ -7,6 +7,12 @@ export function placeOf(kind: Kind, scope: Scope, id: string): string {
   return `${kind}\0${scope.organization_id ?? ''}\0${scope.project_id ?? ''}\0${scope.role_id ?? ''}\0${id}`;
 }
 
+/** What stands in a text that begins with a place. */
+export function partsOf(place: string): { readonly kind: string; readonly id: string } {
+  const [kind = '', , , , id = ''] = place.split('\0');
+  return { kind, id };
+}
+
 /** `scopeKey` for many records of few collections: those that a state gives share one scope object. */
 export function scopeKeys(): (scope: Scope) => string {
   const known = new Map<Scope, string>();

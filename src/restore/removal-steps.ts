@@ -10,6 +10,7 @@ import { dependentKinds, dependentsOf } from './dependents.ts';
 import type { Draft } from './draft.ts';
 import { blocked, draftKey } from './draft.ts';
 import { awaitedInvitations } from './invitation-step.ts';
+import { isLetterCaseOfName, SAME_BUT_FOR_CASE } from './letter-case.ts';
 import type { KindMatch } from './matching.ts';
 import type { Obstacle } from './plan.ts';
 import { planRemoval, removalKey } from './removal-step.ts';
@@ -17,7 +18,6 @@ import { stopped } from './step-parts.ts';
 import type { Planning } from './step-parts.ts';
 
 const AWAITED = 'it stands for a desired member who is missing, and who comes back by accepting it';
-const SAME_BUT_FOR_CASE = 'the same but for the case of letters';
 const NOT_PRUNED = 'not in the desired state; removed only with --prune and --max-removals';
 
 /** Plans the live records that the desired state does not have. What goes with them comes later (`planDependentRemovals`). */
@@ -138,17 +138,6 @@ function nameOf({ definition, record }: Pick<KindMatch, 'definition'> & { record
   return recordName(definition, record.body, record.id);
 }
 
-/** True where nothing differs but the case of letters in what names the record: to its service that is the same name. */
-function isLetterCaseOfName({ naturalKey }: ResourceDefinition, { fields }: Draft): boolean {
-  return fields.every(
-    ({ path, from, to }) =>
-      naturalKey.includes(path) &&
-      typeof from === 'string' &&
-      typeof to === 'string' &&
-      from.toLowerCase() === to.toLowerCase(),
-  );
-}
-
 /** A kind without PATCH: the record is removed and created again, where removing was asked for. */
 export function planReplacement(
   planning: Planning,
@@ -157,7 +146,7 @@ export function planReplacement(
   live: ParsedRecord,
   draft: Draft,
 ): void {
-  if (isLetterCaseOfName(definition, draft)) {
+  if (isLetterCaseOfName(definition, draft.fields)) {
     planning.leave(definition.kind, SAME_BUT_FOR_CASE, draft.name);
     return;
   }

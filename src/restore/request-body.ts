@@ -87,13 +87,14 @@ function withSecrets(
       typeof wanted === 'string' && isRedacted(wanted) && resolvePointer(live ?? {}, top + pointer) !== wanted
     );
   };
+  const need = (pointers: readonly string[]): SecretNeed => needOf(value, pointers, top, places.masked);
   for (const pointer of places.clear) set(pointer, 'desired');
   if (keepsStored) {
     // What a merging PATCH is not given stays as it is stored.
     for (const pointer of places.masked) {
       if (!isOtherThanStored(pointer) && isOmittable(value, pointer)) drop(pointer);
       else if (has(pointer)) set(pointer, 'configuration');
-      else needs.push({ anyOf: [top + pointer] });
+      else needs.push(need([pointer]));
     }
     return { value: shown, fills, needs };
   }
@@ -101,14 +102,13 @@ function withSecrets(
     const taking = takes(field, value, pointer);
     return taking !== 'no' && given(pointer, taking === 'unknown');
   };
-  needs.push(
-    ...missingSecrets(field, value, input.masks, (pointer) =>
-      places.masked.includes(pointer) ? has(pointer) : isMeant(pointer),
-    ),
+  const missing = missingSecrets(field, value, input.masks, (pointer) =>
+    places.masked.includes(pointer) ? has(pointer) : isMeant(pointer),
   );
+  needs.push(...missing.map(need));
   for (const pointer of places.masked) {
     if (has(pointer)) set(pointer, 'configuration');
-    else if (!isJudged(field, value, pointer)) needs.push({ anyOf: [top + pointer] });
+    else if (!isJudged(field, value, pointer)) needs.push(need([pointer]));
     // Another secret stands in for it: it is left out, a mask is never sent.
     else drop(pointer);
   }
@@ -117,6 +117,24 @@ function withSecrets(
     if (isMeant(pointer)) set(pointer, 'configuration');
   }
   return { value: shown, fills, needs };
+}
+
+/** A secret that nothing supplies, and what stands in its place. */
+function needOf(
+  value: JsonValue,
+  pointers: readonly string[],
+  top: string,
+  masked: readonly string[],
+): SecretNeed {
+  const isHeldBack = pointers.some((pointer) => {
+    const held = resolvePointer(value, pointer);
+    return typeof held === 'string' && isRedacted(held);
+  });
+  const isMasked = pointers.some((pointer) => masked.includes(pointer));
+  return {
+    anyOf: pointers.map((pointer) => top + pointer),
+    ...(isHeldBack ? { because: 'redacted' } : isMasked ? { because: 'masked' } : {}),
+  };
 }
 
 /**

@@ -7,6 +7,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
 import type { PlanStep, StepAction } from './plan.ts';
 import { readPlan } from './plan-file.ts';
+import { hintFor } from './step-hints.ts';
 
 /** `moved`: the live record is no longer as planned. `needs_failed`: what it depends on was not applied. */
 export type StepErrorCode = ErrorCode | 'moved' | 'needs_failed';
@@ -40,6 +41,8 @@ export interface StepReport {
   /** What the service keeps (`from`) in place of what was sent (`to`); secrets replaced by `[secret]`. */
   readonly differences: readonly FieldChange[];
   readonly error: StepError | null;
+  /** What a person should look at though the step was applied; left out where nothing is. */
+  readonly warning?: string;
   /** Why nothing is sent, or what a person has to do; null for steps that are sent. */
   readonly reason: string | null;
 }
@@ -83,12 +86,14 @@ export interface RestoreSummary {
 const REFUSED: ReadonlySet<StepErrorCode> = new Set(['unauthorized', 'forbidden']);
 
 /**
- * Exit code of a restore (design.md, Commands): 130 interrupted; 0 all applied and verified; 5 nothing applied because
+ * Exit code of a restore (design.md, Commands): 130 interrupted; 0 all applied and verified, without a warning; 5 nothing applied because
  * the key was refused; 6 nothing applied because live had moved; 3 anything else.
  */
 export function restoreExitCode(report: RestoreReport): ExitCode {
   if (report.outcome === 'interrupted' || report.outcome === 'running') return EXIT.interrupted;
-  if (report.outcome === 'complete') return EXIT.done;
+  if (report.outcome === 'complete') {
+    return report.steps.some(({ warning }) => warning !== undefined) ? EXIT.partial : EXIT.done;
+  }
   if (report.outcome === 'failed') {
     const codes = report.steps.flatMap(({ outcome, error }) =>
       outcome === 'failed' && error !== null ? [error.code] : [],
@@ -168,9 +173,30 @@ export function stepReport(
       : { new_kind: step.request.kind }),
     verified,
     differences,
-    error: errorCode === null ? null : { code: errorCode as StepErrorCode, message: error ?? errorCode },
+    error: errorCode === null ? null : errorOf(errorCode as StepErrorCode, error ?? errorCode, outcome),
+    ...warningOf(step, row),
     // The journal knows more than the plan: what came to light when the record was created.
     reason: outcome === 'blocked' || outcome === 'manual' ? (error ?? step.reason) : null,
+  };
+}
+
+function errorOf(code: StepErrorCode, message: string, outcome: StepReport['outcome']): StepError {
+  const hint = outcome === 'failed' ? hintFor(code) : undefined;
+  return { code, message, ...(hint === undefined ? {} : { hint }) };
+}
+
+/**
+ * A creation that was sent again because no answer came, of a record without a name: the one sent first may have been done
+ * after all, later than it was looked for or with another content, and nothing but the content tells it.
+ */
+function warningOf(
+  { precondition, request }: PlanStep,
+  { outcome, attempts }: RestoreStepRow,
+): Pick<StepReport, 'warning'> {
+  const isNameless = precondition?.state === 'absent' && precondition.digest === null;
+  if (outcome !== 'applied' || attempts < 2 || request?.role !== 'create' || !isNameless) return {};
+  return {
+    warning: `it was sent ${attempts} times, and has no name to find it by: see whether it is there twice now`,
   };
 }
 

@@ -1,12 +1,12 @@
 /** Secrets inside a field's value: what is there, what is masked, what is missing (design.md, Restore: Secrets). */
 import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
+import { fieldsByName } from '../catalog/definition.ts';
 import { isMask, isSecretName, withoutPasswords } from '../catalog/masks.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { pointerTo, resolvePointer, splitPointer } from '../diff/pointer.ts';
 import { placesOf, textsWhere, withMember } from './places.ts';
-import type { SecretNeed } from './plan.ts';
 import { memberPointer } from './writable.ts';
 
 /** What stands in a plan in place of a secret. */
@@ -67,13 +67,13 @@ function isSecretByName(value: JsonValue, name: string | undefined): boolean {
   return typeof value === 'string' && withoutPasswords(value, HIDDEN) !== value;
 }
 
-/** The secrets that a value cannot be sent without and does not hold. `has` tells what the configuration supplies. */
+/** The secrets that a value cannot be sent without and does not hold, each any one of its pointers into the value. `has` tells what the configuration supplies. */
 export function missingSecrets(
   field: FieldDefinition,
   value: JsonValue,
   masks: readonly RegExp[] | undefined,
   has: (pointer: string) => boolean,
-): SecretNeed[] {
+): (readonly string[])[] {
   if (field.secretPointers.length === 0) return [];
   const isThere = (pointer: string): boolean => {
     if (has(pointer)) return true;
@@ -85,9 +85,7 @@ export function missingSecrets(
   const groups = neededGroups(field, value);
   // Which secrets it takes is not known: one that is supplied shows that somebody thought of them.
   const needed = groups ?? [field.secretPointers.filter((pointer) => !pointer.includes('*'))];
-  return needed
-    .filter((anyOf) => anyOf.length > 0 && !anyOf.some(isThere))
-    .map((anyOf) => ({ anyOf: anyOf.map((pointer) => memberPointer(field.name) + pointer) }));
+  return needed.filter((anyOf) => anyOf.length > 0 && !anyOf.some(isThere));
 }
 
 /** The secrets that a value of its type needs, each any one of its pointers; undefined where that is not known. */
@@ -108,7 +106,7 @@ export function withoutSecrets(
 ): { readonly body: JsonObject; readonly withheld: readonly string[] } {
   const withheld: string[] = [];
   const shown: JsonObject = {};
-  const fields = new Map(definition.fields.map((field) => [field.name, field]));
+  const fields = fieldsByName(definition);
   for (const name of Object.keys(body)) {
     const value = getOwn(body, name) ?? null;
     const field = fields.get(name);

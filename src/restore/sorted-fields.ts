@@ -6,6 +6,7 @@ import { getOwn, isJsonObject } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
+import { isLetterCaseOfName } from './letter-case.ts';
 import { topMember } from './writable.ts';
 
 /** What of a changed record goes which way. */
@@ -20,6 +21,8 @@ export interface SortedFields {
   }[];
   /** Fields that wait for a person. */
   readonly waiting: string[];
+  /** Of names that differ in the case of letters only: those that a person has to put back, and those that nobody can. */
+  readonly letters: { readonly byHand: string[]; readonly lasting: string[] };
 }
 
 /** Sorts the changed fields of a record that both states have. */
@@ -29,8 +32,11 @@ export function sortFields(
   desired: ParsedRecord,
   live: ParsedRecord,
 ): SortedFields {
-  const sorted: SortedFields & { act: SortedFields['act'] } = { send: [], act: null, stuck: [], waiting: [] };
-  const { state } = definition.restore;
+  const sorted: SortedFields & { act: SortedFields['act'] } = {
+    ...{ send: [], act: null, stuck: [], waiting: [] },
+    letters: { byHand: [], lasting: [] },
+  };
+  const { state, refusesLetterCase } = definition.restore;
   const byName = Map.groupBy(changes, ({ path }) => topMember(path));
   for (const field of definition.fields) {
     const { name } = field;
@@ -40,6 +46,8 @@ export function sortFields(
     const action = state?.field === name ? state.actions.find((each) => each.value === value) : undefined;
     if (value === undefined) {
       sorted.stuck.push({ name, obstacle: 'no_value', reason: 'the desired record has no value for it' });
+    } else if ((field.isCreateOnly || refusesLetterCase) && isLetterCaseOfName(definition, inside)) {
+      sorted.letters[field.isCreateOnly ? 'lasting' : 'byHand'].push(name);
     } else if (field.isCreateOnly) {
       sorted.stuck.push({ name, obstacle: 'immutable', reason: 'it cannot be changed after creation' });
     } else if (

@@ -1,4 +1,5 @@
 /** What follows on a write that was done: its new id is kept, and the record is read back. */
+import type { JsonValue } from '../core/json.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { managedDigest } from './digest.ts';
 import type { NewId } from './journal.ts';
@@ -7,6 +8,7 @@ import { tellPersons } from './person-reason.ts';
 import { shown } from './precondition.ts';
 import { differencesFrom } from './read-back.ts';
 import type { StepError } from './restore-report.ts';
+import { holdsContent } from './same-content.ts';
 import type { ReadyStep, StepContext } from './step-context.ts';
 import { claim, isTaken, keyOfStep } from './step-context.ts';
 import type { StepEnd } from './step-failure.ts';
@@ -44,13 +46,15 @@ async function tellTwin(context: StepContext, ready: ReadyStep, id: string): Pro
   const { journal, live, log, patience } = context;
   const { step, definition, scope } = ready;
   const key = keyOfStep(ready);
-  if (key === null) return;
+  const holdsSame = (body: JsonValue): boolean => holdsContent(definition, step, ready.sent, body);
   try {
-    const ids = await live.idsOf(definition, scope, key, true, patience);
+    const ids = await (key === null
+      ? live.idsWhere(definition, scope, holdsSame, patience)
+      : live.idsOf(definition, scope, key, true, patience));
     const twin = ids.find((each) => each !== id && !isTaken(context, ready, each));
     if (twin === undefined) return;
     const which = `${shown(definition, id)}${shown(definition, twin)}`;
-    const message = `there are two of that name now${which}: a request that was given up was done after all; remove one of them`;
+    const message = `there are two ${key === null ? 'of that content' : 'of that name'} now${which}: a request that was given up was done after all; remove one of them`;
     journal.readBack(step.n, { verified: false, ...errorColumns({ code: 'rejected', message }) });
   } catch (error) {
     // The record is there, and as sent; only whether it is there twice stays open, and the next plan tells.

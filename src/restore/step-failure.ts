@@ -4,7 +4,9 @@ import { asTidemarkError, isLocalTrouble } from '../core/errors.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
 import type { PlanStep } from './plan.ts';
 import type { StepError } from './restore-report.ts';
+import { HIDDEN } from './secret-values.ts';
 import type { StepContext } from './step-context.ts';
+import { hintFor } from './step-hints.ts';
 
 /** What fails for every further request too. */
 const HOPELESS: ReadonlySet<ErrorCode> = new Set([
@@ -28,14 +30,14 @@ export function notBegun(
 
 /** The same of a step that is over for this time. */
 export function failUnsent(
-  { journal, log }: StepContext,
+  context: StepContext,
   step: PlanStep,
   error: StepError,
   { attempts, sentAt }: RestoreStepRow,
   status?: number,
 ): StepEnd {
-  journal.note(step.n, { attempts, sentAt });
-  return fail({ journal, log }, step, error, status ?? null);
+  context.journal.note(step.n, { attempts, sentAt });
+  return fail(context, step, error, status ?? null);
 }
 
 /** Done, and not seen again: a resumed restore reads it back. */
@@ -67,14 +69,36 @@ export function failBy(context: StepContext, step: PlanStep, thrown: unknown): S
 }
 
 export function fail(
-  context: Pick<StepContext, 'journal' | 'log'>,
+  context: Pick<StepContext, 'definitions' | 'journal' | 'log'>,
   step: PlanStep,
   error: StepError,
   status: number | null,
 ): StepEnd {
   context.journal.end(step.n, { outcome: 'failed', status, ...errorColumns(error) });
-  context.log.warn({ step: step.n, kind: step.kind, code: error.code, status }, 'a step of a restore failed');
+  const { n, action, kind, name } = step;
+  const { code } = error;
+  const hint = hintFor(code) ?? error.hint;
+  const said = saidOf(context, step, error);
+  context.log.warn(
+    { step: n, action, kind, name, code, status, error: said, ...(hint === undefined ? {} : { hint }) },
+    'a step of a restore failed',
+  );
   return HOPELESS.has(error.code as ErrorCode) ? 'hopeless' : 'ended';
+}
+
+const UUID = /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi;
+
+/** What the service said, for the log: without ids that are secrets (an invite's is its sign-up link). */
+function saidOf(
+  { definitions }: Pick<StepContext, 'definitions'>,
+  { kind, request }: PlanStep,
+  { message }: StepError,
+): string {
+  const isSecret = [kind, request?.kind ?? kind].some((each) => {
+    const { fields, idPath } = definitions(each);
+    return fields.some((field) => field.isSecret && field.name === idPath.at(-1));
+  });
+  return isSecret ? message.replaceAll(UUID, HIDDEN) : message;
 }
 
 /** This machine's trouble ends the restore; everything else ends the step. */
@@ -87,7 +111,7 @@ export function localOrKnown(thrown: unknown): TidemarkError {
 export function stepError(error: TidemarkError): StepError {
   const { code, field, hint } = error;
   // Which field it complains of stands beside the complaint, in a member of its own.
-  const message = field === undefined ? error.message : `${error.message} (${field})`;
+  const message = field === undefined ? error.message : `${error.message} (field: ${field})`;
   return { code, message, ...(hint === undefined ? {} : { hint }) };
 }
 

@@ -136,10 +136,20 @@ export function liveSlots(definition: ResourceDefinition, live: ParsedRecord): R
   return slots;
 }
 
-/** "needs a value for /a, and for /b or /c": names places, never values. */
+/** Why values are missing, and where they belong: names places, never values. */
 export function needsText(needs: readonly SecretNeed[]): string {
-  const places = needs.map(({ anyOf }) => anyOf.join(' or '));
-  return `the service does not show ${places.join(', ')}: give the value in the configuration under secrets`;
+  const placesOf = (why: SecretNeed['because']): string =>
+    needs
+      .filter(({ because }) => because === why)
+      .map(({ anyOf }) => anyOf.join(' or '))
+      .join(', ');
+  const [redacted, masked, omitted] = [placesOf('redacted'), placesOf('masked'), placesOf(undefined)];
+  const reasons = [
+    ...(redacted === '' ? [] : [`the mirror never stored ${redacted} (redact: true)`]),
+    ...(masked === '' ? [] : [`the service shows only a mask of ${masked}`]),
+    ...(omitted === '' ? [] : [`the service does not show ${omitted}`]),
+  ];
+  return `${reasons.join('; ')}: give the value in the configuration under secrets`;
 }
 
 /** The step marked as one that is not sent. */

@@ -1,10 +1,10 @@
 /** One step from the look before it to the look after it (design.md, Restore: Apply). */
-import type { HeldStart, WriteOutcome } from '../api/write-client.ts';
+import type { HeldStart, Slot, WriteOutcome } from '../api/write-client.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
 import { lookUp } from './lost-answer.ts';
 import type { PlanStep } from './plan.ts';
-import { moved, obstacleTo } from './precondition.ts';
+import { looksOnce, moved, obstacleTo } from './precondition.ts';
 import type { StepError } from './restore-report.ts';
 import { scrubbedOutcome } from './scrubbed.ts';
 import type { ReadyStep, StepContext } from './step-context.ts';
@@ -70,28 +70,13 @@ async function begin(context: StepContext, ready: ReadyStep): Promise<StepEnd> {
   const before = journal.row(step.n);
   // On the disk before the look, so that the write need not wait for it. Not so a creation: what is found after a crash
   // would count as made by it.
-  const isEarly = ready.request.role !== 'create';
-  if (isEarly) await journal.sending(step.n);
+  let isJournaled = ready.request.role !== 'create';
+  if (isJournaled) await journal.sending(step.n);
   for (let looks = 1; ; looks += 1) {
-    let seen: Seen;
-    try {
-      seen = await look(context, ready);
-    } catch (error) {
-      if (context.signal.aborted) return notBegun(context, before);
-      const known = localOrKnown(error);
-      return failUnsent(context, step, stepError(known), before, known.status);
-    }
-    if (seen.obstacle !== null) return failUnsent(context, step, seen.obstacle, before);
-    let answer: WriteOutcome | null;
-    try {
-      if (!isEarly && looks === 1) await journal.sending(step.n);
-      answer = await request(context, ready, before, seen);
-    } finally {
-      // Also when the journal fails: others may wait for the start that was kept.
-      seen.held?.release();
-    }
-    if (answer === null) return 'not_begun';
+    const answer = await attempt(context, ready, before, isJournaled);
+    if (typeof answer === 'string') return answer;
     if (answer.outcome !== 'late') return await settle(context, ready, answer, before);
+    isJournaled = true;
     if (looks < MAX_LOOKS) continue;
     const message = `${looks} times the far side's limits kept the write back until what was seen before it was old`;
     const hint = 'run `tidemark restore --resume` when less is asked of the service';
@@ -99,25 +84,67 @@ async function begin(context: StepContext, ready: ReadyStep): Promise<StepEnd> {
   }
 }
 
-/** What the look before a write found, and when; `held` is kept for the write where nothing stands against it. */
-interface Seen {
-  readonly obstacle: StepError | null;
-  readonly held: HeldStart | null;
-  readonly lookedAt: number;
+/** One look, and the write where nothing stands against it: its outcome, or how the step ended without one. */
+async function attempt(
+  context: StepContext,
+  ready: ReadyStep,
+  before: RestoreStepRow,
+  isJournaled: boolean,
+): Promise<WriteOutcome | StepEnd> {
+  const { client, signal } = context;
+  let held: HeldStart | null;
+  try {
+    held = await client.hold(signal, ready.request.kind);
+  } catch (error) {
+    return lookFailed(context, ready, before, error);
+  }
+  const work = (slot?: Slot): Promise<WriteOutcome | StepEnd> =>
+    lookAndSend(context, ready, { before, isJournaled, held, slot });
+  try {
+    return await (looksOnce(ready) ? client.inSlot(work) : work());
+  } finally {
+    // Also when the journal fails: others may wait for the start that was kept.
+    held?.release();
+  }
 }
 
-async function look(context: StepContext, ready: ReadyStep): Promise<Seen> {
-  const { client, clock, signal } = context;
-  const held = await client.hold(signal);
+interface Attempt {
+  /** The step's row before the restore touched it. */
+  readonly before: RestoreStepRow;
+  /** Whether it stands in the journal that the write is sent. */
+  readonly isJournaled: boolean;
+  readonly held: HeldStart | null;
+  readonly slot?: Slot | undefined;
+}
+
+async function lookAndSend(
+  context: StepContext,
+  ready: ReadyStep,
+  { before, isJournaled, held, slot }: Attempt,
+): Promise<WriteOutcome | StepEnd> {
+  const { clock, journal, signal } = context;
+  let obstacle: StepError | null;
   try {
-    const obstacle = await obstacleTo(context, ready);
+    obstacle = await obstacleTo(context, ready, slot);
     signal.throwIfAborted();
-    if (obstacle !== null) held?.release();
-    return { obstacle, held, lookedAt: clock.monotonicMs() };
   } catch (error) {
-    held?.release();
-    throw error;
+    return lookFailed(context, ready, before, error);
   }
+  if (obstacle !== null) return failUnsent(context, ready.step, obstacle, before);
+  const lookedAt = clock.monotonicMs();
+  if (!isJournaled) await journal.sending(ready.step.n);
+  return (await request(context, ready, before, { held, lookedAt, slot })) ?? 'not_begun';
+}
+
+function lookFailed(
+  context: StepContext,
+  { step }: ReadyStep,
+  before: RestoreStepRow,
+  error: unknown,
+): StepEnd {
+  if (context.signal.aborted) return notBegun(context, before);
+  const known = localOrKnown(error);
+  return failUnsent(context, step, stepError(known), before, known.status);
 }
 
 /** Sends what was just looked up and not found done. */
@@ -168,12 +195,17 @@ function isSettledByRefusal({ request: { role } }: ReadyStep, error: TidemarkErr
   return role === 'remove' && error.code === 'not_found';
 }
 
+/** When the look before a write ended, and what is kept for the write. */
+interface Looked extends Pick<Attempt, 'held' | 'slot'> {
+  readonly lookedAt: number;
+}
+
 /** Sends it; null when it was given up while it waited for its turn, and never left. */
 async function request(
   context: StepContext,
   ready: ReadyStep,
   before: RestoreStepRow,
-  { held, lookedAt }: Omit<Seen, 'obstacle'>,
+  { held, lookedAt, slot }: Looked,
 ): Promise<WriteOutcome | null> {
   const { client, clock, patience, signal } = context;
   const { definition, scope, id, body } = ready;
@@ -186,6 +218,7 @@ async function request(
     begin: signal,
     isLate: () => held?.isLone !== true && clock.monotonicMs() - lookedAt > MAX_LOOK_AGE_MS,
     ...(held === null ? {} : { held }),
+    slot,
   };
   const send = (): Promise<WriteOutcome> => {
     if (id === null) return client.create(target, body ?? '{}', signals);

@@ -334,7 +334,7 @@ describe('what cannot simply be sent', () => {
     await story.applied(0, 'restore', 'run:1', '--apply');
     expect(await story.named('batch_exports', 'Events → BigQuery')).toMatchObject({ paused: false });
     const after = await story.expectRun(0, 'restore', 'run:1');
-    expect(after.stdout).toContain('created again by a restore');
+    expect(after.stdout).toContain('known from an earlier restore');
   });
 
   it('refuses a state that is too old, unless it is named', async () => {

@@ -241,7 +241,7 @@ function writeExport(method: string, ask: Ask, body: Body): Reply {
       created_at: hoursAgo(0),
       last_updated_at: hoursAgo(0),
       latest_runs: [],
-      schema: null,
+      schema: schemaOf(body, null),
     };
     state.exports.unshift(record);
     state.secrets.set(record.id, secret);
@@ -250,12 +250,18 @@ function writeExport(method: string, ask: Ask, body: Body): Reply {
   const record = find(state.exports, id);
   if (record === undefined || id === undefined) return notFound;
   for (const [name, value] of Object.entries(body)) if (EXPORT.has(name)) record[name] = value;
+  record['schema'] = schemaOf(body, record['schema']);
   if (destination !== undefined) {
     const stored = record['destination'] as { config: Body };
     record['destination'] = { type: destination.type, config: { ...stored.config, ...open } };
     state.secrets.set(id, { ...state.secrets.get(id), ...secret });
   }
   return { status: 200, body: shownExport(ask, record) };
+}
+
+/** What it makes of a query: the only place where an answer shows it. */
+function schemaOf({ hogql_query: query }: Body, before: unknown): unknown {
+  return typeof query === 'string' ? { hogql_query: query, fields: [{ alias: 'event' }] } : before;
 }
 
 function pause({ state }: Ask, id: string, isPaused: boolean): Reply {

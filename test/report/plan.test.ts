@@ -182,7 +182,7 @@ describe('what became of a restore', () => {
       'no such value',
       '→ choose another',
       '(HTTP 400)',
-      '"kept" → "sent"',
+      '/name: sent "sent", the service keeps "kept"',
       'could not be read back',
       'its parent failed',
       'old → new',

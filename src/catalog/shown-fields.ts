@@ -1,0 +1,31 @@
+/** Fields that an answer leaves out and shows elsewhere: a query's text inside the read-only `schema` (wire-notes.md, Secrets). */
+import type { JsonValue } from '../core/json.ts';
+import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import type { ResourceDefinition } from './definition.ts';
+
+/**
+ * The body with each such field in its own place, as a request would send it; the same object where nothing is added.
+ * A field that the answer holds stands as it is, null included, and what is shown as null is no value.
+ */
+export function withShownFields(definition: ResourceDefinition, body: JsonValue): JsonValue {
+  if (!isJsonObject(body)) return body;
+  let shown = body;
+  for (const { name, isWritable, shownAt } of definition.fields) {
+    if (shownAt === undefined || !isWritable || getOwn(body, name) !== undefined) continue;
+    const value = valueAt(body, shownAt);
+    if (value === undefined || value === null) continue;
+    if (shown === body) shown = { ...body };
+    setOwn(shown, name, value);
+  }
+  return shown;
+}
+
+/** Through members of objects only: an element of an array is no place of a field. */
+function valueAt(body: JsonValue, pointer: string): JsonValue | undefined {
+  let value: JsonValue | undefined = body;
+  for (const part of pointer.split('/').slice(1)) {
+    if (value === undefined || !isJsonObject(value)) return undefined;
+    value = getOwn(value, part.replaceAll('~1', '/').replaceAll('~0', '~'));
+  }
+  return value;
+}

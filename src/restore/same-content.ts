@@ -1,0 +1,92 @@
+/** Records without a name: only their content tells which one is which. */
+import { scopeKey } from '../catalog/catalog.ts';
+import type { ResourceDefinition } from '../catalog/definition.ts';
+import type { JsonValue } from '../core/json.ts';
+import { getOwn, isJsonObject } from '../core/json.ts';
+import type { ParsedRecord } from '../diff/change.ts';
+import { valueDigest } from '../diff/canonical.ts';
+import { comparedMembers, equalValues } from '../diff/compare.ts';
+import { recordName } from '../diff/name.ts';
+import type { TwinIds } from '../diff/natural-key.ts';
+import { resolvePointer } from '../diff/pointer.ts';
+import { naturalKeyDigest } from './digest.ts';
+import type { KindMatch } from './matching.ts';
+import type { PlanStep } from './plan.ts';
+import { differencesFrom, sentFields } from './read-back.ts';
+import { writableFields } from './writable.ts';
+
+type ByName = Pick<KindMatch, 'missing' | 'extra' | 'ambiguous'>;
+
+/**
+ * Desired records without a natural key that live holds with the very same content under another id: made again by hand.
+ * One on each side is a pair; several are told apart by nothing.
+ */
+export function matchByContent(
+  definition: ResourceDefinition,
+  { missing, extra, ambiguous }: ByName,
+  twins: TwinIds,
+): ByName & Pick<KindMatch, 'pairs'> {
+  const none = { pairs: [], missing, extra, ambiguous };
+  if (missing.length === 0 || extra.length === 0 || definition.naturalKey.length === 0) return none;
+  if (writableFields(definition).length === 0 || definition.restore.creation.by !== 'request') return none;
+  const contents = new Map<string, { desired: ParsedRecord[]; live: ParsedRecord[] }>();
+  const add = (side: 'desired' | 'live', record: ParsedRecord): void => {
+    const scope = side === 'live' ? record.scope : twins.scope(record.scope);
+    const digest = scope === null ? null : contentDigest(definition, record.body);
+    if (scope === null || digest === null) return;
+    const key = `${scopeKey(scope)} ${digest}`;
+    const own = contents.get(key) ?? { desired: [], live: [] };
+    own[side].push(record);
+    contents.set(key, own);
+  };
+  for (const record of missing) add('desired', record);
+  if (contents.size === 0) return none;
+  for (const record of extra) add('live', record);
+  const both = [...contents.values()].filter(({ desired, live }) => desired.length > 0 && live.length > 0);
+  const matched = new Set(both.flatMap(({ desired, live }) => [...desired, ...live]));
+  return {
+    pairs: both.flatMap(({ desired: [from, ...others], live: [to, ...more] }) =>
+      from !== undefined && to !== undefined && others.length + more.length === 0
+        ? [{ desired: from, live: to }]
+        : [],
+    ),
+    missing: missing.filter((record) => !matched.has(record)),
+    extra: extra.filter((record) => !matched.has(record)),
+    ambiguous: [
+      ...ambiguous,
+      ...both
+        .filter(({ desired, live }) => desired.length + live.length > 2)
+        .map(({ desired, live }) => ({ name: nameOf(definition, desired[0] ?? live[0]), desired, live })),
+    ],
+  };
+}
+
+function nameOf(definition: ResourceDefinition, record: ParsedRecord | undefined): string {
+  return record === undefined ? '' : recordName(definition, record.body, record.id);
+}
+
+/** Null for a record that has a name, or nothing that restore manages. */
+function contentDigest(definition: ResourceDefinition, body: JsonValue): string | null {
+  if (!isJsonObject(body) || naturalKeyDigest(definition, body) !== null) return null;
+  const members = comparedMembers(definition, body, 'managed');
+  return members.length === 0 ? null : valueDigest(members);
+}
+
+/** True for a live record that holds everything that the step sends, where that tells anything at all. */
+export function holdsContent(
+  definition: ResourceDefinition,
+  step: PlanStep,
+  sent: JsonValue | null,
+  live: JsonValue,
+): boolean {
+  if (!isJsonObject(sent) || !isJsonObject(live)) return false;
+  const derived = definition.restore.derived.flatMap(({ field, from }) => {
+    const value = getOwn(sent, field);
+    return value === undefined ? [] : [{ value, from }];
+  });
+  const isOther = derived.some(({ value, from }) =>
+    from.every((pointer) => !equalValues(resolvePointer(live, pointer) ?? null, value)),
+  );
+  if (isOther || derived.length + sentFields(definition, sent, live).length === 0) return false;
+  return differencesFrom(definition, step, sent, live).length === 0;
+}

@@ -1,0 +1,90 @@
+/** What an operator reads where a restore cannot do everything. */
+import { describe, expect, it } from 'vitest';
+import { tidemark } from './harness.ts';
+import type { Ended } from './harness.ts';
+import { ORGANIZATION, Story } from './restore-story.ts';
+
+const POINTER = '/config_schema/api_key';
+
+describe('a secret that the mirror never stored', () => {
+  it('is one line that names it, and the lines of configuration that give it, in plan and report', async () => {
+    const story = await Story.start({ TIDEMARK_REDACT: 'true' });
+    const [component] = await story.list('pipeline_destinations');
+    const path = `${ORGANIZATION}pipeline_destinations/${String(component?.['id'])}/`;
+    await story.call('PATCH', path, { config_schema: { api_key: 'of-monday' } });
+    await story.expectRun(0, 'sync', '--quiet');
+    await story.call('PATCH', path, { config_schema: { api_key: 'of-tuesday' }, tag: 'v9' });
+    const line = `the mirror never stored ${POINTER} (redact: true): give the value in the configuration under secrets`;
+    const rule = [
+      'secrets:',
+      '  pipeline_destinations:',
+      `    - match: ${JSON.stringify({ name: component?.['name'] })}`,
+      '      values:',
+      `        ${POINTER}: \${VARIABLE}`,
+    ].map((each) => each.trim());
+    const inOrder = (shown: string): string[] =>
+      shown
+        .split('\n')
+        .map((each) => each.trim())
+        .filter((each) => rule.includes(each));
+
+    const args = ['--kind', 'pipeline_destinations'];
+    for (const format of ['text', 'markdown']) {
+      const { stdout } = await story.expectRun(3, 'restore', ...args, '--format', format);
+      expect(stdout.replaceAll('\\', '')).toContain(line);
+      expect(inOrder(stdout)).toEqual(rule);
+    }
+    const applied = await story.expectRun(3, 'restore', ...args, '--apply', '--yes', '--quiet');
+    const shown = await story.expectRun(0, 'restores', 'show', '1');
+    for (const report of [applied.stdout, shown.stdout]) {
+      expect(report).toContain(line);
+      expect(inOrder(report)).toEqual(rule);
+      expect(report).not.toContain('of-tuesday');
+    }
+    // What needs no secret went through.
+    expect((await story.call('GET', path))['tag']).toBe(component?.['tag']);
+  });
+});
+
+/** In a process of its own: the log goes to its stderr. */
+async function logged({ env, directory: cwd }: Story, kind: string): Promise<Ended> {
+  const ended = await tidemark(['restore', '--kind', kind, '--apply', '--yes'], { env, cwd });
+  expect(ended.code, ended.stderr).toBe(3);
+  return ended;
+}
+
+describe('a step that the service refuses', () => {
+  it('is told with record, field, what the service said and what to do, on the log and in the report', async () => {
+    const story = await Story.start();
+    const { id, name } = await story.named('batch_exports', 'Load test sink');
+    await story.call('PATCH', `${ORGANIZATION}batch_exports/${String(id)}/`, { interval: 'week' });
+    const refusal = { type: 'validation_error', code: 'invalid', detail: 'Not now.', attr: 'interval' };
+    story.proxy.setRules([{ method: 'PATCH', fault: { kind: 'answer', status: 400, body: refusal } }]);
+    const { stdout, stderr } = await logged(story, 'batch_exports');
+    const line = stderr.split('\n').find((each) => each.includes('a step of a restore failed'));
+    expect(JSON.parse(line ?? '')).toMatchObject({
+      ...{ action: 'update', kind: 'batch_exports', name, code: 'rejected', status: 400 },
+      error: 'the service refused the request (400): Not now. (field: interval)',
+      hint: expect.stringContaining('correct what it complains of') as string,
+    });
+    expect(stdout).toContain(
+      [
+        `update batch export ${String(name)}`,
+        '      the service refused the request (400): Not now. (field: interval)',
+        '      → correct what it complains of, in the service or in an edited export (file:PATH); then',
+      ].join('\n'),
+    );
+    expect(stdout).not.toContain('--resume');
+  });
+
+  it('keeps a sign-up link out of the log, though the service names it', async () => {
+    const story = await Story.start();
+    const [invite, other] = await story.list('invites');
+    await story.call('DELETE', `${ORGANIZATION}invites/${String(invite?.['id'])}/`);
+    const detail = `invite ${String(other?.['id'])} is in the way`;
+    story.proxy.setRules([{ method: 'POST', fault: { kind: 'answer', status: 400, body: { detail } } }]);
+    const { stderr } = await logged(story, 'invites');
+    expect(stderr).toContain('invite [secret] is in the way');
+    expect(stderr).not.toContain(String(other?.['id']));
+  });
+});

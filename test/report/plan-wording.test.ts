@@ -1,0 +1,164 @@
+/** What an operator reads of a plan and of a report: what is sent, what it costs, what to do about what failed. */
+import { createColors } from 'picocolors';
+import { describe, expect, it } from 'vitest';
+import { renderPlanHtml } from '../../src/report/plan-html.ts';
+import { renderPlanMarkdown } from '../../src/report/plan-markdown.ts';
+import { renderRestoreText } from '../../src/report/plan-restore.ts';
+import type { ShownRestore } from '../../src/report/plan-restore.ts';
+import { renderPlanText } from '../../src/report/plan-text.ts';
+import { costText, secretLines } from '../../src/report/plan-view.ts';
+import type { Plan } from '../../src/restore/plan.ts';
+import { organization, planOf, posthog, record, withBody } from '../restore/states.ts';
+
+const options = { definitions: posthog };
+const text = { ...options, colors: createColors(false), width: 100 };
+const role = (id: string, name: string) => record('roles', id, { id, name });
+const component = (id: number, more: object = {}) =>
+  record('pipeline_destinations', String(id), {
+    ...{ id, plugin_type: 'source', name: `component ${id}`, organization_id: 'org-1', tag: 'v1' },
+    ...more,
+  });
+
+describe('requests in a plan', () => {
+  const plan = planOf(
+    [
+      organization,
+      component(1, { description: 'fences ``` and <b> \u202e' }),
+      role('r1', 'Ops'),
+      component(3),
+    ],
+    [withBody(organization, { enforce_2fa: false }), component(1), role('r9', 'Ops')],
+  );
+
+  it('stand whole in Markdown, folded away, in a fence that nothing in them ends', () => {
+    const shown = renderPlanMarkdown(plan, options);
+    expect(shown).toContain('<details><summary>request body</summary>');
+    expect(shown).toContain(
+      '  ````json\n  {\n    "description": "fences ``` and <b> \\u{202e}"\n  }\n  ````',
+    );
+    expect(shown).toContain('- role Ops: r1 → r9, found by its name');
+    expect(shown).not.toMatch(/\n\n\n/);
+    for (const { n } of plan.steps) expect(shown).toContain(`- **${n}** `);
+  });
+
+  it('and in HTML, escaped', () => {
+    const shown = renderPlanHtml(plan, options);
+    expect(shown).toContain('&quot;description&quot;: &quot;fences ``` and &lt;b&gt;');
+    expect(shown).toContain('Found again under another id');
+  });
+
+  it('tell that the id of what is created again is the recorded one', () => {
+    const creation = plan.steps.find(({ action }) => action === 'create');
+    expect(renderPlanText(plan, text)).toContain(`recorded id ${creation?.id}`);
+    expect(renderPlanMarkdown(plan, options)).toContain(`recorded id \`${creation?.id}\``);
+  });
+});
+
+describe('what a plan costs', () => {
+  const removing = (maxRemovals: number): Plan =>
+    planOf(
+      [withBody(organization, { enforce_2fa: false })],
+      [organization, role('r1', 'One'), role('r2', 'Two')],
+      { options: { prune: { maxRemovals } } },
+    );
+
+  it('tells removals apart, and that nothing is sent as long as they are held', () => {
+    expect(costText(removing(2))).toBe(
+      '9 requests, 6 of them for removals, less than a minute at the configured rate',
+    );
+    const held = removing(1);
+    expect(held.refused).toMatchObject([{ guard: 'max_removals' }]);
+    expect(held.cost).toEqual({ requests: 9, minutes: 0, removals: 6 });
+    expect(renderPlanText(held, text)).toContain(
+      '(nothing as it stands; once allowed: 9 requests, 6 of them for removals, less than a minute',
+    );
+  });
+});
+
+const step = {
+  action: 'update',
+  kind: 'roles',
+  id: 'r1',
+  name: 'Ops',
+  scope: {},
+  outcome: 'failed',
+  status: 400,
+  new_id: null,
+  verified: null,
+  differences: [],
+  reason: null,
+} as const;
+const report = (steps: ShownRestore['steps']): ShownRestore => ({
+  ...{ restore: 3, source: 'default', undoes: null, outcome: 'partial', steps },
+  summary: {
+    ...{ applied: 1, unverified: 0, failed: 1, skipped: 0, blocked: 0, manual: 0, open: 0 },
+  },
+});
+
+describe('what failed', () => {
+  const refused = {
+    code: 'rejected',
+    message: 'the service refused the request (400): taken (field: name)',
+    hint: 'correct it',
+  };
+  const busy = { code: 'server_error', message: 'the service failed (503)' };
+
+  it('is told with what to do, once for all that it is the same for', () => {
+    const shown = renderRestoreText(
+      report([
+        { ...step, n: 1, error: refused },
+        { ...step, n: 2, name: 'Dev', error: refused },
+      ]),
+      text,
+    );
+    expect(shown).toContain(
+      '   1 update role Ops\n      the service refused the request (400): taken (field: name)',
+    );
+    expect(shown.match(/→ correct it/g)).toHaveLength(1);
+    // The same request would be refused again.
+    expect(shown).not.toContain('--resume');
+  });
+
+  it('is tried again by --resume where that can help', () => {
+    expect(renderRestoreText(report([{ ...step, n: 1, error: busy }]), text)).toContain(
+      'try what failed again: `tidemark restore --resume 3`',
+    );
+  });
+
+  it('is warned of where the step was applied', () => {
+    const warning = 'it was sent 2 times';
+    const steps = [
+      { ...step, n: 1, outcome: 'applied', status: 201, verified: true, error: null, warning },
+    ] as const;
+    const shown = renderRestoreText(report(steps), text);
+    expect(shown).toContain('look at these (1)\n   1 update role Ops\n      it was sent 2 times');
+  });
+});
+
+describe('lines of configuration for secrets', () => {
+  it('name a record once, and by its id where it has no name', () => {
+    const needs = [{ anyOf: ['/config_schema/token'] }];
+    const kind = 'pipeline_destinations';
+    const lines = secretLines(
+      {
+        steps: [
+          { kind, id: '7', name: 'Hook', needs },
+          { kind, id: '7', name: 'Hook', needs: [...needs, { anyOf: ['/url', '/dsn'] }] },
+          { kind, id: '8', name: '8', needs },
+        ],
+      },
+      options,
+    );
+    expect(lines).toEqual([
+      'secrets:',
+      '  pipeline_destinations:',
+      '    - match: {"name":"Hook"}',
+      '      values:',
+      '        /config_schema/token: ${VARIABLE}',
+      '        /url: ${VARIABLE}   # or /dsn',
+      '    - match: {"id":"8"}',
+      '      values:',
+      '        /config_schema/token: ${VARIABLE}',
+    ]);
+  });
+});

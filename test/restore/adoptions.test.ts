@@ -1,0 +1,80 @@
+/** What a plan tells of records that were found under another id. */
+import { describe, expect, it } from 'vitest';
+import type { ParsedRecord } from '../../src/diff/change.ts';
+import { ORG, organization, planOf, record } from './states.ts';
+
+const role = (id: string, name: string) => record('roles', id, { id, name });
+const membership = (role: string, id: string, email: string) =>
+  record(
+    'role_memberships',
+    id,
+    { id, role_id: role, user_uuid: `of ${email}`, user: { uuid: `of ${email}`, email } },
+    { organization_id: ORG, role_id: role },
+  );
+const member = (email: string) =>
+  record('members', `of ${email}`, { id: email, level: 1, user: { uuid: `of ${email}`, email } });
+const web = record('projects', '7', { id: 7, name: 'Web' });
+const exported = (id: string, name: string) =>
+  record('batch_exports', id, {
+    ...{ id, team_id: 7, name, interval: 'day', paused: true },
+    destination: { type: 'NoOp', config: {} },
+  });
+
+const desired = [
+  organization,
+  web,
+  role('r1', 'Ops'),
+  role('r2', 'Dev'),
+  member('a@b'),
+  exported('b1', 'Nightly'),
+];
+const live = [
+  organization,
+  web,
+  role('r8', 'Ops'),
+  role('r9', 'Dev'),
+  member('a@b'),
+  exported('b9', 'Nightly'),
+];
+const told = (isAbout: ((record: ParsedRecord) => boolean) | null, more: ParsedRecord[] = []) =>
+  planOf([...desired, ...more], live, isAbout === null ? {} : { isAbout }).adopted.map(
+    ({ kind, live_id: id }) => `${kind} ${id}`,
+  );
+
+describe('records found under another id', () => {
+  it('are told, all of them, where nothing was chosen', () => {
+    expect(told(null)).toEqual(['roles r8', 'roles r9', 'batch_exports b9']);
+  });
+
+  it('are only those that were chosen, by either id', () => {
+    expect(told(({ kind }) => kind === 'batch_exports')).toEqual(['batch_exports b9']);
+    expect(told(({ id }) => id === 'r1')).toEqual(['roles r8']);
+    expect(told(({ id }) => id === 'r9')).toEqual(['roles r9']);
+  });
+
+  it('and the parents that steps stand below', () => {
+    const more = [membership('r1', 'm1', 'a@b')];
+    expect(told(({ kind }) => kind === 'role_memberships', more)).toEqual(['roles r8']);
+  });
+
+  it('and namesakes of what is created, which are not made by hand meanwhile', () => {
+    const twins = [exported('b1', 'Nightly'), exported('b2', 'Nightly')];
+    const plan = planOf([organization, web, ...twins], [organization, web, exported('b9', 'Nightly')], {
+      idMap: (kind, id) => (kind === 'batch_exports' && id === 'b1' ? 'b9' : undefined),
+      isAbout: ({ id }) => id === 'b2',
+    });
+    expect(plan.steps).toMatchObject([{ action: 'create', id: 'b2' }]);
+    expect(plan.adopted).toMatchObject([{ desired_id: 'b1', live_id: 'b9', by: 'id_map' }]);
+  });
+});
+
+describe('a record whose parent is neither live nor asked for', () => {
+  it('is blocked with the parent and how to ask for it', () => {
+    const wanted = [organization, role('r1', 'Ops'), member('a@b'), membership('r1', 'm1', 'a@b')];
+    const plan = planOf(wanted, [organization, member('a@b')], { isAbout: ({ id }) => id === 'm1' });
+    expect(plan.steps).toMatchObject([{ action: 'blocked', id: 'm1', obstacle: 'depends_on_blocked' }]);
+    expect(plan.steps[0]?.reason).toBe(
+      'it needs roles r1, which is neither live nor created by this plan: restore that one as well, with --id r1',
+    );
+  });
+});
