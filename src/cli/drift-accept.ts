@@ -21,6 +21,7 @@ import { print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { sourcesOf } from './diff.ts';
 import { findDrift, requireBaseline } from './drift-finding.ts';
+import { isAskedFor } from './drift-place.ts';
 import { lookUpRecord } from './record-lookup.ts';
 import { StateOpener } from './state-opener.ts';
 
@@ -80,9 +81,11 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
       return record.row;
     });
     const { drift, findings } = onlyRecord(found, options);
-    const accepted = findings.filter(({ path, place = path }) =>
-      [path, place].some((each) => options.field?.includes(each) !== false),
-    );
+    const accepted = findings.filter(({ kind: own, path, place = path }) => {
+      const definition = drift.definitions(own);
+      // Whatever name it is shown by; whoever names a place means what lies below as well.
+      return isAskedFor([path, place, maskedPlace(place, definition)], options.field);
+    });
     if (accepted.length === 0) throw otherFields(findings, options);
     for (const { fingerprint, scope, id, ...where } of accepted) {
       mirror.acceptDrift({

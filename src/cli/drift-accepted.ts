@@ -6,8 +6,11 @@ import { definitionsFor } from '../config/source-definitions.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
+import type { JsonValue } from '../core/json.ts';
+import { parseLossless } from '../core/json.ts';
 import { plural } from '../core/wording.ts';
 import type { DriftAcceptance } from '../mirror/acceptances.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import { acceptanceDocument } from '../report/drift-document.ts';
 import { maskedId, maskedPlace } from '../report/mask.ts';
 import { nameText } from '../report/sections.ts';
@@ -16,6 +19,7 @@ import { openExistingMirror } from './existing-mirror.ts';
 import { kindArgument } from './kind-argument.ts';
 import { print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
+import { isAskedFor, placeByIndex } from './drift-place.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { lookUpRecord } from './record-lookup.ts';
 import { renderTable, terminalWidth } from './table.ts';
@@ -101,11 +105,16 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
         : acceptance.source === found.row.source &&
           acceptance.id === found.row.id &&
           scopeKey(acceptance.scope) === scopeKey(found.row.scope);
-    const isMeant = (acceptance: DriftAcceptance): boolean => isRecord(acceptance) && isAsked(acceptance);
-    const isAsked = ({ source, scope, path }: DriftAcceptance): boolean =>
-      options.field?.some((field) =>
-        [path, maskedPlace(path, definitionsFor(config, source)(kind))].includes(field),
-      ) !== false &&
+    const isMeant = (acceptance: DriftAcceptance): boolean =>
+      isRecord(acceptance) && isWithin(acceptance) && isAskedFor(namesOf(acceptance), options.field);
+    /** As it is kept, as it is shown, and by index as reports of today name it. */
+    const namesOf = (acceptance: DriftAcceptance): string[] => {
+      const { source, path } = acceptance;
+      const shown = [path, maskedPlace(path, definitionsFor(config, source)(kind))];
+      if (options.field === undefined || !path.includes('/[id=')) return shown;
+      return [...shown, ...bodiesOf(mirror, acceptance).flatMap((body) => placeByIndex(path, body) ?? [])];
+    };
+    const isWithin = ({ scope }: DriftAcceptance): boolean =>
       (scope.organization_id === undefined ||
         options.organization?.includes(scope.organization_id) !== false) &&
       (scope.project_id === undefined || options.project?.includes(scope.project_id) !== false);
@@ -113,10 +122,18 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
       .filter(isMeant)
       .flatMap(({ source, fingerprint }) => mirror.withdrawAcceptance(source, fingerprint) ?? []);
     if (withdrawn.length === 0) {
+      const others = acceptances
+        .filter((acceptance) => isRecord(acceptance) && isWithin(acceptance))
+        .map((each) => placeText(masked(each, definitionsFor(config, each.source)(kind)).path));
       throw new TidemarkError(
         'not_found',
         `nothing of ${kind} ${nameText(options.id)}${options.field === undefined ? '' : ` at ${options.field.join(' or ')}`} was accepted`,
-        { hint: '`tidemark drift accepted` lists what was' },
+        {
+          hint:
+            others.length === 0
+              ? '`tidemark drift accepted` lists what was'
+              : `what was accepted of it: ${others.join(', ')}`,
+        },
       );
     }
     const text =
@@ -134,6 +151,17 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
   } finally {
     mirror.close();
   }
+}
+
+/** The record as it was last seen, and as the baseline has it: an element that is gone goes by its index there. */
+function bodiesOf(mirror: Mirror, { source, kind, scope, id }: DriftAcceptance): JsonValue[] {
+  const runs = [mirror.latestRun(source)?.run, mirror.baseline()?.run].filter((run) => run !== undefined);
+  return runs.flatMap((run) => {
+    const records = mirror.readRecordsAt(run, { sources: [source], kinds: [kind], ids: [id] });
+    return [...records]
+      .filter((record) => scopeKey(record.scope) === scopeKey(scope))
+      .map((record) => parseLossless(record.body));
+  });
 }
 
 function masked(

@@ -33,7 +33,7 @@ export async function findDrift(
     { reference: to, source },
     { filter, except: new Set(kindsOutsideDrift(filter)), isFileWhole: question.isFileWhole === true },
   );
-  return driftBetween(config, opener.mirror(), sides, isOfMirror(from) && isOfMirror(to), question);
+  return driftBetween(config, opener.mirrorIfAny(), sides, isOfMirror(from) && isOfMirror(to), question);
 }
 
 /** True for what matters at least as much as the threshold. */

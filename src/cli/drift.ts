@@ -17,6 +17,7 @@ import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { comparisonNotes } from './comparison-notes.ts';
+import { formDocument, formNotes } from './drift-forms.ts';
 import { remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import type { ComparisonOptions } from './diff.ts';
@@ -25,7 +26,7 @@ import { findDrift, isAtLeast, requireBaseline } from './drift-finding.ts';
 import { withRealIds } from './masked-ids.ts';
 import { deliver, formatOf, renderDocument, reportEach } from './report-output.ts';
 import type { SourceReport } from './report-output.ts';
-import { StateOpener } from './state-opener.ts';
+import { isOfMirror, StateOpener } from './state-opener.ts';
 
 interface DriftOptions extends ComparisonOptions {
   readonly from?: string;
@@ -43,12 +44,14 @@ export async function drift(context: CommandContext, options: DriftOptions): Pro
   const config = readConfig(context, context.options, keys);
   const opener = new StateOpener(context, config, 'drift');
   try {
-    const mirror = opener.mirror();
-    requireBaseline(mirror, from);
+    // An export against live needs no mirror: then nothing is accepted, and parents go by their ids.
+    if ([from, to].some(isOfMirror)) requireBaseline(opener.mirror(), from);
     const { signal } = context;
     const sources = sourcesOf(context, config, opener, [from, to]);
     const filter = filterOf(withRealIds(options, config, knownTo(opener, sources)));
     const named = sources.filter((source) => source !== null);
+    if (opener.mirrorIfAny() === null)
+      remark(context, ['without a mirror nothing counts as accepted, and fingerprints tell the place alone']);
     const results = await reportEach(named, { signal, opener }, async (source) => {
       const found = await findDrift(config, opener, {
         source,
@@ -77,6 +80,7 @@ function driftReport(
 ): SourceReport {
   const { found, below } = aboveThreshold(all, options.severity);
   const { source, definitions, severityOf, fingerprintOf, document } = found;
+  const mirror = opener.mirrorIfAny();
   const beside = comparisonNotes(document, definitions);
   remark(context, beside);
   const notes = driftNotes(found, below, options);
@@ -89,13 +93,16 @@ function driftReport(
     isGravestFirst: true,
     showsSecrets: options.showSecrets === true,
     generatedAt: isoTime(systemClock.now()),
-    parentName: parentNames(opener.mirror(), source, definitions),
+    ...(mirror === null ? {} : { parentName: parentNames(mirror, source, definitions) }),
     isFile: options.output !== undefined,
   };
   return {
     source,
     exitCode: diffExitCode(document),
-    json: () => JSON.stringify(driftDocument(found, { below, showsSecrets: shared.showsSecrets }), null, 2),
+    json: () => {
+      const document = driftDocument(found, { below, showsSecrets: shared.showsSecrets });
+      return JSON.stringify({ ...document, schema_changes: found.forms.map(formDocument) }, null, 2);
+    },
     render: (format) =>
       renderDocument(context, document, format, {
         ...shared,
@@ -125,7 +132,7 @@ function aboveThreshold(
 
 /** What stands beside the open drift, a line each. */
 function driftNotes(
-  { open, accepted, ignored, missed, stale, definitions }: SourceDrift,
+  { source, open, accepted, ignored, forms, missed, stale, definitions }: SourceDrift,
   below: number,
   { severity: threshold, showSecrets }: DriftOptions,
 ): string[] {
@@ -147,5 +154,6 @@ function driftNotes(
     ...(stale.length === 0
       ? []
       : [`${plural(stale.length, 'acceptance')} of what no longer drifts (\`tidemark drift unaccept\`)`]),
+    ...formNotes(forms, source),
   ];
 }

@@ -75,11 +75,25 @@ function contentLines(status: SourceStatus, now: number): string[] {
   ];
   const troubled = collections.filter((collection) => !isWhole(collection));
   if (troubled.length > 0) lines.push('', 'not whole:', ...troubleLines(troubled, now));
-  if (schemaChanges.length > 0) {
-    const [heading, ...rest] = schemaChangeLines(schemaChanges);
-    lines.push('', `run ${schemaChanges[0]?.run ?? ''}: ${heading ?? ''}`, ...rest);
-  }
+  lines.push(...schemaLines(schemaChanges, now));
   return lines;
+}
+
+const SCHEMA_CHANGES_SHOWN = 20; // lines over all runs: `--json` has the rest
+
+/** By the run that found them, newest first. */
+function schemaLines(changes: SourceStatus['schemaChanges'], now: number): string[] {
+  const shown = changes.slice(0, SCHEMA_CHANGES_SHOWN);
+  const more = changes.length - shown.length;
+  const byRun = [...Map.groupBy(shown, ({ run }) => run)];
+  return [
+    ...byRun.flatMap(([run, own]) => {
+      const [heading = '', ...rest] = schemaChangeLines(own);
+      const at = own[0]?.at;
+      return ['', `run ${run}${at === undefined ? '' : `, ${age(at, now)}`}: ${heading}`, ...rest];
+    }),
+    ...(more > 0 ? [`… ${plural(more, 'more change')} of form in the last 30 days (--json)`] : []),
+  ];
 }
 
 function troubleLines(troubled: readonly CollectionRow[], now: number): string[] {

@@ -2,6 +2,7 @@
 import { systemClock } from '../core/clock.ts';
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
+import { recentSchemaChanges } from '../state/recent-schema-changes.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
@@ -25,9 +26,13 @@ export async function status(context: CommandContext): Promise<ExitCode> {
     const asked = configured.length > 0 ? configured : mirrored;
     const others =
       context.options.source === undefined ? mirrored.filter((name) => !asked.includes(name)) : [];
+    const statusOf = (source: string, isConfigured: boolean): SourceStatus => ({
+      ...sourceStatus(mirror, source, { isConfigured, now }),
+      schemaChanges: recentSchemaChanges(mirror, source, now),
+    });
     const sources = [
-      ...asked.map((source) => sourceStatus(mirror, source, { isConfigured: true, now })),
-      ...others.map((source) => sourceStatus(mirror, source, { isConfigured: false, now })),
+      ...asked.map((source) => statusOf(source, true)),
+      ...others.map((source) => statusOf(source, false)),
     ];
     if (context.options.json === true) {
       await print(context, `${JSON.stringify(statusDocument(mirror.path, sources))}\n`);

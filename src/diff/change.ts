@@ -61,6 +61,14 @@ export interface LeftOut {
   readonly reason: string;
 }
 
+/** Records that are new to the mirror, because no run had read their collection before: neither added nor compared. */
+export interface FirstRead {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly records: number;
+  readonly reason: string;
+}
+
 /** A collection that was compared as it was last read, because the state's own run could not read it whole. */
 export interface Stale {
   readonly kind: Kind;
@@ -87,6 +95,8 @@ export interface DiffDocument {
   readonly skipped: readonly Skipped[];
   readonly stale?: readonly Stale[];
   readonly left_out?: readonly LeftOut[];
+  /** Of what a run changed; missing where every collection had been read before. */
+  readonly first_read?: readonly FirstRead[];
   readonly changes: readonly RecordChange[];
   readonly summary: {
     readonly added: number;

@@ -2,9 +2,13 @@
  * The one comparison: `diff`, `drift`, plan, apply and the sync's "did it change" all read it (design.md, Comparison).
  */
 import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
+import { fieldsByName } from '../catalog/definition.ts';
+import { isMovingMember, movesInside } from '../catalog/own-motion.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { getOwn, isJsonObject } from '../core/json.ts';
+import type { MovedElement } from './elements.ts';
 import { elementSegment, equalUnordered, pairElements } from './elements.ts';
+import { isOwnTaste, isSamePerson, isUserSummary, saysWho, steadyValue } from './embedded-user.ts';
 import { equalValues } from './equal.ts';
 import { escapeSegment } from './pointer.ts';
 
@@ -27,6 +31,11 @@ export interface FieldChange {
    * same element wherever it stands.
    */
   readonly place?: string;
+  /**
+   * Given for an array with order whose elements are matched by id, where some stand otherwise among those that both
+   * sides hold: the fewest that explain it. What changed inside elements, came or went is told by changes of its own.
+   */
+  readonly moved?: readonly MovedElement[];
   readonly from?: JsonValue;
   readonly to?: JsonValue;
 }
@@ -45,11 +54,21 @@ interface Place {
   readonly element?: JsonValue | undefined;
 }
 
-interface Pending {
+/** What of a value is compared. */
+interface Reading {
+  /** True below a response-only field in every mode but `all`: what moves by itself there takes no part. */
+  readonly isSteady: boolean;
+  /** Members that lead to the user whom the record itself is about, from here on; null anywhere else. */
+  readonly toSubject: readonly string[] | null;
+}
+
+interface Pending extends Reading {
   readonly place: Place;
   readonly from: JsonValue | undefined;
   readonly to: JsonValue | undefined;
   readonly isUnordered: boolean;
+  /** Given for an array of which only the order is left to tell. */
+  readonly moved?: readonly MovedElement[];
 }
 
 /**
@@ -57,7 +76,11 @@ interface Pending {
  * take no part; members that the catalog does not know are server-owned.
  *
  * The order is that of sorted member names, and within an array changes of elements, then removals from the last to the
- * first, then additions from the first to the last: replayed in this order on FROM, the changes give TO.
+ * first, then additions from the first to the last, then the order as the whole array: replayed in this order on FROM, the
+ * changes give TO.
+ *
+ * In every mode but `all`, what moves by itself inside response-only fields takes no part, and a user who is embedded there
+ * counts by who it is (`embedded-user.ts`).
  */
 export function compareBodies(
   definition: ResourceDefinition,
@@ -71,15 +94,18 @@ export function compareBodies(
     if (mode !== 'managed' && !equalValues(from, to)) changes.push({ path: '', from, to });
     return changes;
   }
-  const fields = new Map(definition.fields.map((field) => [field.name, field]));
+  const fields = fieldsByName(definition);
   for (const name of memberNames(from, to)) {
     const field = fields.get(name);
-    if (!isCompared(field, mode)) continue;
+    if (!isCompared(definition, field, name, mode)) continue;
+    const [subject, ...toSubject] = definition.idPath.slice(0, -1);
     compareFrom(changes, {
       place: { parent: null, fromSegment: name, toSegment: name },
       from: getOwn(from, name),
       to: getOwn(to, name),
-      isUnordered: field?.isUnordered ?? false,
+      isUnordered: field?.isUnordered ?? definition.sets?.includes(name) ?? false,
+      isSteady: mode !== 'all' && field?.isWritable !== true,
+      toSubject: subject === name ? toSubject : null,
     });
   }
   return changes;
@@ -91,10 +117,10 @@ export function comparedMembers(
   body: JsonObject,
   mode: ComparisonMode,
 ): [string, JsonValue][] {
-  const fields = new Map(definition.fields.map((field) => [field.name, field]));
+  const fields = fieldsByName(definition);
   return Object.keys(body)
     .sort()
-    .filter((name) => isCompared(fields.get(name), mode))
+    .filter((name) => isCompared(definition, fields.get(name), name, mode))
     .flatMap((name): [string, JsonValue][] => {
       const value = getOwn(body, name);
       return value === undefined ? [] : [[name, value]];
@@ -107,15 +133,18 @@ export function isComparedMember(
   name: string,
   mode: ComparisonMode,
 ): boolean {
-  return isCompared(
-    definition.fields.find((field) => field.name === name),
-    mode,
-  );
+  const field = definition.fields.find((each) => each.name === name);
+  return isCompared(definition, field, name, mode);
 }
 
-function isCompared(field: FieldDefinition | undefined, mode: ComparisonMode): boolean {
+function isCompared(
+  definition: ResourceDefinition,
+  field: FieldDefinition | undefined,
+  name: string,
+  mode: ComparisonMode,
+): boolean {
   if (mode === 'all') return true;
-  if (field?.isVolatile === true) return false;
+  if (isMovingMember(definition, field, name)) return false;
   return mode === 'default' || field?.isWritable === true;
 }
 
@@ -123,24 +152,29 @@ function isCompared(field: FieldDefinition | undefined, mode: ComparisonMode): b
 function compareFrom(changes: FieldChange[], start: Pending): void {
   const stack: Pending[] = [start];
   for (let pending = stack.pop(); pending !== undefined; pending = stack.pop()) {
-    const { place, from, to, isUnordered } = pending;
+    const { place, from, to, moved } = pending;
     if (from === to) continue;
-    if (from === undefined || to === undefined) {
+    if (moved !== undefined) {
+      changes.push({ ...changeAt(place, from, to), moved });
+    } else if (from === undefined || to === undefined) {
       changes.push(changeAt(place, from, to));
     } else if (isJsonObject(from) && isJsonObject(to)) {
-      for (const name of memberNames(from, to).reverse()) {
+      for (const name of comparedInside(pending, from, to).reverse()) {
         const fromMember = getOwn(from, name);
         const toMember = getOwn(to, name);
         if (fromMember === toMember) continue;
+        const [next, ...toSubject] = pending.toSubject ?? [];
         stack.push({
           place: { parent: place, fromSegment: name, toSegment: name },
           from: fromMember,
           to: toMember,
           isUnordered: false,
+          isSteady: pending.isSteady,
+          toSubject: next === name ? toSubject : null,
         });
       }
     } else if (Array.isArray(from) && Array.isArray(to)) {
-      const inner = compareArrays(place, from, to, isUnordered);
+      const inner = compareArrays(pending, from, to);
       if (inner === 'differ') changes.push(changeAt(place, from, to));
       else stack.push(...inner.reverse());
     } else if (!equalValues(from, to)) {
@@ -149,18 +183,27 @@ function compareFrom(changes: FieldChange[], start: Pending): void {
   }
 }
 
+/** The members of two objects that are compared, sorted. */
+function comparedInside({ isSteady, toSubject }: Reading, from: JsonObject, to: JsonObject): string[] {
+  const names = memberNames(from, to);
+  if (!isSteady) return names;
+  if (!isUserSummary(from) || !isUserSummary(to)) return names.filter((name) => !movesInside(name));
+  if (toSubject?.length === 0) return names.filter((name) => !movesInside(name) && !isOwnTaste(name));
+  return isSamePerson(from, to) ? [] : names.filter(saysWho);
+}
+
 /** What to look at inside two arrays, or that they differ as a whole; nothing to look at when they are equal. */
 function compareArrays(
-  place: Place,
-  from: readonly JsonValue[],
-  to: readonly JsonValue[],
-  isUnordered: boolean,
+  { place, isUnordered, isSteady }: Pending,
+  from: JsonValue[],
+  to: JsonValue[],
 ): Pending[] | 'differ' {
   const pairing = pairElements(from, to);
-  // Order is content unless the catalog says otherwise: elements that swapped places are shown as the whole array.
-  if (pairing === null || (!pairing.isInOrder && !isUnordered)) {
-    const isEqual = isUnordered ? equalUnordered(from, to) : equalValues([...from], [...to]);
-    return isEqual ? [] : 'differ';
+  if (pairing === null) {
+    const [one, other] = isSteady
+      ? [from.map((each) => steadyValue(each)), to.map((each) => steadyValue(each))]
+      : [from, to];
+    return (isUnordered ? equalUnordered(one, other) : equalValues(one, other)) ? [] : 'differ';
   }
   const element = (fromIndex: number | undefined, toIndex: number | undefined): Pending => ({
     place: {
@@ -172,11 +215,17 @@ function compareArrays(
     from: fromIndex === undefined ? undefined : from[fromIndex],
     to: toIndex === undefined ? undefined : to[toIndex],
     isUnordered: false,
+    isSteady,
+    toSubject: null,
   });
+  // Order is content unless the catalog says otherwise.
+  const { moved } = pairing;
+  const order = { place, from, to, isUnordered, isSteady, toSubject: null, moved };
   return [
     ...pairing.matched.map(({ fromIndex, toIndex }) => element(fromIndex, toIndex)),
     ...pairing.removed.toReversed().map((index) => element(index, undefined)),
     ...pairing.added.map((index) => element(undefined, index)),
+    ...(isUnordered || moved.length === 0 ? [] : [order]),
   ];
 }
 

@@ -5,8 +5,11 @@ import type { JsonValue } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from './change.ts';
 import type { FieldChange } from './compare.ts';
 import { placeOf } from './compare.ts';
+import type { MovedElement } from './elements.ts';
 import type { FingerprintOf } from './fingerprint.ts';
 import { findingValue } from './fingerprint.ts';
+import type { ExplainedForm, FormFacts } from './form-change.ts';
+import { ExplainedForms, formExplainer } from './form-change.ts';
 import type { IgnoreRule } from './ignore-rule.ts';
 import { ignoreTest } from './ignore-rule.ts';
 import type { RecordKey } from './order.ts';
@@ -27,6 +30,8 @@ export interface Finding {
   readonly path: string;
   /** As in `FieldChange`: what acceptances and rules go by. */
   readonly place?: string;
+  /** As in `FieldChange`. */
+  readonly moved?: readonly MovedElement[];
   readonly from?: JsonValue;
   readonly to?: JsonValue;
 }
@@ -62,6 +67,8 @@ export interface DriftSummary {
   readonly below_threshold: number;
   readonly accepted: number;
   readonly ignored: number;
+  /** They differ only where the service changed the form of its records. */
+  readonly reshaped: number;
 }
 
 /** A diff narrowed to what is open. */
@@ -76,6 +83,8 @@ export interface Drift {
   readonly open: readonly OpenFinding[];
   readonly accepted: readonly { readonly finding: Finding; readonly acceptance: Acceptance }[];
   readonly ignored: readonly { readonly finding: Finding; readonly rule: IgnoreRule }[];
+  /** Changes of form that explain differences, which are then no findings. */
+  readonly forms: readonly ExplainedForm[];
   /** Open findings that a rule names by an index only, though their elements are matched by id. */
   readonly missed: readonly { readonly finding: Finding; readonly rule: IgnoreRule }[];
   /** Acceptances of what was compared and no longer differs: they can be withdrawn. */
@@ -88,6 +97,8 @@ export interface DriftInput {
   readonly diff: DiffDocument;
   readonly rules: readonly IgnoreRule[];
   readonly acceptances: readonly Acceptance[];
+  /** Changes of form between the two states; left out, none is known. */
+  readonly forms?: FormFacts;
   /** True where the comparison would have shown drift at this record and place; left out, everywhere. */
   readonly covers?: (key: RecordKey, path: string) => boolean;
   readonly severityOf: SeverityOf;
@@ -96,7 +107,7 @@ export interface DriftInput {
 }
 
 /**
- * Sorts a diff's findings. Ignore rules go before acceptances.
+ * Sorts a diff's findings. What a change of form explains goes first, and ignore rules go before acceptances.
  * @throws TidemarkError `config_invalid` for a rule without reason, or one that is too wide or has no proper path
  */
 export function assessDrift(input: DriftInput): Drift {
@@ -109,15 +120,22 @@ export function assessDrift(input: DriftInput): Drift {
   const ignored: { finding: Finding; rule: IgnoreRule }[] = [];
   const missed: { finding: Finding; rule: IgnoreRule }[] = [];
   const changes: RecordChange[] = [];
-  const settled = { accepted: 0, ignored: 0 };
+  const settled = { accepted: 0, ignored: 0, reshaped: 0 };
+  const explain = input.forms === undefined ? null : formExplainer(input.diff.changes, input.forms);
+  const explained = new ExplainedForms();
   for (const change of input.diff.changes) {
     const left: FieldChange[] = [];
     let isOpen = false;
-    const acceptedBefore = accepted.length;
+    const [acceptedBefore, ignoredBefore] = [accepted.length, ignored.length];
     for (const field of change.change === 'changed' ? change.fields : [null]) {
       const finding = findingOf(input, change, field);
       const place = placeKey(change, placeOf(finding));
       seen.add(place);
+      const form = field === null ? undefined : explain?.(change, field);
+      if (form !== undefined) {
+        explained.add(form, change);
+        continue;
+      }
       const rule = ignores.hides(change, field);
       if (rule !== undefined) {
         ignored.push({ finding, rule });
@@ -135,7 +153,8 @@ export function assessDrift(input: DriftInput): Drift {
       if (field !== null) left.push(field);
     }
     if (isOpen) changes.push(change.change === 'changed' ? { ...change, fields: left } : change);
-    else settled[accepted.length > acceptedBefore ? 'accepted' : 'ignored'] += 1;
+    else if (accepted.length > acceptedBefore) settled.accepted += 1;
+    else settled[ignored.length > ignoredBefore ? 'ignored' : 'reshaped'] += 1;
   }
   return {
     document: {
@@ -151,6 +170,7 @@ export function assessDrift(input: DriftInput): Drift {
     open: open.toSorted((a, b) => compareSeverities(a.severity, b.severity)),
     accepted,
     ignored,
+    forms: explained.found(),
     missed,
     stale: input.acceptances.filter(
       (acceptance) =>

@@ -4,6 +4,12 @@ import { getOwn, isJsonObject, isRawNumber } from '../core/json.ts';
 import { canonicalText } from './canonical.ts';
 import { canonicalNumber, numberText } from './decimal.ts';
 
+/** An element that both sides have and that stands otherwise among those: its index in FROM and in TO. */
+export interface MovedElement {
+  readonly from: number;
+  readonly to: number;
+}
+
 export interface ElementPairing {
   /** Elements that both sides have, in the order of TO. */
   readonly matched: readonly { readonly fromIndex: number; readonly toIndex: number }[];
@@ -11,8 +17,8 @@ export interface ElementPairing {
   readonly removed: readonly number[];
   /** Indexes in TO of elements that FROM lacks, ascending. */
   readonly added: readonly number[];
-  /** True when the elements that both have stand in the same order on both sides. */
-  readonly isInOrder: boolean;
+  /** As few of the matched ones as leave the rest in one order on both sides; in the order of TO. */
+  readonly moved: readonly MovedElement[];
 }
 
 /**
@@ -26,8 +32,6 @@ export function pairElements(from: readonly JsonValue[], to: readonly JsonValue[
   if (fromIndexes === null || toIndexes === null) return null;
   const matched: { fromIndex: number; toIndex: number }[] = [];
   const added: number[] = [];
-  let isInOrder = true;
-  let previous = -1;
   for (const [id, toIndex] of toIndexes) {
     const fromIndex = fromIndexes.get(id);
     if (fromIndex === undefined) {
@@ -35,11 +39,34 @@ export function pairElements(from: readonly JsonValue[], to: readonly JsonValue[
       continue;
     }
     matched.push({ fromIndex, toIndex });
-    if (fromIndex < previous) isInOrder = false;
-    previous = fromIndex;
   }
   const removed = [...fromIndexes].filter(([id]) => !toIndexes.has(id)).map(([, index]) => index);
-  return { matched, removed, added, isInOrder };
+  const staying = longestRise(matched.map(({ fromIndex }) => fromIndex));
+  const moved = matched.flatMap(({ fromIndex, toIndex }, index) =>
+    staying.has(index) ? [] : [{ from: fromIndex, to: toIndex }],
+  );
+  return { matched, removed, added, moved };
+}
+
+/** Positions of a longest rising subsequence; the values are distinct. Patience sorting: n log n. */
+function longestRise(values: readonly number[]): ReadonlySet<number> {
+  // Of the rising sequences of each length the one with the smallest end: its position, and for each position the one before.
+  const ends: number[] = [];
+  const before: (number | undefined)[] = [];
+  for (const [position, value] of values.entries()) {
+    let low = 0;
+    let high = ends.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((values[ends[middle] ?? 0] ?? 0) < value) low = middle + 1;
+      else high = middle;
+    }
+    before[position] = ends[low - 1];
+    ends[low] = position;
+  }
+  const rise = new Set<number>();
+  for (let at = ends.at(-1); at !== undefined; at = before[at]) rise.add(at);
+  return rise;
 }
 
 function indexById(elements: readonly JsonValue[]): Map<string, number> | null {

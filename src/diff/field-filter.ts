@@ -36,9 +36,10 @@ export function fieldFilter(pointers: readonly string[]): FieldFilter {
 
 /** True for a path at, below or above one of the pointers. */
 export function isOnTheWay(path: string, pointers: readonly string[]): boolean {
-  return pointers.some((pointer) => isWithin(path, pointer) || isWithin(pointer, path));
+  return pointers.some((pointer) => isPointerWithin(path, pointer) || isPointerWithin(pointer, path));
 }
 
-function isWithin(inner: string, outer: string): boolean {
+/** True for a pointer at or below another one. */
+export function isPointerWithin(inner: string, outer: string): boolean {
   return inner === outer || inner.startsWith(`${outer}/`);
 }

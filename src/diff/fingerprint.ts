@@ -7,6 +7,8 @@ import { valueDigest } from './canonical.ts';
 import type { RecordChange } from './change.ts';
 import type { FieldChange } from './compare.ts';
 import { placeOf } from './compare.ts';
+import type { MovedElement } from './elements.ts';
+import { elementSegment } from './elements.ts';
 import type { RecordKey } from './order.ts';
 
 /** The fingerprint of a field's change (`field` given) or of a record that came or went (`field` null). */
@@ -33,8 +35,10 @@ export function fingerprints({ source, key, whole }: FingerprintOptions): Finger
   return (change, field) => {
     const { to } = findingValue(field === null ? (whole?.(change) ?? change) : change, field);
     const place = field === null ? '' : placeOf(field);
+    // What stands inside elements has findings of its own: of a new order only the order is remembered.
+    const value = field?.moved === undefined || !Array.isArray(to) ? to : to.map(elementSegment);
     // A JSON array keeps the parts apart whatever they hold.
-    const parts = [source, ...keyParts(change), place, valueDigest(to)];
+    const parts = [source, ...keyParts(change), place, valueDigest(value)];
     return createHmac('sha256', key).update(JSON.stringify(parts)).digest('hex');
   };
 }
@@ -58,6 +62,7 @@ export interface FindingValue {
   readonly path: string;
   /** As in `FieldChange`. */
   readonly place?: string;
+  readonly moved?: readonly MovedElement[];
   readonly from: JsonValue | undefined;
   readonly to: JsonValue | undefined;
 }
@@ -65,8 +70,14 @@ export interface FindingValue {
 /** Place and values of a finding. A whole record's value is an object of its compared fields, by pointer. */
 export function findingValue(change: RecordChange, field: FieldChange | null): FindingValue {
   if (field === null) return { path: '', from: wholeSide(change, 'from'), to: wholeSide(change, 'to') };
-  const { path, place, from, to } = field;
-  return { path, ...(place === undefined ? {} : { place }), from, to };
+  const { path, place, moved, from, to } = field;
+  return {
+    path,
+    ...(place === undefined ? {} : { place }),
+    ...(moved === undefined ? {} : { moved }),
+    from,
+    to,
+  };
 }
 
 function wholeSide(change: RecordChange, side: 'from' | 'to'): JsonValue | undefined {

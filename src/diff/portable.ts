@@ -1,16 +1,20 @@
 /** What of a body can be the same in two sources. */
 import type { ResourceDefinition } from '../catalog/definition.ts';
-import { KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
+import { fieldsByName, KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
+import { isMovingMember, movesInside } from '../catalog/own-motion.ts';
+import { namesAPlace } from '../catalog/place-names.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
-import { isJsonObject, isRawNumber, parseLossless, setOwn } from '../core/json.ts';
+import { getOwn, isJsonObject, isRawNumber, parseLossless, setOwn } from '../core/json.ts';
+import { isUserSummary } from './embedded-user.ts';
 import type { TwinIds } from './natural-key.ts';
 import { idText } from './natural-key.ts';
 import { splitPointer } from './pointer.ts';
 
 /**
- * The body without what the service gives by itself: the id and documented response-only fields, except references.
- * References of FROM's body (`twins` given) name their twin in TO instead; one without a twin stays as it is, and so
+ * The body without what the service gives by itself: the id, documented response-only fields, and what names a place where
+ * nothing is documented, at any depth; except references. Of a user who is embedded in a response-only field the address
+ * is left. References of FROM's body (`twins` given) name their twin in TO instead; one without a twin stays as it is, and so
  * differs. References to kinds that are matched later cannot be followed and are left out.
  */
 export function portableBody(
@@ -27,21 +31,40 @@ export function portableBody(
     kind,
     isLater: KINDS.indexOf(kind) > KINDS.indexOf(definition.kind),
   }));
-  const fields = new Map(definition.fields.map((field) => [field.name, field]));
+  const fields = fieldsByName(definition);
   const portable: JsonObject = {};
   for (const [name, value] of Object.entries(body)) {
     const inside = references.filter(({ segments }) => segments[0] === name);
+    const isWritable = fields.get(name)?.isWritable === true;
     // Where the payload is not documented, "not writable" says nothing about who sets the field.
-    const isOwned = definition.hasDocumentedFields && fields.get(name)?.isWritable === false;
+    const isOwned =
+      (definition.hasDocumentedFields && fields.has(name) && !isWritable) ||
+      (!isWritable && (namesAPlace(name) || isMovingMember(definition, fields.get(name), name)));
     const isId = definition.idPath.length === 1 && definition.idPath[0] === name;
     if (isId || inside.some(({ isLater }) => isLater) || (isOwned && inside.length === 0)) continue;
-    let shown = value;
+    let shown = isWritable || (inside.length > 0 && !isUserSummary(value)) ? value : withoutPlaces(value);
     for (const { segments, kind } of twins === null ? [] : inside) {
       shown = replaced(shown, segments.slice(1), (id) => twinOf(id, twins?.twin(kind, idText(id))));
     }
     setOwn(portable, name, shown);
   }
   return portable;
+}
+
+/** Deeper than any record is: what nests deeper stays as it is. */
+const MOST_RECURSION = 64;
+
+function withoutPlaces(value: JsonValue, depth = 0): JsonValue {
+  if (depth > MOST_RECURSION) return value;
+  if (Array.isArray(value)) return value.map((element) => withoutPlaces(element, depth + 1));
+  if (!isJsonObject(value)) return value;
+  // Ids of users are the instance's own, and names are theirs to change.
+  if (isUserSummary(value)) return { email: getOwn(value, 'email') ?? null };
+  const kept: JsonObject = {};
+  for (const [name, member] of Object.entries(value)) {
+    if (!namesAPlace(name) && !movesInside(name)) setOwn(kept, name, withoutPlaces(member, depth + 1));
+  }
+  return kept;
 }
 
 /** The value with what stands at these segments replaced; `*` is every element. */

@@ -10,6 +10,7 @@ import type { RecordState } from '../diff/states.ts';
 import { requireComparedFields } from './compared-fields.ts';
 import type { StateFilter } from './filter.ts';
 import { filterParts, selectsCollection } from './filter.ts';
+import { unmanagedKinds } from './managed-kinds.ts';
 import { nothingCompared } from './nothing-compared.ts';
 import type { CollectionKey, Coverage, LoadedState } from './state.ts';
 
@@ -40,7 +41,13 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
   const left = CATALOG.filter(
     ({ kind, reading }) => reading !== 'list' && filter.kinds?.includes(kind) !== true,
   );
-  const leftOut: LeftOut[] = left
+  // They may still be the parents of others: read all the same, and not reported.
+  const unmanaged = unmanagedKinds(mode, definitions);
+  const leftOut: LeftOut[] = [...unmanaged]
+    .filter(([kind]) => filter.kinds?.includes(kind) ?? (hasKind(from, kind) || hasKind(to, kind)))
+    .map(([kind, reason]) => ({ kind, scope: {}, reason }));
+  const feeds: LeftOut[] = left
+    .filter(({ kind }) => !unmanaged.has(kind))
     .filter(({ kind }) => filter.kinds === undefined && (hasKind(from, kind) || hasKind(to, kind)))
     .map(({ kind, title }) => ({
       kind,
@@ -51,7 +58,7 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
   const sides = [sideOf(from, { ...filter, kinds }), sideOf(to, { ...filter, kinds })] as const;
   if (filter.organizations !== undefined) for (const side of sides) requireOrganization(side);
 
-  const reported = new Set(filter.kinds ?? kinds);
+  const reported = new Set((filter.kinds ?? kinds).filter((kind) => !unmanaged.has(kind)));
   const unread: Unread[] = [];
   const skipped = kinds
     .flatMap((kind) => skippedKind(kind, sides, unread))
@@ -73,7 +80,7 @@ export function compareSources(request: SourceComparisonRequest): DiffDocument {
         .filter(({ kind }) => reported.has(kind))
         .map((each) => ({ ...each, side: index === 0 ? 'from' : 'to' })),
     ),
-    left_out: leftOut,
+    left_out: [...leftOut, ...feeds],
   };
   if (document.compared.collections === 0 && document.compared.records === 0) {
     throw nothingCompared(document, filter, unread);

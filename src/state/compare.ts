@@ -15,6 +15,7 @@ import type { StateFilter } from './filter.ts';
 import { filterParts, isSearched, selectsCollection } from './filter.ts';
 import { inTurns } from './in-turns.ts';
 import { mergeParts } from './merge-parts.ts';
+import { unmanagedKinds } from './managed-kinds.ts';
 import { stepsOverPoints } from './mirror-diff.ts';
 import { nothingCompared } from './nothing-compared.ts';
 import type { CollectionKey, Coverage, LoadedState } from './state.ts';
@@ -46,7 +47,8 @@ export interface ComparisonRequest {
 export async function compareStates(asked: ComparisonRequest): Promise<DiffDocument> {
   const { to, filter, mode, fields, definitions } = asked;
   const from = continuedState(asked.from, to, asked.idMap ?? [], definitions);
-  const request = { ...asked, from };
+  const leaveOut = new Map([...unmanagedKinds(mode, definitions), ...(asked.leaveOut ?? [])]);
+  const request = { ...asked, from, leaveOut };
   // The shortcut goes by the mirror's own ids.
   const mirror = from === asked.from ? asked.mirror : undefined;
   const organizations = filter.organizations ?? [];
@@ -119,7 +121,9 @@ function commonGround(request: ComparisonRequest, parts: readonly StateFilter[])
   const stale: Stale[] = [];
   const unread: Extract<Coverage, { how: 'unread' }>[] = [];
   const spots = new Map<string, SpotPair>();
-  for (const [kind, reason] of leaveOut) leftOut.push({ kind, scope: {}, reason });
+  for (const [kind, reason] of leaveOut) {
+    if (request.filter.kinds?.includes(kind) !== false) leftOut.push({ kind, scope: {}, reason });
+  }
   for (const { kind, scope } of collectionsOf(from, to)) {
     if (leaveOut.has(kind) || !parts.some((part) => selectsCollection(part, kind, scope))) continue;
     const sides = [from.coverage(kind, scope), to.coverage(kind, scope)] as const;

@@ -1,5 +1,6 @@
 /** `--field`: a pointer that names nothing anywhere would compare nothing, and look like "no differences". */
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import { isMovingMember } from '../catalog/own-motion.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import { parseLossless } from '../core/json.ts';
@@ -62,12 +63,19 @@ export function requireKnownFields(asked: FieldsAsked): void {
   const members = new Set(fields.map((pointer) => splitPointer(pointer)[0]));
   const known = new Set<string>();
   const searched = new Set<Kind>();
+  let byItself: { readonly name: string; readonly mode: ComparisonMode } | undefined;
   let excluded: { readonly name: string; readonly mode: ComparisonMode } | undefined;
   for (const kind of kinds) {
     const definition = definitions(kind);
     const mode = modeOf(definition);
+    const named = new Set(definition.fields.map(({ name }) => name));
+    const moving = [...members].filter(
+      (name) => name !== undefined && !named.has(name) && isMovingMember(definition, undefined, name),
+    );
+    const [movingName] = mode === 'all' ? [] : moving;
+    if (movingName !== undefined) byItself ??= { name: movingName, mode };
     // A field that the catalog does not know is server-owned, so only a wider mode compares it.
-    if (mode !== 'managed') searched.add(kind);
+    if (mode === 'all' || (mode === 'default' && moving.length < members.size)) searched.add(kind);
     for (const { name, isVolatile, isWritable } of definition.fields) {
       known.add(`/${name}`);
       if (!members.has(name)) continue;
@@ -84,6 +92,8 @@ export function requireKnownFields(asked: FieldsAsked): void {
     );
   }
   if (searched.size > 0 && isAnywhere(fields, asked.bodies(searched))) return;
+  if (byItself !== undefined)
+    throw nothing(`/${byItself.name} changes by itself`, asked.hintFor(byItself.mode));
   const near = suggest(fields[0] ?? '', known);
   const [only] = kinds;
   throw nothing(

@@ -12,7 +12,7 @@ import type { Drift } from '../diff/drift.ts';
 import { assessDrift } from '../diff/drift.ts';
 import { isOnTheWay } from '../diff/field-filter.ts';
 import type { FingerprintOf } from '../diff/fingerprint.ts';
-import { fingerprints } from '../diff/fingerprint.ts';
+import { fingerprints, placeFingerprint } from '../diff/fingerprint.ts';
 import type { IgnoreRule } from '../diff/ignore-rule.ts';
 import type { RecordKey } from '../diff/order.ts';
 import { splitPointer } from '../diff/pointer.ts';
@@ -21,8 +21,11 @@ import { severities } from '../diff/severity.ts';
 import { parseState } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { compareStates } from './compare.ts';
+import { formFacts } from './form-facts.ts';
 import type { StateFilter } from './filter.ts';
 import { filterParts, selectsRecord } from './filter.ts';
+import { pointOf } from './point.ts';
+import { parseReference } from './reference.ts';
 import type { LoadedState } from './state.ts';
 
 const NOT_CONFIGURED = 'they fill by themselves, which is no drift; name the kind with --kind to compare it';
@@ -56,13 +59,14 @@ export function kindsOutsideDrift(filter: StateFilter): Kind[] {
 
 /**
  * Compares and judges, by the ignore rules, severities and acceptances of the source.
- * @param mirror where acceptances, moved ids and the key of fingerprints are kept
+ * @param mirror where acceptances, moved ids and the key of fingerprints are kept; null where there is none: nothing is
+ *   accepted then, and a fingerprint tells the place alone
  * @param areOfMirror true where both states are points of that mirror: then the cost follows the changes
  * @throws TidemarkError as `compareStates`
  */
 export async function driftBetween(
   config: Config,
-  mirror: Mirror,
+  mirror: Mirror | null,
   sides: { readonly from: LoadedState; readonly to: LoadedState },
   areOfMirror: boolean,
   extent: DriftExtent,
@@ -79,21 +83,28 @@ export async function driftBetween(
     fields,
     definitions,
     leaveOut: new Map(filter.kinds === undefined ? left.map((kind) => [kind, whyLeftOut]) : []),
-    ...(areOfMirror ? { mirror } : {}),
-    idMap: mirror.idMap(source),
+    ...(areOfMirror && mirror !== null ? { mirror } : {}),
+    idMap: mirror?.idMap(source) ?? [],
     ...(extent.signal === undefined ? {} : { signal: extent.signal }),
   });
-  const fingerprintOf = fingerprints({
-    source,
-    key: mirror.fingerprintKey(),
-    whole: wholeChanges(diff, sides.to, definitions, extent),
-  });
+  const fingerprintOf: FingerprintOf =
+    mirror === null
+      ? (change, field) => placeFingerprint(source, change, field)
+      : fingerprints({
+          source,
+          key: mirror.fingerprintKey(),
+          whole: wholeChanges(diff, sides.to, definitions, extent),
+        });
   const drift = assessDrift({
     fingerprintOf,
     diff,
     rules: ignore,
-    acceptances: mirror.acceptances(source),
-    covers: coverage(sides, definitions, extent),
+    acceptances: mirror?.acceptances(source) ?? [],
+    ...(mirror === null ? {} : { forms: formFacts(mirror, sides, diff, extent) }),
+    covers:
+      mirror === null || isBaseline(mirror, sides.from, extent)
+        ? coverage(sides, definitions, extent)
+        : () => false,
     severityOf,
     now,
   });
@@ -145,6 +156,12 @@ function coverage(
     if (!isComparedMember(definitions(key.kind), member, mode)) return false;
     return fields.length === 0 || isOnTheWay(path, fields);
   };
+}
+
+/** What was accepted against the baseline may well not differ from another state: that says nothing against it. */
+function isBaseline(mirror: Mirror, from: LoadedState, { source, now }: DriftExtent): boolean {
+  if (mirror.baseline() === undefined) return true;
+  return from.point?.run === pointOf(mirror, parseReference('baseline'), { source, now }).run;
 }
 
 function keyText({ kind, scope, id }: RecordKey): string {

@@ -17,7 +17,8 @@ import { TextMistake, valuesOf } from './export-texts.ts';
 import type { StateFilter } from './filter.ts';
 import { isSearched, selectsRecord } from './filter.ts';
 import { projectsIn } from './projects.ts';
-import type { BlindSpot, CollectionKey, Coverage, LoadedState } from './state.ts';
+import type { LoadedExport } from './silent-export.ts';
+import type { BlindSpot, CollectionKey, Coverage } from './state.ts';
 
 /** More than these are only counted. */
 const MISTAKES_SHOWN = 10;
@@ -37,7 +38,7 @@ export interface ExportChoice {
  * that it holds all of its collection.
  * @throws TidemarkError `usage` with file and line for each record that is wrong or stands twice; as `findExport`
  */
-export async function readExport(choice: ExportChoice): Promise<LoadedState> {
+export async function readExport(choice: ExportChoice): Promise<LoadedExport> {
   const { path, cwd } = choice;
   const { texts, kinds, extent } = await findExport(path, cwd);
   const extents = extent === null ? [] : [extent];
@@ -63,6 +64,7 @@ export async function readExport(choice: ExportChoice): Promise<LoadedState> {
     }
   }
   if (mistakes.length > 0) throw notAnExport(path, mistakes);
+  if (found.length === 0 && extents.length === 0 && (kinds?.size ?? 0) === 0) throw isEmpty(path);
   const { source, records } = ofOneSource(found, choice);
   return new ExportState({ path, source, records, kinds, extents, isWhole: choice.isWhole === true });
 }
@@ -88,6 +90,13 @@ function notAnExport(path: string, mistakes: readonly string[]): TidemarkError {
   const head = `file:${path} cannot be compared, ${mistakes.length === 1 ? 'one mistake' : `${mistakes.length} mistakes`}:`;
   return new TidemarkError('usage', [head, ...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'), {
     hint: 'correct them, or write the export again with `tidemark export`',
+  });
+}
+
+/** Of nothing it is not even said what it should be all of. */
+function isEmpty(path: string): TidemarkError {
+  return new TidemarkError('not_found', `file:${path} is empty: there is nothing in it to compare`, {
+    hint: 'write the export again with `tidemark export`, or name another file',
   });
 }
 
@@ -123,10 +132,12 @@ interface ExportFacts {
   readonly isWhole: boolean;
 }
 
-class ExportState implements LoadedState {
+class ExportState implements LoadedExport {
   readonly reference: StateReference;
   readonly source: string | null;
   readonly point = null;
+  /** The flag `--whole-file` does not count here: it speaks of what the export holds, not of what it does not. */
+  readonly saysExtent: boolean;
   readonly #records: readonly RecordState[];
   readonly #kinds: ReadonlySet<Kind>;
   readonly #collections = new Map<string, CollectionKey>();
@@ -143,6 +154,7 @@ class ExportState implements LoadedState {
     this.#kinds = new Set([...(kinds ?? []), ...records.map(({ kind }) => kind)]);
     this.#extents = extents;
     this.#isWhole = isWhole;
+    this.saysExtent = extents.length > 0;
     for (const { kind, scope, id } of this.#records) {
       this.#keys.add(`${kind} ${id}`);
       this.#collections.set(collectionKey({ kind, scope }), { kind, scope });
@@ -177,7 +189,7 @@ class ExportState implements LoadedState {
     const covers = (): boolean => true;
     const [first] = this.#extents;
     if (first === undefined) {
-      const reason = `${this.reference.ref} does not say whether it holds all of them (--whole-file says so)`;
+      const reason = `${this.reference.ref} does not say whether it holds all of them (--whole-file says so; an export as json says it itself)`;
       return { covers, reason, isUnproven: true };
     }
     if (this.#extents.some(({ filter }) => isSearched(filter, kind)))

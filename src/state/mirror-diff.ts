@@ -8,6 +8,8 @@ import { inOneGo } from '../diff/states.ts';
 import type { ChangedRecord } from '../mirror/changes-between.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
+import { FirstReads } from './first-reads.ts';
+import { openMirrorState } from './mirror-state.ts';
 
 /** A published run, as the user named it. */
 export interface RunPoint {
@@ -34,9 +36,10 @@ export interface PointDiffOptions {
 }
 
 /**
- * The document that comparing all records of both runs would give (`diffStates` over `readRecordsAt`), in every mode: a
- * record without a revision in between reads the same as of both, since what moves without a revision is not part of
- * history. For the same reason `all` shows how volatile members differ between two revisions, and not how they moved
+ * What changed from one run to the other: the document that comparing all records of both would give (`diffStates` over
+ * `readRecordsAt`), in every mode, but for what was only read for the first time (`first_read`), where the filter names
+ * one source. A record without a revision in between reads the same as of both, since what moves without a revision is
+ * not part of history. For the same reason `all` shows how volatile members differ between two revisions, and not how they moved
  * while a record had none.
  * @throws TidemarkError as `diffPairs`
  */
@@ -46,7 +49,22 @@ export function diffPoints(
   to: RunPoint,
   options: PointDiffOptions,
 ): DiffDocument {
-  return inOneGo(stepsOverPoints(mirror, from, to, options));
+  const [source, ...others] = options.filter.sources ?? [];
+  if (source === undefined || others.length > 0) return inOneGo(stepsOverPoints(mirror, from, to, options));
+  const reads = new FirstReads(
+    openMirrorState(mirror, source, { ref: from.ref, run: from.run, at: from.at ?? '', isLatest: false }),
+  );
+  const document = inOneGo(
+    stepsOverPoints(mirror, from, to, {
+      ...options,
+      isUnknown: (key, change) => {
+        const isFirst = reads.isUnknown(key, change);
+        return options.isUnknown?.(key, change) === true || isFirst;
+      },
+    }),
+  );
+  const found = reads.found();
+  return found.length === 0 ? document : { ...document, first_read: found };
 }
 
 /** As `diffPoints`, in steps. */

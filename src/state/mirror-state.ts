@@ -29,7 +29,9 @@ class MirrorState implements LoadedState {
   readonly source: string;
   readonly point: Point;
   readonly #mirror: Mirror;
-  readonly #seen: ReadonlyMap<string, SeenCollection>;
+  /** Read when first asked for: who only reads records needs none of it. */
+  #seenByKey: ReadonlyMap<string, SeenCollection> | undefined;
+  #idByKey: ReadonlyMap<string, number> | undefined;
 
   constructor(mirror: Mirror, source: string, point: Point) {
     this.#mirror = mirror;
@@ -37,7 +39,13 @@ class MirrorState implements LoadedState {
     this.point = point;
     const { ref, run, at, forgotten } = point;
     this.reference = { ref, run, at, ...(forgotten === undefined ? {} : { forgotten }) };
-    this.#seen = new Map(sweepsAsOf(mirror, source, point.run).map((seen) => [collectionKey(seen), seen]));
+  }
+
+  get #seen(): ReadonlyMap<string, SeenCollection> {
+    this.#seenByKey ??= new Map(
+      sweepsAsOf(this.#mirror, this.source, this.point.run).map((seen) => [collectionKey(seen), seen]),
+    );
+    return this.#seenByKey;
   }
 
   collections(): readonly CollectionKey[] {
@@ -69,6 +77,14 @@ class MirrorState implements LoadedState {
     }
     const since = readRun === null || readRun === lastRun ? '' : `; compared as of run ${readRun}`;
     return { how: 'read', stale: `${why}${since}` };
+  }
+
+  wasReadWhole(kind: Kind, scope: Scope): boolean {
+    this.#idByKey ??= new Map(
+      this.#mirror.collectionsOf(this.source).map((row) => [collectionKey(row), row.id]),
+    );
+    const id = this.#idByKey.get(collectionKey({ kind, scope }));
+    return id !== undefined && this.#mirror.lastFullLook(id, this.point.run + 1) !== undefined;
   }
 
   blindSpot(kind: Kind, scope: Scope): BlindSpot | null {
@@ -140,6 +156,9 @@ class MirrorState implements LoadedState {
     if (key === undefined || id === undefined) return true;
     const kind = SCOPE_KIND[key];
     for (const _parent of this.records({ kinds: [kind], ids: [id] })) return true;
-    return ![...this.#seen.values()].some((seen) => seen.kind === kind && seen.wasRead);
+    // The parent's own collection, as far as the scope tells which one that is: others of its kind say nothing of it.
+    const own = definitionOf(kind).scope;
+    const known = [...this.#seen.values()].filter((seen) => seen.kind === kind && seen.wasRead);
+    return !known.some((seen) => own.every((each) => !(each in scope) || seen.scope[each] === scope[each]));
   }
 }

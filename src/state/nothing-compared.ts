@@ -31,7 +31,9 @@ export function nothingCompared(
         ...(permission === undefined ? {} : { permission }),
         hint: isRefused
           ? `give the key the permission ${permission ?? 'to read'}, or look at \`tidemark status\` for what it may read`
-          : 'look at `tidemark status` for what could not be read',
+          : told === undefined && asked !== ''
+            ? 'correct the filter, or leave it out'
+            : 'look at `tidemark status` for what could not be read',
       },
     );
   }

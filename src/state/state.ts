@@ -57,6 +57,8 @@ export interface LoadedState {
   /** Collections that it knows of, whatever it can say of them. */
   collections(): readonly CollectionKey[];
   coverage(kind: Kind, scope: Scope): Coverage;
+  /** True where it certainly read the collection whole: then `coverage`, which costs more, need not be asked. */
+  wasReadWhole?(kind: Kind, scope: Scope): boolean;
   blindSpot(kind: Kind, scope: Scope): BlindSpot | null;
   /** In the order of `compareKeys`. For one of the parts of a filter. */
   records(filter: StateFilter): Iterable<RecordState>;

@@ -1,7 +1,7 @@
 /** One source in `tidemark.status/1`, for the command line and the daemon. */
 import type { HeldRemovals } from '../mirror/held-removals.ts';
 import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
-import type { SchemaChange } from '../mirror/schema-changes.ts';
+import type { DatedSchemaChange } from './recent-schema-changes.ts';
 import { errorDocument, runDocument } from './run-document.ts';
 
 /**
@@ -25,8 +25,8 @@ export interface ShownStatus {
   readonly lastComplete: RunRow | null;
   /** Removals that wait for a person or for the same finding again. */
   readonly held: readonly HeldRemovals[];
-  /** What the latest published run found of fields that the service gained, lost or retyped. */
-  readonly schemaChanges: readonly SchemaChange[];
+  /** What the runs of the last 30 days found of fields that the service gained, lost or retyped; newest run first. */
+  readonly schemaChanges: readonly DatedSchemaChange[];
   readonly collections: readonly CollectionRow[];
 }
 
@@ -43,13 +43,14 @@ export function sourceDocument(status: ShownStatus, nextSteps: readonly string[]
     last_published_run: runOf(status.lastPublished),
     last_complete_run: runOf(status.lastComplete),
     held_removals: status.held,
-    schema_changes: status.schemaChanges.map(({ run, kind, field, change, before, after }) => ({
-      run,
-      kind,
-      field,
-      change,
-      before,
-      after,
+    schema_changes: status.schemaChanges.map((found) => ({
+      run: found.run,
+      ...(found.at === undefined ? {} : { at: found.at }),
+      kind: found.kind,
+      field: found.field,
+      change: found.change,
+      before: found.before,
+      after: found.after,
     })),
     next_steps: nextSteps,
     collections: status.collections.map(collectionDocument),

@@ -63,8 +63,10 @@ function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted);
   if (Object.is(value, -0)) return 0;
   if (typeof value !== 'object' || value === null) return value;
-  return Object.entries(value)
-    .map(([key, member]) => [key, sorted(member)] as const)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([key, member]) => ({ key, member }));
+  // Not as an array: an empty object is no empty array.
+  return {
+    members: Object.entries(value)
+      .map(([key, member]) => [key, sorted(member)] as const)
+      .sort(([a], [b]) => (a < b ? -1 : 1)),
+  };
 }

@@ -77,10 +77,19 @@ describe('compareBodies', () => {
     ]);
   });
 
-  it('shows an ordered array as a whole when its elements swapped places', () => {
+  it('tells elements of an ordered array that stand elsewhere, and what changed in them by itself', () => {
     const [one, two] = [{ id: 1 }, { id: 2 }];
     expect(compare(JSON.stringify({ list: [one, two] }), JSON.stringify({ list: [two, one] }))).toEqual([
-      { path: '/list', from: [one, two], to: [two, one] },
+      { path: '/list', from: [one, two], to: [two, one], moved: [{ from: 1, to: 0 }] },
+    ]);
+    const elements = (...ids: number[]): object[] => ids.map((id) => ({ id, n: 0 }));
+    const from = elements(1, 2, 3, 4, 5);
+    const to = [{ id: 9, n: 0 }, ...elements(2, 3), { id: 5, n: 7 }, ...elements(1)];
+    expect(compare(JSON.stringify({ list: from }), JSON.stringify({ list: to }))).toEqual([
+      { path: '/list/3/n', from_path: '/list/4/n', place: '/list/[id=5]/n', from: 0, to: 7 },
+      { path: '/list/3', place: '/list/[id=4]', from: from[3] },
+      { path: '/list/0', place: '/list/[id=9]', to: to[0] },
+      { path: '/list', from, to, moved: [{ from: 0, to: 4 }] },
     ]);
   });
 

@@ -88,6 +88,7 @@ describe('assessDrift', () => {
       below_threshold: 0,
       accepted: 0,
       ignored: 0,
+      reshaped: 0,
     });
   });
 
@@ -114,6 +115,7 @@ describe('assessDrift', () => {
       below_threshold: 0,
       accepted: 0,
       ignored: 1,
+      reshaped: 0,
     });
   });
 
@@ -145,6 +147,7 @@ describe('assessDrift', () => {
       below_threshold: 1,
       accepted: 1,
       ignored: 1,
+      reshaped: 0,
     });
     expect(Object.values<number>({ ...summary }).reduce((sum, count) => sum + count, 0)).toBe(
       compared.records,

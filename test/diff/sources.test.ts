@@ -53,6 +53,51 @@ describe('diffSources', () => {
     expect(document.summary.unchanged).toBe(2);
   });
 
+  it('leaves out what names a place, in every kind and at any depth, but never what somebody wrote', () => {
+    const user = (n: number): object => ({
+      id: n,
+      uuid: `u${n}`,
+      email: 'jo@example.com',
+      first_name: `Jo ${n}`,
+    });
+    const project = (n: number, more: object = {}): object => ({
+      id: n,
+      uuid: `p${n}`,
+      name: 'Web',
+      organization: `o${n}`,
+      api_token: `t${n}`,
+      secret_api_token: `s${n}`,
+      created_at: `2026-01-0${n}`,
+      created_by: user(n),
+      updated_at: `2026-02-0${n}`,
+      settings: { id: n, created_by: user(n), on: true },
+      ...more,
+    });
+    const role = (n: number): object => ({
+      id: `r${n}`,
+      name: 'Ops',
+      members: n === 1 ? [member(n, 'jo'), member(n, 'al')] : [member(n, 'al'), member(n, 'jo')],
+    });
+    const member = (n: number, name: string): object => ({
+      id: `m${n}${name}`,
+      role_id: `r${n}`,
+      user: { ...user(n), email: `${name}@example.com` },
+    });
+    const side = (scope: Scope, n: number, more: object = {}): RecordState[] => [
+      record('projects', scope, String(n), project(n, more)),
+      record('roles', scope, `r${n}`, role(n)),
+    ];
+    expect(diff([organizations[0], ...side(a, 1)], [organizations[1], ...side(b, 2)]).changes).toEqual([]);
+    const other = { settings: { id: 2, on: false }, timezone: 'UTC' };
+    const { changes } = diff([organizations[0], ...side(a, 1)], [organizations[1], ...side(b, 2, other)]);
+    expect(changes.flatMap(({ fields }) => fields)).toEqual([
+      { path: '/settings/on', from: true, to: false },
+      { path: '/timezone', to: 'UTC' },
+    ]);
+    const whole = diff([organizations[0], ...side(a, 1)], [organizations[1], ...side(b, 2)], { mode: 'all' });
+    expect(whole.changes.length).toBeGreaterThan(1);
+  });
+
   it('does not match the same name in projects that are no twins', () => {
     const document = diff(
       [organizations[0], record('projects', a, '1', { id: 1, name: 'Web' }), exportOf(a, 'x', 1, 'Nightly')],

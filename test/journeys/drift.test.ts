@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
@@ -6,6 +6,7 @@ import { commandLine } from './command-line.ts';
 import { DOMAINS, MEMBERS, world } from './comparison.ts';
 import type { World } from './comparison.ts';
 import type { Ended } from './harness.ts';
+import { scratch } from './harness.ts';
 import { forbidden, ORG } from './service.ts';
 
 interface DriftJson {
@@ -56,6 +57,42 @@ async function baselined(more: Readonly<Record<string, string>> = {}): Promise<D
     JSON.parse((await it.expectRun(code, 'drift', ...args, '--json')).stdout) as DriftJson;
   return { ...it, drift, enforce2fa };
 }
+
+/** A second working directory, with an export and a key and no mirror: a pipeline. */
+describe('drift of an export against live, without a mirror', () => {
+  it('finds what the one with a mirror finds, under fingerprints that stay, and makes no mirror', async () => {
+    const here = await baselined();
+    await here.expectRun(
+      0,
+      'export',
+      '--format',
+      'ndjson',
+      '--output',
+      join(here.directory, 'desired.ndjson'),
+    );
+    here.service.set('domains', [DOMAINS[0]!]);
+    const own = await here.drift(2, '--live', '--from', 'file:desired.ndjson');
+    const elsewhere = scratch();
+    const env = { ...here.env, TIDEMARK_MIRROR: join(elsewhere, 'none.db') };
+    const args = ['drift', '--live', '--from', `file:${join(here.directory, 'desired.ndjson')}`, '--json'];
+    const [first, second] = [
+      await commandLine(args, { env, cwd: elsewhere }),
+      await commandLine(args, { env, cwd: elsewhere }),
+    ];
+    expect(first.code, first.stderr).toBe(2);
+    expect(first.stderr).toContain('without a mirror nothing counts as accepted');
+    const found = JSON.parse(first.stdout) as DriftJson;
+    expect(told(found.findings)).toEqual(told(own.findings));
+    expect(found.findings.map(({ fingerprint }) => fingerprint)).toEqual(
+      (JSON.parse(second.stdout) as DriftJson).findings.map(({ fingerprint }) => fingerprint),
+    );
+    expect(readdirSync(elsewhere)).toEqual([]);
+    const text = await commandLine(args.slice(0, -1), { env, cwd: elsewhere });
+    expect(text.code).toBe(2);
+    // The baseline stands in a mirror: without one there is none to measure from.
+    expect((await commandLine(['drift', '--live'], { env, cwd: elsewhere })).code).not.toBe(0);
+  });
+});
 
 const told = (findings: readonly FindingJson[]): string[] =>
   findings.map(({ severity, id, change, path }) => [severity, id, change, path].join(' ').trim());

@@ -1,0 +1,105 @@
+/** Changes of the form of records are told apart from drift, and hide none of it. */
+import { describe, expect, it } from 'vitest';
+import { world } from './comparison.ts';
+import type { World } from './comparison.ts';
+
+interface Told {
+  readonly compared: { readonly records: number };
+  readonly findings: readonly { id: string; path: string; from?: unknown; to?: unknown }[];
+  readonly schema_changes: readonly {
+    kind: string;
+    field: string;
+    change: string;
+    runs: number[];
+    records: number;
+  }[];
+  readonly summary: Readonly<Record<string, number | object>>;
+}
+
+type Body = Readonly<Record<string, unknown>>;
+
+async function baselined(bodies: readonly Body[]): Promise<
+  World & {
+    readonly sync: (bodies: readonly Body[]) => Promise<void>;
+    readonly drift: (code: number, ...args: string[]) => Promise<Told>;
+  }
+> {
+  const all = await world();
+  const sync = async (next: readonly Body[]): Promise<void> => {
+    all.service.set('proxy_records', next);
+    await all.expectRun(0, 'sync', '--quiet');
+  };
+  await sync(bodies);
+  await all.expectRun(0, 'snapshots', 'pin', 'start');
+  await all.expectRun(0, 'snapshots', 'baseline', 'start');
+  const drift = async (code: number, ...args: string[]): Promise<Told> =>
+    JSON.parse((await all.expectRun(code, 'drift', ...args, '--json')).stdout) as Told;
+  return { ...all, sync, drift };
+}
+
+const ids = ['p1', 'p2', 'p3'];
+const bodies = (of: (n: number) => object): Body[] =>
+  ids.map((id, n) => ({ id, domain: `${id}.example`, ...of(n) }));
+const sumOf = ({
+  added,
+  removed,
+  changed,
+  unchanged,
+  accepted,
+  ignored,
+  below_threshold,
+  reshaped,
+}: Told['summary']) =>
+  [added, removed, changed, unchanged, accepted, ignored, below_threshold, reshaped].reduce<number>(
+    (sum, each) => sum + Number(each),
+    0,
+  );
+
+describe('drift where the service changed the form of its records', () => {
+  it('names kind, field, run and records once each, and is none', async () => {
+    const { sync, drift, expectRun } = await baselined(bodies((n) => ({ level: n, note: 'x' })));
+    await sync(bodies((n) => ({ level: String(n), region: 'eu' })));
+    const told = await drift(0);
+    expect(told.findings).toEqual([]);
+    expect(
+      told.schema_changes.map(({ field, change, runs, records }) => [field, change, runs, records]),
+    ).toEqual([
+      ['/level', 'retyped', [2], 3],
+      ['/note', 'lost', [2], 3],
+      ['/region', 'gained', [2], 3],
+    ]);
+    expect(told.summary).toMatchObject({ changed: 0, reshaped: 3 });
+    expect(sumOf(told.summary)).toBe(told.compared.records);
+    const { stdout } = await expectRun(0, 'drift');
+    expect(stdout).toContain('proxy_records: /level was number, is string: 3 records, run 2');
+    // A diff stays exact.
+    await expectRun(2, 'diff', 'run:1', 'run:2');
+  });
+
+  it('leaves a real change what it is', async () => {
+    const { sync, drift } = await baselined(bodies((n) => ({ level: n, mode: 'a' })));
+    await sync(
+      bodies((n) => ({ level: n === 2 ? '9' : String(n), mode: n === 0 ? 'b' : 'a', region: 'eu' })),
+    );
+    const told = await drift(2);
+    expect(told.findings.map(({ id, path, from, to }) => [id, path, from, to])).toEqual([
+      ['p1', '/mode', 'a', 'b'],
+      ['p3', '/level', 2, '9'],
+    ]);
+    expect(told.schema_changes.map(({ field, records }) => [field, records])).toEqual([
+      ['/level', 2],
+      ['/region', 3],
+    ]);
+    // What a field became after it was gained is a change like any other.
+    await sync(bodies((n) => ({ level: String(n), mode: 'a', region: n === 1 ? 'us' : 'eu' })));
+    const later = await drift(2);
+    expect(later.findings.map(({ id, path, to }) => [id, path, to])).toEqual([['p2', '/region', 'us']]);
+  });
+
+  it('takes what only some records gained or lost for drift', async () => {
+    const { sync, drift } = await baselined(bodies(() => ({ level: 1 })));
+    await sync(bodies((n) => ({ level: 1, ...(n === 1 ? { is_admin: true } : {}) })));
+    expect((await drift(2)).findings.map(({ id, path }) => [id, path])).toEqual([['p2', '/is_admin']]);
+    expect((await drift(2, '--id', 'p2')).schema_changes).toEqual([]);
+  });
+});
