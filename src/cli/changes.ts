@@ -9,6 +9,7 @@ import { count, plural } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { maskedDocument } from '../report/mask.ts';
+import { inertJson } from '../report/neutralise.ts';
 import { renderTimelineText } from '../report/timeline-text.ts';
 import { renderTimeline } from '../report/timeline.ts';
 import type { Timeline, TimelineEvent } from '../report/timeline.ts';
@@ -90,7 +91,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     };
     const text =
       format === 'json'
-        ? `${JSON.stringify(document(period, found))}\n`
+        ? inertJson(`${JSON.stringify(document(period, found))}\n`)
         : format === 'html'
           ? renderTimeline(timelineOf(period, found, sources), shared)
           : renderTimelineText(timelineOf(period, found, sources), {

@@ -3,7 +3,7 @@ import type { ReadStream } from 'node:tty';
 import type { Writable } from 'node:stream';
 import type { ExitCode } from '../core/errors.ts';
 import type { LogLevel } from '../core/logger-levels.ts';
-import { neutralise } from '../report/neutralise.ts';
+import { inertJson, neutralise } from '../report/neutralise.ts';
 
 /** The process as `main.ts` hands it in. */
 export interface ProcessContext {
@@ -49,9 +49,15 @@ export interface CommandContext extends ProcessContext {
 /** What a command does when it is called: its own options in, the exit code out. */
 export type CommandAction<Options> = (context: CommandContext, options: Options) => Promise<ExitCode>;
 
-/** Writes to stdout and waits for room, so that a slow reader slows the command instead of filling memory. */
-export async function print(context: Pick<ProcessContext, 'stdout'>, text: string): Promise<void> {
-  if (context.stdout.write(text)) return;
+/**
+ * Writes to stdout and waits for room, so that a slow reader slows the command instead of filling memory. With `--json`
+ * the text is JSON, and what could act on a terminal is written as JSON's escapes.
+ */
+export async function print(
+  context: Pick<ProcessContext, 'stdout'> & { readonly options?: GlobalOptions },
+  text: string,
+): Promise<void> {
+  if (context.stdout.write(context.options?.json === true ? inertJson(text) : text)) return;
   await new Promise<void>((resolve) => context.stdout.once('drain', resolve));
 }
 

@@ -38,7 +38,8 @@ const TIMEOUT_MS = 10_000;
 
 /**
  * Asks for runs.
- * @throws TidemarkError `unreachable` where nobody answers, `usage` with the daemon's own words where it refuses
+ * @throws TidemarkError `unreachable` where nobody answers, `throttled` where too much waits there, `usage` where it refuses
+ *   otherwise, both with the daemon's own words
  */
 export async function askDaemon(
   card: PresenceCard,
@@ -50,7 +51,8 @@ export async function askDaemon(
   if (answer.status === 401 || answer.status === 403 || answer.status === 404 || answer.status >= 500)
     throw daemonUnreachable(card, `it answered ${answer.status}`);
   throw new TidemarkError(
-    'usage',
+    // It is busy, which is no mistake of whoever asks.
+    answer.status === 429 ? 'throttled' : 'usage',
     `the daemon (pid ${card.pid}) refused: ${wordsOf(answer.text) ?? `status ${answer.status}`}`,
   );
 }

@@ -63,7 +63,7 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
       'tidemark diff                                    # what changed since the last sync',
       'tidemark diff run:12 latest --kind batch_exports',
       'tidemark diff 2026-03-01T00:00Z latest --format markdown',
-      'tidemark diff file:backup.ndjson live --managed-only',
+      'tidemark diff file:backup.json live --managed-only',
       'tidemark diff --source staging --to-source production',
     ],
     load: async () => (await import('./diff.ts')).diff,

@@ -22,11 +22,13 @@ import { readConfig } from '../wire.ts';
 import { comparisonNotes } from './comparison-notes.ts';
 import { remark } from './context.ts';
 import type { CommandContext } from './context.ts';
+import { withKindsOfIds } from './id-kinds.ts';
 import { withRealIds } from './masked-ids.ts';
 import type { KnownTo } from './masked-ids.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
+import { pairWarnings } from './pair-warnings.ts';
 import { deliver, formatOf, renderDocument, reportEach } from './report-output.ts';
-import type { OutputOptions, SourceReport } from './report-output.ts';
+import type { OutputOptions, ReportFormat, SourceReport } from './report-output.ts';
 import { isOfMirror, StateOpener } from './state-opener.ts';
 
 /** What narrows a comparison, and how deep it looks. */
@@ -41,6 +43,9 @@ export interface ComparisonOptions extends OutputOptions {
   /** Of an export: it holds all there is of what it speaks of. */
   readonly wholeFile?: boolean;
 }
+
+/** Formats that show notes; the others have no place for what is no finding. */
+const TOLD: readonly ReportFormat[] = ['text', 'markdown', 'html'];
 
 interface DiffOptions extends ComparisonOptions {
   readonly from?: string;
@@ -67,9 +72,11 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
   const opener = new StateOpener(context, config, 'diff');
   try {
     const sources = sourcesOf(context, config, opener, [from, to]);
-    const filter = filterOf(withRealIds(options, config, knownTo(opener, sources)));
+    const whole = filterOf(withRealIds(options, config, knownTo(opener, sources)));
     const { signal } = context;
+    const isLive = [from, to].some(({ form }) => form === 'live');
     const results = await reportEach(sources, { signal, opener }, async (source) => {
+      const filter = isLive ? withKindsOfIds(whole, opener.mirrorIfAny(), source) : whole;
       const sides = await opener.openPair(
         { reference: from, source },
         { reference: to, source },
@@ -86,7 +93,8 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
         idMap: source === null ? [] : (opener.mirrorIfAny()?.idMap(source) ?? []),
         signal,
       });
-      return diffReport(context, options, opener, { document, source, definitions });
+      const warnings = pairWarnings(sides, filter, options.id);
+      return diffReport(context, options, opener, { document, source, definitions, warnings });
     });
     return await deliver(context, options, results);
   } finally {
@@ -118,7 +126,7 @@ async function diffTwoSources(
     const mode = comparisonMode(options);
     const document = compareSources({ ...sides, filter, mode, fields: options.field ?? [], definitions });
     return await deliver(context, options, [
-      diffReport(context, options, opener, { document, source: other, definitions }),
+      diffReport(context, options, opener, { document, source: other, definitions, warnings: [] }),
     ]);
   } finally {
     opener.close();
@@ -133,10 +141,16 @@ function diffReport(
     document,
     source,
     definitions,
-  }: { document: DiffDocument; source: string | null } & Pick<ReportOptions, 'definitions'>,
+    warnings,
+  }: {
+    document: DiffDocument;
+    source: string | null;
+    warnings: readonly string[];
+  } & Pick<ReportOptions, 'definitions'>,
 ): SourceReport {
   const notes = comparisonNotes(document, definitions);
-  remark(context, notes);
+  const isForPeople = TOLD.includes(formatOf(context, options));
+  remark(context, isForPeople ? notes : [...warnings, ...notes]);
   const mirror = opener.mirrorIfAny();
   const shared: ReportOptions = {
     definitions,
@@ -152,10 +166,13 @@ function diffReport(
     render: (format) =>
       renderDocument(context, document, format, {
         ...shared,
-        // On a terminal they stand on stderr already.
-        ...(format === 'text' && options.output === undefined
-          ? {}
-          : { notes: [...forgottenNotes(document), ...notes] }),
+        notes: [
+          ...warnings,
+          // On a terminal these stand on stderr already.
+          ...(format === 'text' && options.output === undefined
+            ? []
+            : [...forgottenNotes(document), ...notes]),
+        ],
         isFile: options.output !== undefined,
       }),
   };

@@ -11,6 +11,7 @@ import type { Contract, DifferenceCode } from '../doctor/contract.ts';
 import { mirroredDefinitions } from './catalog-definitions.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
+import { foldedLine } from './folded-line.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
 /** The documents of the largest public interfaces have a tenth of this. */
@@ -65,14 +66,31 @@ function contractDocument(file: string, contract: Contract): object {
   };
 }
 
-const HEADINGS: readonly (readonly [DifferenceCode, string])[] = [
-  ['operation_only_in_catalog', 'the catalog has, the document does not'],
-  ['operation_only_in_document', 'the document offers, the catalog does not know'],
-  ['field_only_in_catalog', 'fields that only the catalog has'],
-  ['field_only_in_document', 'fields that only the document has'],
-  ['type', 'fields of another type'],
-  ['writable', 'fields that requests take, or do not'],
-  ['read_only', 'fields that the document marks readOnly'],
+/** With what it means for whoever mirrors and restores. */
+const HEADINGS: readonly (readonly [DifferenceCode, string, string])[] = [
+  [
+    'operation_only_in_catalog',
+    'the catalog has, the document does not',
+    'a list that is not offered makes a run partial (leave its kind out: kinds.exclude); a write that is gone fails when it is restored',
+  ],
+  ['operation_only_in_document', 'the document offers, the catalog does not know', 'not read, not restored'],
+  [
+    'field_only_in_catalog',
+    'fields that only the catalog has',
+    'nothing to do for the mirror; a writable one may be refused when it is restored',
+  ],
+  [
+    'field_only_in_document',
+    'fields that only the document has',
+    'mirrored and compared as they come; `definitions` of the source can make one writable, volatile or secret',
+  ],
+  ['type', 'fields of another type', 'values are kept as they come; `definitions` corrects the type in SQL'],
+  [
+    'writable',
+    'fields that requests take, or do not',
+    'what the catalog calls writable is sent by a restore: `definitions` corrects it',
+  ],
+  ['read_only', 'fields that the document marks readOnly', 'a restore sends them: `definitions` corrects it'],
 ];
 
 function render(contract: Contract, width: number | undefined): string {
@@ -80,7 +98,7 @@ function render(contract: Contract, width: number | undefined): string {
   const lines = [
     `OpenAPI ${version}${title === null ? '' : `, ${title}`}: ${plural(compared.operations, 'operation')} and ${plural(compared.fields, 'field')} compared`,
   ];
-  for (const [code, heading] of HEADINGS) {
+  for (const [code, heading, meaning] of HEADINGS) {
     const found = differences.filter((each) => each.code === code);
     if (found.length === 0) continue;
     const isField = found[0]?.field !== null;
@@ -100,12 +118,15 @@ function render(contract: Contract, width: number | undefined): string {
             [],
             { width },
           ),
+      ...foldedLine(`→ ${meaning}`, width),
     );
   }
   lines.push('');
   if (withoutFields.length > 0) lines.push(`no fields shown for: ${withoutFields.join(', ')}`);
   if (outside > 0)
-    lines.push(`${plural(outside, 'operation')} of the document are of families that are not mirrored`);
+    lines.push(
+      `${plural(outside, 'operation')} of the document ${outside === 1 ? 'is' : 'are'} of families that are not mirrored`,
+    );
   lines.push(differences.length === 0 ? 'no differences' : plural(differences.length, 'difference'));
   return lines.join('\n');
 }

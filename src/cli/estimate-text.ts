@@ -4,11 +4,14 @@ import { count, duration, plural } from '../core/wording.ts';
 import type { Basis, CollectionEstimate, SourceEstimate } from '../doctor/estimate.ts';
 import type { What } from './estimate.ts';
 import { foldedLine } from './folded-line.ts';
+import { limitsText } from './rate-text.ts';
 import { renderTable } from './table.ts';
 
 export interface ShownEstimate extends SourceEstimate {
   /** Steps of a restore, as far as the mirror tells; null for anything else. */
   readonly steps: number | null;
+  /** Of the steps: removals that the mirror holds back, so that its latest state still shows what is gone. */
+  readonly held: number;
   /** Of everything, steps included. */
   readonly requests: number;
   /** Requests of the last hour that the limits still count. */
@@ -53,11 +56,8 @@ function bytesOf(rows: readonly Pick<CollectionEstimate, 'bytes'>[]): number {
 }
 
 export function renderEstimate(what: What, shown: ShownEstimate, width: number | undefined): string {
-  const { source, collections, requests, recent, ms, steps, known, guessed, asked, from } = shown;
-  const limits = [
-    ...(source.rate.perMinute === 0 ? [] : [`${count(source.rate.perMinute)} a minute`]),
-    ...(source.rate.perHour === 0 ? [] : [`${count(source.rate.perHour)} an hour`]),
-  ];
+  const { source, collections, requests, recent, ms, steps, held, known, guessed, asked, from } = shown;
+  const limits = limitsText(source.rate);
   const lines = [
     `${what} of ${source.name}: about ${plural(requests, 'request')}, ${duration(ms)}, ${size(bytesOf(collections))}`,
     '',
@@ -75,23 +75,23 @@ export function renderEstimate(what: What, shown: ShownEstimate, width: number |
       { width },
     ),
     '',
-    `rate: ${limits.length === 0 ? 'no limit' : `at most ${limits.join(' and ')}`}${recent > 0 ? `; ${plural(recent, 'request')} of the last hour count` : ''}`,
+    `rate: ${limits === null ? 'no limit' : `at most ${limits}`}${recent > 0 ? `; ${plural(recent, 'request')} of the last hour count` : ''}`,
     ...known.map((line) => `known: ${line}`),
     ...guessed.map((line) => `guessed: ${line}`),
-    ...aboutWhat(what, steps),
+    ...aboutWhat(what, steps, held),
     from === 'mirror' ? 'asked: nothing, the mirror tells' : `asked: ${plural(asked, 'request')} to find out`,
   ];
   return lines.flatMap((line) => (line.includes('\n') ? [line] : foldedLine(line, width))).join('\n');
 }
 
-function aboutWhat(what: What, steps: number | null): string[] {
+function aboutWhat(what: What, steps: number | null, held: number): string[] {
   if (what === 'diff')
     return ['of `latest` against `live`: a diff of two states of the mirror sends nothing'];
   if (what !== 'restore') return [];
   if (steps === null)
     return ['guessed: no steps are counted, as there is no mirror; each step costs 3 requests more'];
   return [
-    `guessed: ${plural(steps, 'step')} at 3 requests, by what changed between that state and the latest run; what changed since costs 3 each`,
+    `guessed: ${plural(steps, 'step')} at 3 requests, by what changed between that state and the latest run${held === 0 ? '' : ` and the ${plural(held, 'removal')} that it holds back`}; what changed since costs 3 each`,
   ];
 }
 
@@ -112,7 +112,14 @@ export function estimateDocument(what: What, shown: readonly ShownEstimate[]): o
       minutes: Math.round((each.ms / 60_000) * 100) / 100,
       bytes: bytesOf(each.collections),
       steps: each.steps,
-      rate: { per_minute: each.source.rate.perMinute, per_hour: each.source.rate.perHour, used: each.recent },
+      rate: {
+        per_minute: each.source.rate.perMinute,
+        per_hour: each.source.rate.perHour,
+        used: each.recent,
+        kinds: (each.source.rate.kinds ?? []).map(({ kinds, perMinute, perHour }) => ({
+          ...{ kinds, per_minute: perMinute, per_hour: perHour },
+        })),
+      },
       collections: each.collections.map(({ kind, scope, requests, bytes, records, basis }) => ({
         ...{ kind, scope, requests, bytes, records, basis },
       })),

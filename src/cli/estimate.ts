@@ -1,6 +1,7 @@
 /** `tidemark estimate`: what a sync, a live diff or a restore will cost, before it starts. */
 import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
+import { operationOf } from '../catalog/definition.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
@@ -130,13 +131,35 @@ async function estimateSource(
       now,
     });
   }
-  const reading = found.collections.reduce((sum, { requests }) => sum + requests, 0);
-  const steps = what === 'restore' && mirror !== null ? stepsOf(mirror, source, options) : null;
-  const requests = reading + (steps ?? 0) * REQUESTS_PER_STEP;
+  const reading = sum(found.collections);
+  const back = what === 'restore' && mirror !== null ? comingBack(mirror, source, options) : null;
+  const steps = back?.steps ?? null;
+  const requests = reading + (back?.looks ?? 0) + (steps ?? 0) * REQUESTS_PER_STEP;
   const recent = mirror === null ? [] : recentRequests(source, mirror);
-  const waitMs = waitFor(requests, source.rate, recent, now);
+  const waitMs = Math.max(
+    waitFor(requests, source.rate, recent, now),
+    ...(source.rate.kinds ?? []).map((limits) =>
+      waitFor(
+        sum(found.collections.filter(({ kind }) => limits.kinds.includes(kind))),
+        limits,
+        mirror === null ? [] : recentRequests(source, mirror, limits.kinds[0]),
+        now,
+      ),
+    ),
+  );
   const perRequest = found.requestMs ?? USUAL_REQUEST_MS / Math.max(1, source.rate.concurrency);
-  return { ...found, steps, requests, recent: recent.length, ms: Math.max(waitMs, requests * perRequest) };
+  return {
+    ...found,
+    steps,
+    held: back?.held ?? 0,
+    requests,
+    recent: recent.length,
+    ms: Math.max(waitMs, requests * perRequest),
+  };
+}
+
+function sum(collections: readonly { readonly requests: number }[]): number {
+  return collections.reduce((total, { requests }) => total + requests, 0);
 }
 
 function kindsOf(source: SourceConfig, what: What, { kind }: EstimateOptions): ReadonlySet<Kind> {
@@ -151,15 +174,42 @@ function kindsOf(source: SourceConfig, what: What, { kind }: EstimateOptions): R
   return wantedKinds(source, needed);
 }
 
-/** Records that differ between the state and the latest run: what a restore would at least put back. */
-function stepsOf(mirror: Mirror, source: SourceConfig, { from = 'latest', kind }: EstimateOptions): number {
+/** What a restore would at least put back, and the looks for it beside those that reading the lists costs. */
+interface ComingBack {
+  readonly steps: number;
+  /** Of the steps: records that the last lists did not show, though the mirror still has them. */
+  readonly held: number;
+  readonly looks: number;
+}
+
+/** By what differs between the state and the latest run, and what the latest run found absent and kept. */
+function comingBack(
+  mirror: Mirror,
+  source: SourceConfig,
+  { from = 'latest', kind }: EstimateOptions,
+): ComingBack {
   const point = resolvePoint(mirror, from, { source: source.name });
   const latest = mirror.latestRun(source.name);
-  if (latest === undefined || latest.run === point.run) return 0;
-  const written = source.definitions.filter(({ restore }) => restore.never === null).map((each) => each.kind);
-  const kinds = written.filter((each) => kind?.includes(each) ?? true);
-  let steps = 0;
-  for (const changed of mirror.changesBetween(point.run, latest.run, { sources: [source.name], kinds }))
-    if (changed.before !== changed.after && changed.before !== undefined) steps += 1;
-  return steps;
+  if (latest === undefined) return { steps: 0, held: 0, looks: 0 };
+  const written = new Map(
+    source.definitions
+      .filter((each) => each.restore.never === null && (kind?.includes(each.kind) ?? true))
+      .map((each) => [each.kind, each]),
+  );
+  const held = mirror
+    .heldRemovals(source.name)
+    .filter((each) => written.has(each.kind))
+    .reduce((total, { records, below }) => total + records + below, 0);
+  let steps = held;
+  let looks = 0;
+  if (latest.run === point.run) return { steps, held, looks };
+  const filter = { sources: [source.name], kinds: [...written.keys()] };
+  for (const changed of mirror.changesBetween(point.run, latest.run, filter)) {
+    if (changed.before === changed.after || changed.before === undefined) continue;
+    steps += 1;
+    const definition = written.get(changed.kind);
+    const isGone = changed.after === undefined;
+    if (isGone && definition !== undefined && operationOf(definition, 'retrieve') !== undefined) looks += 1;
+  }
+  return { steps, held, looks };
 }

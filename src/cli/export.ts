@@ -15,6 +15,7 @@ import {
   yamlDocuments,
 } from '../report/export/documents.ts';
 import { fileSegment, recordPath } from '../report/export/file-name.ts';
+import { inertJson } from '../report/neutralise.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { ExportExtent } from '../state/export-extent.ts';
@@ -121,7 +122,9 @@ async function toStdout(context: CommandContext, content: ExportContent, shape: 
   for (const chunk of inChunks(textOf(content, shape, { only, about: { ...shape.of, ...shape.extent } }))) {
     await breathe(context.signal);
     // `once` from node:events takes its listeners away again and rejects on an error of the stream.
-    if (!context.stdout.write(chunk)) await once(context.stdout, 'drain');
+    const isOnTerminal =
+      context.stdout.isTTY === true && (shape.format === 'ndjson' || shape.format === 'json');
+    if (!context.stdout.write(isOnTerminal ? inertJson(chunk) : chunk)) await once(context.stdout, 'drain');
   }
 }
 

@@ -19,7 +19,7 @@ import type { GivenKey, InitOptions } from './init-answers.ts';
 import { configFrom, requireFree, writeConfig } from './init-file.ts';
 import { configText } from './init-text.ts';
 import type { ConfigChoices } from './init-text.ts';
-import { askChoice, askYesNo } from './prompt.ts';
+import { askChoice } from './prompt.ts';
 import { probeSource } from './source-probe.ts';
 import { terminalWidth } from './table.ts';
 
@@ -35,16 +35,8 @@ export async function init(context: CommandContext, options: InitOptions): Promi
   if (options.profile !== undefined) requireProfile(options.profile, context.cwd);
   const output = resolve(context.cwd, options.output ?? context.options.config ?? 'tidemark.yaml');
   requireFree(output, options.force === true);
-  const url = await urlFor(context, options);
-  const key = await keyFor(context, options, output);
-  const name = await nameFor(context, options);
-  const draft: ConfigChoices = {
-    ...{ name, url, profile: options.profile ?? 'svc', excluded: [], syncCron: USUAL_SYNC },
-    key: key.reference,
-  };
-  const looked = options.check === false ? null : await look(context, options, draft, key, output);
+  const { draft, key, looked } = await settle(context, options, output);
   const profile = looked?.source.profile ?? draft.profile;
-  if (looked !== null) await judge(context, looked);
   const choices: ConfigChoices = {
     ...draft,
     profile,
@@ -64,6 +56,28 @@ export async function init(context: CommandContext, options: InitOptions): Promi
   if (!isSyncWanted) return EXIT.done;
   const { sync } = await import('./sync.ts');
   return await sync({ ...context, options: { ...context.options, config: output } }, {});
+}
+
+/** Address, key and name, asked for again while nothing can be read with them and somebody is there to ask. */
+async function settle(
+  context: CommandContext,
+  options: InitOptions,
+  output: string,
+): Promise<{ draft: ConfigChoices; key: GivenKey; looked: SourceReach | null }> {
+  let url = await urlFor(context, options);
+  let key = await keyFor(context, options, output);
+  const name = await nameFor(context, options);
+  for (;;) {
+    const draft: ConfigChoices = {
+      ...{ name, url, profile: options.profile ?? 'svc', excluded: [], syncCron: USUAL_SYNC },
+      key: key.reference,
+    };
+    const looked = options.check === false ? null : await look(context, options, draft, key, output);
+    const next = looked === null ? 'write' : await judge(context, looked);
+    if (next === 'write') return { draft, key, looked };
+    if (next === 'url') url = await urlFor(context, {});
+    else key = await keyFor(context, {}, output);
+  }
 }
 
 function requireProfile(profile: string, cwd: string): void {
@@ -130,18 +144,29 @@ function sourceFor(
   return source;
 }
 
-/** Shows what the key reaches; where that is nothing, only a person can want the file all the same. */
-async function judge(context: CommandContext, reach: SourceReach): Promise<void> {
+/**
+ * Shows what the key reaches. Where that is nothing, a person says what is to be given again, or can want the file all
+ * the same.
+ */
+async function judge(context: CommandContext, reach: SourceReach): Promise<'write' | 'url' | 'key'> {
   const problems = byGravity([...reachProblems(reach), ...clockProblems(reach)]);
   if (context.options.json !== true) {
     const width = terminalWidth(context);
     await print(context, `${renderReach(reach, width)}\n\n${renderProblems(problems, width)}\n\n`);
   }
   const code = doctorExitCode([reach], problems);
-  if (code === EXIT.done || code === EXIT.partial) return;
+  if (code === EXIT.done || code === EXIT.partial) return 'write';
   if (canAsk(context)) {
-    const question = 'Nothing can be read with this address and key. Write the configuration all the same?';
-    if (answered(await askYesNo(context, question, { yes: 'Yes', no: 'No, leave' }))) return;
+    const key = { value: 'key', label: 'Give the key again' } as const;
+    const url = { value: 'url', label: 'Give the address again' } as const;
+    const next = answered(
+      await askChoice(context, 'Nothing can be read with this address and key. What now?', [
+        ...(code === EXIT.refused ? [key, url] : [url, key]),
+        { value: 'write', label: 'Write the configuration all the same' },
+        { value: 'leave', label: 'Leave', hint: 'nothing is written' },
+      ]),
+    );
+    if (next !== 'leave') return next;
   }
   const worst = problems[0];
   throw new TidemarkError(

@@ -70,8 +70,13 @@ export const MIRROR_COMMANDS: readonly CommandRow[] = [
       { flags: '--at <ref>', description: 'which state (default: latest)', values: 'point' },
       ...filterOptions,
     ],
+    notes: [
+      'As json, or into a directory, an export says what it holds all of: `diff file:PATH` can then tell what came and went.',
+      'Lines (ndjson) and YAML on stdout have no room for that: what they do not hold counts as not compared.',
+    ],
     examples: [
-      'tidemark export > backup.ndjson',
+      'tidemark export --format json > backup.json',
+      "tidemark export --kind members | jq '.body.level'",
       'tidemark export --format yaml --output ./config-tree',
       'tidemark export --format csv --kind members > members.csv',
     ],

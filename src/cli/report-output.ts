@@ -4,10 +4,11 @@ import { createColors } from 'picocolors';
 import { asTidemarkError, EXIT, exitCodeFor, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { DiffDocument } from '../diff/change.ts';
-import { mayHide } from '../diff/change.ts';
 import { renderHtml } from '../report/html.ts';
 import { renderJunit } from '../report/junit.ts';
 import { renderMarkdown } from '../report/markdown.ts';
+import { inertJson } from '../report/neutralise.ts';
+import { hidingReadings } from '../report/not-fresh.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { renderPatch } from '../report/patch.ts';
 import { renderSarif } from '../report/sarif.ts';
@@ -97,9 +98,11 @@ export function renderDocument(
 
 /** In forms for machines that know "could not be checked" and nothing between. */
 function withStale(document: DiffDocument): DiffDocument {
-  const stale = (document.stale ?? [])
-    .filter(mayHide)
-    .map(({ kind, scope, reason }) => ({ kind, scope, reason: `not fresh: ${reason}` }));
+  const stale = hidingReadings(document).map(({ kind, scope, reason }) => ({
+    kind,
+    scope,
+    reason: `not fresh: ${reason}`,
+  }));
   return { ...document, skipped: [...document.skipped, ...stale] };
 }
 
@@ -122,8 +125,9 @@ export async function deliver(
     });
     reportFailure(context, named, { isVerbose, isJson: false, hasBegun: false });
   }
+  const isPartial = reports.some(({ exitCode }) => exitCode === EXIT.partial);
   if (reports.length > 0 || format === 'json')
-    await write(context, options, textOf(reports, failures, format));
+    await write(context, options, textOf(reports, failures, format), isPartial);
   return exitCodeOf(reports, failures);
 }
 
@@ -135,14 +139,7 @@ function textOf(
   const [only, ...others] = reports;
   const isOne = others.length === 0 && failures.length === 0;
   if (format === 'json') {
-    if (isOne) return `${only?.json() ?? ''}\n`;
-    const errors = failures.map(({ source, error }) => ({
-      source,
-      code: error.code,
-      message: error.message,
-    }));
-    const documents = reports.map((report) => report.json()).join(',\n');
-    return `{"schema":"tidemark.reports/1","documents":[${documents}],"errors":${JSON.stringify(errors)}}\n`;
+    return inertJson(isOne ? `${only?.json() ?? ''}\n` : jsonOfSeveral(reports, failures));
   }
   if (others.length > 0 && format !== 'text' && format !== 'markdown') {
     throw new TidemarkError('usage', `--format ${format} holds one source`, {
@@ -152,10 +149,33 @@ function textOf(
   return reports.map((report) => report.render(format)).join('\n');
 }
 
-async function write(context: CommandContext, { output }: OutputOptions, text: string): Promise<void> {
+/** `tidemark.reports/1`, indented as each document in it is by itself. */
+function jsonOfSeveral(
+  reports: readonly SourceReport[],
+  failures: readonly { readonly source: string | null; readonly error: TidemarkError }[],
+): string {
+  const errors = failures.map(({ source, error: { code, message } }) => ({ source, code, message }));
+  // No JSON text has a line break within a string: indenting its lines changes no value.
+  const indented = (json: string): string => json.replaceAll('\n', '\n    ');
+  const documents = reports.map((report) => `\n    ${indented(report.json())}`).join(',');
+  return `{
+  "schema": "tidemark.reports/1",
+  "documents": [${documents}${documents === '' ? '' : '\n  '}],
+  "errors": ${JSON.stringify(errors, null, 2).replaceAll('\n', '\n  ')}
+}\n`;
+}
+
+async function write(
+  context: CommandContext,
+  { output }: OutputOptions,
+  text: string,
+  isPartial: boolean,
+): Promise<void> {
   if (output === undefined) return print(context, text);
   await writeWhole(resolve(context.cwd, output), [text], context);
-  remark(context, [`written to ${output}`]);
+  remark(context, [
+    `written to ${output}${isPartial ? '; not everything could be compared: it says what, and why' : ''}`,
+  ]);
 }
 
 /** Something could not be compared goes before differences; only when nothing at all could be, a failure's own code. */

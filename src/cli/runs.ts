@@ -8,6 +8,7 @@ import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
 import { neutralise } from '../report/neutralise.ts';
 import type { ForgottenRuns } from '../state/forgotten-history.ts';
 import { forgottenInto, forgottenText } from '../state/forgotten-history.ts';
+import { resolvePoint } from '../state/point.ts';
 import { errorDocument, runDocument } from '../state/run-document.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText } from './collection-groups.ts';
@@ -68,6 +69,8 @@ export async function showRun(context: CommandContext, options: { readonly run: 
   try {
     const run = mirror.run(Number(options.run));
     if (run === undefined) {
+      // One that retention dropped is told as that, and what has its changes.
+      resolvePoint(mirror, `run:${Number(options.run)}`);
       throw new TidemarkError('reference_unknown', `there is no run ${options.run}`, {
         hint: '`tidemark runs` lists them',
       });

@@ -12,6 +12,7 @@ import { readNamed } from '../state/named-organizations.ts';
 import { pointOf } from '../state/point.ts';
 import type { Reference } from '../state/reference.ts';
 import { parseReference } from '../state/reference.ts';
+import { heldAgainst } from '../state/silent-export.ts';
 import type { LoadedState } from '../state/state.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { remark } from './context.ts';
@@ -69,6 +70,18 @@ export class StateOpener {
    * is null where no source is needed.
    */
   async openPair(
+    from: { readonly reference: Reference; readonly source: string | null },
+    to: { readonly reference: Reference; readonly source: string | null },
+    wanted: Wanted,
+  ): Promise<{ from: LoadedState; to: LoadedState }> {
+    const pair = await this.#openBoth(from, to, wanted);
+    return {
+      from: heldAgainst(pair.from, pair.to, wanted.filter),
+      to: heldAgainst(pair.to, pair.from, wanted.filter),
+    };
+  }
+
+  async #openBoth(
     from: { readonly reference: Reference; readonly source: string | null },
     to: { readonly reference: Reference; readonly source: string | null },
     wanted: Wanted,

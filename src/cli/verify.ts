@@ -1,9 +1,13 @@
 /** `tidemark verify`: whether the mirror holds what it sealed. */
 import { scopeText } from '../catalog/scope-text.ts';
-import { EXIT } from '../core/errors.ts';
+import type { Config } from '../config/config.ts';
+import { systemClock } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
 import { withMaskedId } from '../daemon/jobs/verify-problems.ts';
+import { verifyResult } from '../daemon/jobs/verify-result.ts';
+import { fileDamage } from '../mirror/file-damage.ts';
 import { verifyMirror } from '../mirror/mirror.ts';
 import type { VerifyProblem } from '../mirror/verify.ts';
 import { neutralise } from '../report/neutralise.ts';
@@ -11,20 +15,46 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike } from './collection-groups.ts';
 import { isInteractive, print } from './context.ts';
 import type { CommandContext } from './context.ts';
+import { isDaemons, keepVerification } from './verify-record.ts';
 
 /** Exit 0 when everything holds, 1 with each problem named when not. */
 export async function verify(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
+  try {
+    return await verifyConfigured(context, config);
+  } catch (error) {
+    throw withDamage(error, config.mirror);
+  }
+}
+
+/** Where the file is too damaged to be opened, its structure still tells what is. */
+function withDamage(error: unknown, path: string): unknown {
+  if (!(error instanceof TidemarkError) || error.code !== 'mirror_corrupt') return error;
+  const found = fileDamage(path);
+  if (found.length === 0) return error;
+  const lines = found.slice(0, PLACES).map((line) => `  ${line}`);
+  const more = found.length > PLACES ? ['  and more'] : [];
+  return new TidemarkError(error.code, [`${error.message}:`, ...lines, ...more].join('\n'), {
+    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    cause: error,
+  });
+}
+
+async function verifyConfigured(context: CommandContext, config: Config): Promise<ExitCode> {
   const mirror = openConfiguredMirror(config, 'read', 'verify', context.pid);
   try {
     const isShown = isInteractive(context);
-    const { checked, notes, ...found } = await verifyMirror(mirror, {
+    const startedAt = systemClock.now();
+    const startedMs = systemClock.monotonicMs();
+    const verified = await verifyMirror(mirror, {
       onProgress: ({ records, of }) => {
         if (isShown) context.stderr.write(`\rverifying ${count(records)} of ${plural(of, 'record')} `);
       },
     });
     if (isShown) context.stderr.write('\r\u001b[K');
-    const problems = found.problems.map((problem) => withMaskedId(problem, config));
+    const { checked, notes } = verified;
+    const problems = verified.problems.map((problem) => withMaskedId(problem, config));
+    const result = verifyResult(verified, config, mirror, systemClock.monotonicMs() - startedMs);
     const latest = mirror.runs().find(({ root }) => root !== null);
     if (context.options.json === true) {
       const document = {
@@ -51,7 +81,8 @@ export async function verify(context: CommandContext): Promise<ExitCode> {
       ];
       await print(context, `${lines.map((line) => neutralise(line)).join('\n')}\n`);
     }
-    return problems.length === 0 ? EXIT.done : EXIT.failed;
+    if (isDaemons(mirror)) await keepVerification(context, config, { startedAt, result });
+    return result.exitCode;
   } finally {
     mirror.close();
   }

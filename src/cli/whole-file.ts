@@ -2,7 +2,7 @@
 import { open, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { asFileTrouble } from '../core/file-trouble.ts';
+import { asFileTrouble, onFile } from '../core/file-trouble.ts';
 import { systemCodeOf } from '../core/system-trouble.ts';
 
 /** Mode of everything exported: a mirror's records hold tokens and addresses. */
@@ -26,8 +26,9 @@ export async function writeWhole(
   how: { readonly pid: number; readonly signal: AbortSignal },
 ): Promise<void> {
   const temporary = join(dirname(path), `.${basename(path)}.${how.pid}.tidemark-tmp`);
+  // Where it may not even be made, there is nothing to take away again.
+  const file = await onFile(path, 'written', () => open(temporary, 'w', PRIVATE));
   try {
-    const file = await open(temporary, 'w', PRIVATE);
     try {
       for (const chunk of inChunks(pieces)) {
         how.signal.throwIfAborted();
@@ -40,7 +41,7 @@ export async function writeWhole(
     how.signal.throwIfAborted();
     await rename(temporary, path);
   } catch (error) {
-    await rm(temporary, { force: true });
+    await onFile(path, 'written', () => rm(temporary, { force: true }));
     throw asFileTrouble(error, path, 'written');
   }
 }

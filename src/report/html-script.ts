@@ -16,7 +16,10 @@ export const PAGE_SCRIPT = `
     const records = [...document.querySelectorAll('.record')].map((element) => ({
       element, data: element.dataset, text: (element.dataset.kind + ' ' + element.textContent).toLowerCase(),
     }));
-    const sections = [...document.querySelectorAll('section')];
+    const sections = [...document.querySelectorAll('section')].map((element) => {
+      const count = element.querySelector('h2 .count');
+      return { element, count, text: count?.textContent, all: element.querySelectorAll('.record').length };
+    });
     const filter = () => {
       const words = box.value.toLowerCase().split(' ').filter(Boolean);
       const unwanted = boxes.filter((input) => !input.checked);
@@ -27,7 +30,11 @@ export const PAGE_SCRIPT = `
         element.hidden = !fits;
         if (fits) shown += 1;
       }
-      for (const section of sections) section.hidden = section.querySelector('.record:not([hidden])') === null;
+      for (const { element, count, text, all } of sections) {
+        const left = element.querySelectorAll('.record:not([hidden])').length;
+        element.hidden = left === 0;
+        if (count !== null) count.textContent = left === all ? text : left + ' of ' + all;
+      }
       nothing.hidden = shown > 0;
       status.textContent = shown === records.length ? shown + ' shown' : shown + ' of ' + records.length + ' shown';
     };
@@ -55,6 +62,8 @@ export const PAGE_SCRIPT = `
     });
     filter();
   }
+  // Of a long period the newest days count most.
+  for (const charts of document.querySelectorAll('.charts')) charts.scrollLeft = charts.scrollWidth;
   let folded = [];
   addEventListener('beforeprint', () => {
     folded = [...document.querySelectorAll('details:not([open])')];

@@ -90,12 +90,13 @@ mark { color: inherit; border-radius: 2px; }
 .path { overflow-wrap: anywhere; padding: .1rem 0; }
 .value { min-width: 0; }
 .value code, .value summary { display: block; position: relative; border-radius: 5px; padding: .1rem .5rem .1rem 1.35rem; white-space: pre-wrap; overflow-wrap: anywhere; }
-.value summary { font-size: .875rem; }
+.value summary { font: 13px/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; padding-left: 2.15rem; word-break: break-all; }
 .value.old code, .value.old summary { background: var(--old); color: var(--old-ink); } .value.old mark { background: var(--old-mark); }
 .value.new code, .value.new summary { background: var(--new); color: var(--new-ink); } .value.new mark { background: var(--new-mark); }
 .value code::before, .value summary::before { position: absolute; left: .5rem; }
 .value.old code::before { content: '\\2212' / ''; } .value.new code::before { content: '+' / ''; }
-.value summary::before { content: '\\25b8' / ''; } .value details[open] summary::before { content: '\\25be' / ''; }
+.value.old summary::before { content: '\\25b8 \\2212' / ''; } .value.new summary::before { content: '\\25b8 +' / ''; }
+.value.old details[open] summary::before { content: '\\25be \\2212' / ''; } .value.new details[open] summary::before { content: '\\25be +' / ''; }
 .value details[open] > code { margin-top: .25rem; max-height: 28rem; overflow: auto; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
 .rest { border-top: 1px solid var(--line); padding-top: .4rem; }
@@ -103,7 +104,8 @@ summary { cursor: pointer; overflow-wrap: anywhere; }
 .rest[open] > summary { margin-bottom: .4rem; }
 
 .scroll { overflow-x: auto; }
-.chart { display: block; width: 100%; min-width: 40rem; height: auto; }
+.chart { display: block; width: 100%; height: auto; }
+.chart.wide { min-width: 40rem; } .chart.narrow, .sideways { display: none; }
 .chart text { fill: var(--faint); font: 12px system-ui, sans-serif; }
 .chart text.in { fill: var(--ink); font-size: 11px; }
 .chart .axis { stroke: var(--line); }
@@ -129,7 +131,8 @@ th:first-child { text-align: left; padding-left: 0; }
   main { padding: 1.25rem .9rem 3rem; }
   .top { grid-template-columns: minmax(0, 1fr); }
   .states { align-items: flex-start; justify-content: space-between; }
-  .chart { min-width: 52rem; } th, td { padding: .25rem .5rem; }
+  .chart.wide { min-width: 52rem; } .short .wide { display: none; } .short .narrow, .sideways { display: block; }
+  th, td { padding: .25rem .3rem; } table { font-size: .875rem; } thead th { font-size: .8125rem; } th:last-child, td:last-child { padding-right: 0; }
   .figures { gap: .6rem 1.25rem; } .figures ul { gap: .5rem 1.25rem; }
   .figures ul + ul { border-left: 0; padding-left: 0; border-top: 1px solid var(--line); padding-top: .6rem; flex-basis: 100%; }
   .gravest li > span { min-width: 0; margin-right: .25rem; } .gravest code { display: block; }

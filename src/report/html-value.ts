@@ -2,6 +2,7 @@
 import type { JsonValue } from '../core/json.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { escapeMarkup } from './markup.ts';
+import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
 import { pathText } from './sections.ts';
 import { folded, foldedPair } from './value-text.ts';
 
@@ -14,6 +15,8 @@ const LEAST_SHARED = 0.3; // of the longer text: below it the two are simply dif
 export function fieldHtml(field: FieldChange): string {
   const path = `<code class="path">${breakable(pathText(field))}</code>`;
   const { from, to } = field;
+  if (isMaskedChange(field))
+    return `<div class="field single">${path}<div class="value">${MASKED_CHANGE}</div></div>`;
   if (from !== undefined && to !== undefined) {
     const [before, after] = pair(indented(from), indented(to));
     return `<div class="field">${path}${valueHtml(before, 'old')}${valueHtml(after, 'new')}</div>`;

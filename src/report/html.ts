@@ -8,7 +8,7 @@ import { fieldHtml } from './html-value.ts';
 import { escapeMarkup } from './markup.ts';
 import type { ReportOptions } from './options.ts';
 import type { Report, ReportChange, Section } from './sections.ts';
-import { fieldsForPeople, nameText, prepareReport, severityIn, SIGN } from './sections.ts';
+import { fieldsForPeople, isInDoubt, nameText, prepareReport, severityIn, SIGN } from './sections.ts';
 
 /** Fields of a record that came or went that are seen at once. */
 const FIELDS_SHOWN = 6;
@@ -47,7 +47,7 @@ function header(document: DiffDocument, report: Report, title: string, options: 
   const notes = (options.notes ?? []).map((note) => `<p class="faint">${escapeMarkup(note)}</p>`);
   const made =
     options.generatedAt === undefined ? '' : `<p class="faint">made ${timeHtml(options.generatedAt)}</p>`;
-  const isClean = document.changes.length === 0 && document.skipped.length === 0;
+  const isClean = document.changes.length === 0 && !isInDoubt(document);
   const verdict = `${isClean && document.compared.collections > 0 ? '✓ ' : ''}${report.summary}`;
   return `<header class="top"><div><h1>${escapeMarkup(title)}</h1>
 <p class="verdict">${escapeMarkup(verdict)}</p>

@@ -1,6 +1,7 @@
 /** Kinds by days as inline SVG: how much of which kind changed on which day. */
 import { grouped } from '../core/grouped.ts';
-import { CHART, dayWidth, round } from './bar-chart.ts';
+import type { ChartForm } from './bar-chart.ts';
+import { dayWidth, LEFT, round } from './bar-chart.ts';
 import { escapeMarkup } from './markup.ts';
 
 export interface MatrixRow {
@@ -17,21 +18,19 @@ const FAINT = 0.12;
 const STRONG = 0.45;
 
 /** A row per kind, a cell per day; the more changes the stronger, with the number where it fits and as a title. */
-export function kindMatrix(days: readonly string[], rows: readonly MatrixRow[]): string {
+export function kindMatrix(days: readonly string[], rows: readonly MatrixRow[], form: ChartForm): string {
   if (rows.length === 0) return '';
   const most = Math.max(1, ...rows.flatMap(({ counts }) => counts));
-  const step = dayWidth(days.length);
+  const step = dayWidth(days.length, form);
   const height = rows.length * ROW;
   const lines = rows.map(({ label, counts }, row) => {
     const y = row * ROW;
     const cells = counts.flatMap((count, index) =>
-      count === 0
-        ? []
-        : [cell(`${days[index] ?? ''}, ${label}`, count, CHART.left + index * step, y, step, most)],
+      count === 0 ? [] : [cell(`${days[index] ?? ''}, ${label}`, count, LEFT + index * step, y, step, most)],
     );
-    return `<line class="axis" x1="${CHART.left}" x2="${CHART.width}" y1="${y + ROW / 2}" y2="${y + ROW / 2}"/><text x="${CHART.left - 8}" y="${y + 16}" text-anchor="end">${escapeMarkup(label)}</text>${cells.join('')}`;
+    return `<line class="axis" x1="${LEFT}" x2="${form.width}" y1="${y + ROW / 2}" y2="${y + ROW / 2}"/><text x="${LEFT - 8}" y="${y + 16}" text-anchor="end">${escapeMarkup(label)}</text>${cells.join('')}`;
   });
-  return `<svg class="chart" viewBox="0 0 ${CHART.width} ${height}" width="${CHART.width}" height="${height}" role="img" aria-label="Changes by kind and day; the table below sums them up">${lines.join('')}</svg>`;
+  return `<svg class="chart ${form.name}" viewBox="0 0 ${form.width} ${height}" width="${form.width}" height="${height}" role="img" aria-label="Changes by kind and day; the table below sums them up">${lines.join('')}</svg>`;
 }
 
 function cell(title: string, count: number, x: number, y: number, step: number, most: number): string {

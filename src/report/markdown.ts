@@ -3,6 +3,7 @@ import { grouped } from '../core/grouped.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { escapeMarkup } from './markup.ts';
+import { isMaskedChange, MASK } from './mask.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
 import type { Report, ReportChange, Section } from './sections.ts';
@@ -94,15 +95,22 @@ function recordText(
   const where = place === '' ? '' : ` in ${code(place)}`;
   return [
     `- ${code(SIGN[change.change])} ${code(name)} **${change.change}** · ${severity} · id ${code(id)}${where}`,
-    ...shown.map((field) => `  - ${fieldText(field)}`),
+    ...shown.map((field) => `  - ${change.change === 'changed' ? changeText(field) : fieldText(field)}`),
     ...(fields.length > shown.length ? [`  - and ${fields.length - shown.length} more fields`] : []),
     '',
   ].join('\n');
 }
 
+/** A field that a changed record gained must not read like one that is only named. */
+function changeText(field: FieldChange): string {
+  if (field.from !== undefined) return fieldText(field);
+  return `${code(pathText(field))}: absent → ${code(foldedValue(field.to, VALUE_LIMIT))}`;
+}
+
 /** A change of one field as code spans, folded. */
 export function fieldText(field: FieldChange): string {
   const path = code(pathText(field));
+  if (isMaskedChange(field)) return `${path}: ${code(MASK)} changed`;
   if (field.from === undefined) return `${path}: ${code(foldedValue(field.to, VALUE_LIMIT))}`;
   if (field.to === undefined) return `${path}: ${code(foldedValue(field.from, VALUE_LIMIT))} → absent`;
   const [shownFrom, shownTo] = foldedValues(field.from, field.to, VALUE_LIMIT);

@@ -6,11 +6,20 @@ import type { JsonObject, JsonValue } from '../core/json.ts';
 import { isJsonObject, setOwn } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
+import { equalValues } from '../diff/equal.ts';
 import { isElementSegment } from '../diff/elements.ts';
 import { pointerTo, splitPointer } from '../diff/pointer.ts';
 
 /** What stands in place of a secret. Old and new look the same: that they differ is what the report says. */
 export const MASK = '[secret]';
+
+/** How a change reads of which old and new value look the same, since both are masked. */
+export const MASKED_CHANGE = `${MASK} changed`;
+
+/** True for a change that only shows that there is one: what differs is masked. */
+export function isMaskedChange({ from, to }: FieldChange): boolean {
+  return from !== undefined && to !== undefined && equalValues(from, to);
+}
 
 type Place = readonly string[];
 

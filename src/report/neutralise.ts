@@ -21,3 +21,20 @@ export function neutralise(text: string): string {
       SHORT[character] ?? `\\u{${(character.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}}`,
   );
 }
+
+/**
+ * JSON text with the same values in which nothing acts on a terminal: active characters as the escapes that JSON has for
+ * them. Line breaks and indentation stay. Takes any text of one JSON value a line or over lines.
+ */
+export function inertJson(json: string): string {
+  // JSON.stringify escapes C0 within strings; outside of them only whitespace is one.
+  return json.replace(ACTIVE, (character) =>
+    character < ' '
+      ? character
+      : Array.from({ length: character.length }, (_unit, at) => escape(character, at)).join(''),
+  );
+}
+
+function escape(text: string, at: number): string {
+  return `\\u${text.charCodeAt(at).toString(16).padStart(4, '0')}`;
+}

@@ -6,6 +6,7 @@ import { setOwn } from '../core/json.ts';
 import { equalValues } from '../diff/equal.ts';
 import { splitPointer } from '../diff/pointer.ts';
 import { maskedChange, maskedId } from './mask.ts';
+import { inertJson } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
 
 /** One operation of RFC 6902, section 4. */
@@ -38,7 +39,7 @@ function operationOf(field: FieldChange): PatchOperation {
 }
 
 /**
- * The document `tidemark.patch/1`: `{schema, from, to, records: [{kind, scope, id, change, patch, withheld}]}`.
+ * The document `tidemark.patch/1`: `{schema, from, to, skipped, stale, records: [{kind, scope, id, change, patch, withheld}]}`.
  * A patch is there to be applied, and a mask must never be written: unless secrets are shown, operations whose value holds a secret are left
  * out and their pointers listed in `withheld`.
  */
@@ -62,5 +63,7 @@ export function renderPatch(document: DiffDocument, options: ReportOptions): str
       withheld,
     };
   });
-  return `${JSON.stringify({ schema: 'tidemark.patch/1', from: document.from, to: document.to, skipped: document.skipped, records }, null, 2)}\n`;
+  const { from, to, skipped, stale = [] } = document;
+  const whole = { schema: 'tidemark.patch/1', from, to, skipped, stale, records };
+  return inertJson(`${JSON.stringify(whole, null, 2)}\n`);
 }

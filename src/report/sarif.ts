@@ -6,6 +6,7 @@ import type { DiffDocument } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { placeFingerprint } from '../diff/fingerprint.ts';
 import { fieldLine } from './field-line.ts';
+import { inertJson } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
 import type { ReportChange, Section } from './sections.ts';
 import {
@@ -65,7 +66,7 @@ export function renderSarif(document: DiffDocument, options: ReportOptions): str
     },
     results: sectionsOf(document, options).flatMap((section) => results(section, document, options)),
   };
-  return `${JSON.stringify({ $schema: SCHEMA, version: '2.1.0', runs: [run] }, null, 2)}\n`;
+  return inertJson(`${JSON.stringify({ $schema: SCHEMA, version: '2.1.0', runs: [run] }, null, 2)}\n`);
 }
 
 const RULES = CHANGES.flatMap((change) =>

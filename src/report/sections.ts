@@ -12,6 +12,7 @@ import type { SeverityOf } from '../diff/severity.ts';
 import { changeSeverity, compareSeverities, severities } from '../diff/severity.ts';
 import { maskedChange, withMaskedId } from './mask.ts';
 import { neutralise } from './neutralise.ts';
+import { hidingLines, hidingReadings } from './not-fresh.ts';
 import type { ReportOptions } from './options.ts';
 import { folded } from './value-text.ts';
 
@@ -59,7 +60,7 @@ export interface Report {
   readonly compared: string;
   readonly from: string;
   readonly to: string;
-  /** One line each for what could not be compared. */
+  /** One line each for what could not be compared, or was compared as last read and may hide a change. */
   readonly skipped: readonly string[];
   /** What these are, for a line above them. */
   readonly skippedSummary: string;
@@ -77,8 +78,11 @@ export function prepareReport(document: DiffDocument, options: ReportOptions): R
     compared: comparedText(document),
     from: referenceText(document.from),
     to: referenceText(document.to),
-    skipped: document.skipped.map((skipped) => skippedText(skipped, options)),
-    skippedSummary: skippedSummary(document.skipped),
+    skipped: [
+      ...document.skipped.map((skipped) => skippedText(skipped, options)),
+      ...hidingLines(document, options.definitions).map(neutralise),
+    ],
+    skippedSummary: skippedSummary(document),
     sections,
     bySeverity: SEVERITIES.map((severity) => ({
       severity,
@@ -151,8 +155,12 @@ export function referenceText(reference: StateReference): string {
   return neutralise(`${source}${reference.ref}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`);
 }
 
-/** E.g. `1 added, 2 removed, 3 changed`, or that there is no difference. Never claims equality for what was skipped. */
-export function summaryText({ summary, skipped, compared }: MaybeNarrowed): string {
+/**
+ * E.g. `1 added, 2 removed, 3 changed`, or that there is no difference. Never claims equality for what was skipped or is
+ * not fresh.
+ */
+export function summaryText(document: MaybeNarrowed): string {
+  const { summary, compared } = document;
   const counts = [
     summary.added > 0 ? `${summary.added} added` : null,
     summary.removed > 0 ? `${summary.removed} removed` : null,
@@ -161,7 +169,7 @@ export function summaryText({ summary, skipped, compared }: MaybeNarrowed): stri
   if (compared.collections === 0 && compared.records === 0) return 'Nothing was compared';
   if (counts.length > 0) return counts.join(', ');
   const nothing = settledCounts(summary).length > 0 ? 'Nothing open' : 'No differences';
-  return skipped.length > 0 ? `${nothing} in what could be compared` : nothing;
+  return isInDoubt(document) ? `${nothing} in what could be compared` : nothing;
 }
 
 /** A diff; one that drift narrowed also says how many records differ with nothing of that open. */
@@ -200,12 +208,30 @@ export function skippedText(skipped: DiffDocument['skipped'][number], options: R
   return `${title}${place === '' ? '' : `, ${place}`}: ${neutralise(skipped.reason)}`;
 }
 
-/** E.g. `2 collections not compared, part of 1 more`; a colon and the reasons follow. */
-export function skippedSummary(skipped: DiffDocument['skipped']): string {
-  const parts = skipped.filter(({ name }) => name !== undefined).length;
-  const whole = skipped.length - parts;
-  if (whole === 0) return `part of ${plural(parts, 'collection')} not compared`;
-  return `${plural(whole, 'collection')} not compared${parts === 0 ? '' : `, part of ${grouped(parts)} more`}`;
+/** True where something could not be compared, or not as it is now: exit code 3. */
+export function isInDoubt(document: Pick<DiffDocument, 'skipped' | 'stale'>): boolean {
+  return document.skipped.length > 0 || hidingReadings(document).length > 0;
+}
+
+/** E.g. `2 collections not compared, part of 1 more, 3 not fresh`; a colon and the reasons follow. */
+function skippedSummary(document: Pick<DiffDocument, 'skipped' | 'stale'>): string {
+  const hiding = hidingReadings(document);
+  const parts = document.skipped.filter(({ name }) => name !== undefined).length;
+  const whole = document.skipped.length - parts;
+  const partial = hiding.filter((stale) => stale.is_partial === true).length;
+  const counts = [
+    [whole, '', 'not compared'],
+    [parts, 'part of ', whole === 0 ? 'not compared' : 'more'],
+    [hiding.length - partial, '', 'not fresh'],
+    [partial, '', 'not whole'],
+  ] as const;
+  return counts
+    .filter(([amount]) => amount > 0)
+    .map(
+      ([amount, before, after], index) =>
+        `${before}${index === 0 ? plural(amount, 'collection') : grouped(amount)} ${after}`,
+    )
+    .join(', ');
 }
 
 /** The fields of a record that came or went with what a person knows it by first: writable ones, then the rest. */

@@ -4,6 +4,7 @@ import type { Severity } from '../catalog/definition.ts';
 import { plural } from '../core/wording.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
+import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
 import type { Report, ReportChange, Section } from './sections.ts';
@@ -116,6 +117,7 @@ export function fieldLines(field: FieldChange, options: LineOptions): string[] {
   const { colors, width } = options;
   const path = pathText(field);
   const room = Math.max(width - 6, 40);
+  if (isMaskedChange(field)) return [`      ${path} ${colors.yellow(MASKED_CHANGE)}`];
   const isOneSided = field.from === undefined || field.to === undefined;
   if (isOneSided) {
     const text = foldedValue(

@@ -5,9 +5,11 @@ import { grouped } from '../core/grouped.ts';
 import { plural } from '../core/wording.ts';
 import type { RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { barChart, chartKey } from './bar-chart.ts';
+import type { Bar } from './bar-chart.ts';
+import { barChart, chartKey, NARROW, NARROW_DAYS, WIDE } from './bar-chart.ts';
 import { fieldLine } from './field-line.ts';
 import { filterTools, htmlPage } from './html-page.ts';
+import type { MatrixRow } from './kind-matrix.ts';
 import { kindMatrix } from './kind-matrix.ts';
 import { escapeMarkup } from './markup.ts';
 import { maskedFields, withMaskedId } from './mask.ts';
@@ -109,10 +111,24 @@ function charts(
   }));
   return [
     `<h2>By day and kind</h2>`,
-    `<div class="scroll" tabindex="0" role="region" aria-label="Charts">${barChart(bars)}${kindMatrix(days, rows)}</div>${chartKey()}`,
+    chartBox(bars, rows),
+    chartKey(),
     `<h2>By kind</h2>`,
     kindTable(kinds, events, options),
   ];
+}
+
+/** A short period is drawn twice, the style sheet shows one; a long one scrolls on a phone, and begins at its end. */
+function chartBox(bars: readonly Bar[], rows: readonly MatrixRow[]): string {
+  const days = bars.map(({ label }) => label);
+  const isShort = days.length <= NARROW_DAYS;
+  const drawings = (isShort ? [WIDE, NARROW] : [WIDE]).map(
+    (form) => barChart(bars, form) + kindMatrix(days, rows, form),
+  );
+  const cue = isShort
+    ? ''
+    : '<p class="faint sideways">The charts scroll sideways; the last day is at the right end.</p>';
+  return `${cue}<div class="scroll charts${isShort ? ' short' : ''}" tabindex="0" role="region" aria-label="Charts">${drawings.join('')}</div>`;
 }
 
 function kindTable(kinds: readonly Kind[], events: readonly TimelineEvent[], options: ReportOptions): string {

@@ -116,6 +116,17 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     }
   });
 
+  it('what is whole shows on a phone without being moved aside', async () => {
+    const { page } = await open('/', { width: 390 });
+    const hidden = (caption: string): Promise<unknown> =>
+      page.evaluate(
+        `(() => { const table = document.querySelector('[aria-label="${caption}"]'); return table.scrollWidth - table.clientWidth; })()`,
+      );
+    for (const caption of ['Kinds of default', 'Schedules', 'Latest jobs']) {
+      expect([caption, await hidden(caption)]).toEqual([caption, 0]);
+    }
+  });
+
   it.each(['light', 'dark'] as const)('%s: every text stands out by 4.5 to 1', async (scheme) => {
     for (const path of ['/', '/records?kind=roles', '/runs/3']) {
       const { page } = await open(path, { scheme, width: 390 });

@@ -30,6 +30,19 @@ export function largePage(): string {
   return renderHtml(document, { definitions: definitionOf, title: HOSTILE });
 }
 
+/** A year with something on its last day. */
+export function yearPage(): string {
+  const event = { at: '2026-03-02T07:00:00.000Z', run: 1, kind: 'domains' as const, id: 'd', name: 'd' };
+  return renderTimeline(
+    {
+      firstDay: '2025-03-03',
+      lastDay: '2026-03-02',
+      events: [{ ...event, change: 'added' as const, paths: [] }],
+    },
+    { definitions: definitionOf },
+  );
+}
+
 export function timelinePage(): string {
   const events = Array.from({ length: 60 }, (_unused, index) => ({
     at: new Date(Date.UTC(2026, 1, 1 + Math.floor(index / 2), index % 24)).toISOString(),

@@ -3,7 +3,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { CHROMIUM, launch } from './browser.ts';
 import { poorTexts } from './contrast.ts';
-import { largePage, SAMPLE, timelinePage } from './pages.ts';
+import { largePage, SAMPLE, timelinePage, yearPage } from './pages.ts';
 
 const PAGES = [
   ['sample', SAMPLE],
@@ -103,16 +103,37 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     expect(await shown.count()).toBe(1);
     expect(await status.textContent()).toBe('1 of 8 shown');
     expect(await page.locator('section:visible').count()).toBe(1);
+    expect(await page.locator('section:visible .count').textContent()).toBe('1 of 2');
     await page.keyboard.type(' no such thing');
     expect(await shown.count()).toBe(0);
     expect(await page.getByText('Nothing here fits the filter.').isVisible()).toBe(true);
     await page.keyboard.press('Escape');
     expect(await shown.count()).toBe(8);
+    expect(await page.locator('section .count').allTextContents()).not.toContainEqual(
+      expect.stringContaining(' of '),
+    );
     await page.getByLabel('critical', { exact: true }).uncheck();
     expect(await shown.count()).toBe(3);
     expect(await page.locator('.record.is-critical:visible').count()).toBe(0);
     await page.getByLabel('added', { exact: true }).uncheck();
     expect(await shown.count()).toBe(2);
+  });
+
+  it('on a phone a month is drawn to fit, and a year begins at its end', async () => {
+    const month = await open(timelinePage(), { width: 360 });
+    expect(await month.page.locator('.chart.narrow:visible').count()).toBe(2);
+    expect(await month.page.locator('.chart.wide:visible').count()).toBe(0);
+    const sizes = "[...document.querySelectorAll('.scroll')].map((box) => box.scrollWidth - box.clientWidth)";
+    expect(await month.page.evaluate(sizes)).toEqual([0, 0]);
+    const year = await open(yearPage(), { width: 360 });
+    const end =
+      "document.querySelector('.charts').scrollLeft + document.querySelector('.charts').clientWidth";
+    expect(await year.page.evaluate(end)).toBe(
+      await year.page.evaluate("document.querySelector('.charts').scrollWidth"),
+    );
+    expect(await year.page.getByText('The charts scroll sideways').isVisible()).toBe(true);
+    const desk = await open(timelinePage());
+    expect(await desk.page.locator('.chart.narrow:visible').count()).toBe(0);
   });
 
   it('a link of the summary leads to its record, also when the filter hides it', async () => {

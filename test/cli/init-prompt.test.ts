@@ -42,9 +42,12 @@ async function atTheKeyboard(
 ): Promise<{ code: number; shown: string; left: readonly Step[] }> {
   const [stdin, stdout, stderr] = [new Keyboard(), new Screen(), new Screen()];
   const left = [...steps];
+  let answered = 0;
   stderr.onText = (text) => {
     const next = left[0];
-    if (next === undefined || !text.includes(next[0])) return;
+    // What stood there before the last answer asks for nothing.
+    if (next === undefined || !text.slice(answered).includes(next[0])) return;
+    answered = text.length;
     left.shift();
     // Once the question is drawn: keys one after the other, as somebody types them.
     setImmediate(() => stdin.write(next[1]));
@@ -122,17 +125,65 @@ describe('init on a terminal', () => {
     expect(written).toContain('kinds: { exclude: [plugins] }');
   });
 
+  it('asks again for a key that is refused and for an address that is none, with a line for each', async () => {
+    const service = await FakeService.start();
+    service.quirks.push(
+      ({ headers }, response) =>
+        headers.authorization !== `Bearer ${KEY}` && respond(response, 401, '{"detail":"Invalid API key."}'),
+    );
+    const page = await FakeService.start();
+    page.quirks.push((_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/html' }).end('<html><title>Log in</title></html>');
+      return true;
+    });
+    const directory = scratch();
+    const again = 'Nothing can be read';
+    const { code, shown, left } = await atTheKeyboard(directory, [
+      ['Address of the service', `${service.url.replace('http:', 'https:')}${ENTER}`],
+      ['Where is the API key?', ENTER],
+      ['API key (not shown)', `mistyped-key${ENTER}`],
+      ['Keep it in the file', ENTER],
+      ['Name of the source', ENTER],
+      [again, ENTER],
+      ['Address of the service', `${page.url}${ENTER}`],
+      [again, ENTER],
+      ['Address of the service', `${service.url}/${ENTER}`],
+      [again, ENTER],
+      ['Where is the API key?', ENTER],
+      // As pasted: with a space before it and line ends behind it, of which the first ends the answer.
+      ['API key (not shown)', ` ${KEY} ${ENTER}`],
+      ['Keep it in the file', ENTER],
+      ['What kind of deployment', ENTER],
+      ['When should the daemon sync?', ENTER],
+      ['Run the first sync', `${DOWN}${ENTER}`],
+    ]);
+    expect(left).toEqual([]);
+    expect(code, shown).toBe(0);
+    expect(shown).not.toContain(KEY);
+    expect(shown).not.toContain('mistyped-key');
+    for (const line of [
+      'does not speak https at this port',
+      'an HTML page instead of JSON',
+      'the key was refused (401)',
+    ])
+      expect(shown).toContain(line);
+    expect(readFileSync(join(directory, 'tidemark.yaml'), 'utf8')).toContain(`baseUrl: "${service.url}"`);
+    expect(readFileSync(join(directory, 'tidemark.key'), 'utf8')).toBe(`${KEY}\n`);
+  });
+
   it('where nothing can be read, writes only if told to', async () => {
     const service = await FakeService.start();
     service.quirks.push((_request, response) => respond(response, 401, '{"detail":"Invalid API key."}'));
     const steps = questions(service.url).slice(0, 5);
     const no = scratch();
-    expect((await atTheKeyboard(no, [...steps, ['Nothing can be read', 'n']])).code).toBe(5);
+    expect(
+      (await atTheKeyboard(no, [...steps, ['Nothing can be read', `${DOWN}${DOWN}${DOWN}${ENTER}`]])).code,
+    ).toBe(5);
     expect(readdirSync(no)).toEqual([]);
     const yes = scratch();
     const told = await atTheKeyboard(yes, [
       ...steps,
-      ['Nothing can be read', 'y'],
+      ['Nothing can be read', `${DOWN}${DOWN}${ENTER}`],
       ['When should the daemon sync?', ENTER],
     ]);
     expect(told.code, told.shown).toBe(0);

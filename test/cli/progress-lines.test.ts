@@ -18,6 +18,7 @@ const view: ProgressView = {
   requests: 431,
   perMinute: { used: 47, limit: 60 },
   perHour: { used: 431, limit: 4_800 },
+  kindLimits: [],
   left: { ms: 200_000, isLeast: false },
   waiting: null,
   isPublishing: false,
@@ -45,6 +46,14 @@ const views: fc.Arbitrary<ProgressView> = fc.record({
   requests: fc.nat(),
   perMinute: windows,
   perHour: windows,
+  kindLimits: fc.array(
+    fc.record({
+      kinds: fc.constantFrom(...KINDS).map((kind): [typeof kind] => [kind]),
+      perMinute: windows,
+      perHour: windows,
+    }),
+    { maxLength: 2 },
+  ),
   left: fc.option(fc.record({ ms: fc.nat(1_000_000_000), isLeast: fc.boolean() })),
   waiting: fc.option(
     fc.record({ ms: fc.integer({ min: 1, max: 300_000 }), on: fc.constantFrom('service', 'limit') }),
@@ -53,6 +62,22 @@ const views: fc.Arbitrary<ProgressView> = fc.record({
 });
 
 describe('bars as text', () => {
+  it('show the limit that a kind has of its own where there is room', () => {
+    const limited: ProgressView = {
+      ...view,
+      kindLimits: [
+        {
+          kinds: ['session_recordings', 'recording_sharing'],
+          perMinute: { used: 3, limit: 240 },
+          perHour: { used: 90, limit: 1_200 },
+        },
+      ],
+    };
+    const last = (columns: number): string => progressLines(limited, columns, 24).at(-1) ?? '';
+    expect(last(180)).toContain('session_recordings 3/240 a minute, 90/1,200 an hour');
+    expect(last(60)).toContain('47/60 a minute');
+  });
+
   it('never wider than the terminal, never so high that it scrolls, never empty', () => {
     fc.assert(
       fc.property(

@@ -98,6 +98,33 @@ describe('a run as bars see it', () => {
     expect(viewOf(progress).left?.isLeast).toBe(true);
   });
 
+  it('reckons with the limit that a kind has of its own', () => {
+    const progress = new RunProgress();
+    progress.events.sweepsPlanned({
+      sweeps: [
+        planned('session_recordings', p1, { known: 1, pageRows: 500 }),
+        planned('recording_sharing', p1, { known: 259, reading: 'each', budget: 1_000 }),
+      ],
+      open: [],
+    });
+    const kinds: RequestFigures['kinds'] = [
+      {
+        kinds: ['session_recordings', 'recording_sharing'],
+        perMinute: { used: 0, limit: 20 },
+        perHour: { used: 10, limit: 200 },
+      },
+    ];
+    // 260 requests at 100 ms; of the hour 190 are left, the other 70 need 70/200 of one.
+    expect(viewOf(progress).left?.ms).toBe(26_000);
+    expect(viewOf(progress, { kinds })).toMatchObject({
+      left: { ms: (70 / 200) * 3_600_000 },
+      kindLimits: kinds,
+    });
+    const done = new RunProgress();
+    done.events.sweepsPlanned({ sweeps: [planned('domains', o1, { known: 3 })], open: [] });
+    expect(viewOf(done, { kinds }).kindLimits).toEqual([]);
+  });
+
   it('forgets plans that did not come true', () => {
     const progress = new RunProgress();
     const { events } = progress;

@@ -149,8 +149,8 @@ describe('diff of two states of the mirror', () => {
     expect(told(document)).toEqual(CHANGES);
     expect(document.stale).toMatchObject([{ kind: 'domains', scope: { organization_id: ORG }, side: 'to' }]);
     expect(document.stale[0]?.reason).toMatch(/^denied in run 3: .*; compared as of run 2$/);
-    const { stderr } = await expectRun(3, 'diff', 'run:1', 'latest');
-    expect(stderr).toContain('not fresh: domains');
+    const people = await expectRun(3, 'diff', 'run:1', 'latest');
+    expect(people.stdout).toContain('not fresh: domains');
     // In FROM it only dates what is told.
     expect((await diff(2, 'latest', 'run:1')).stale).toMatchObject([{ side: 'from' }]);
     const { stdout } = await expectRun(3, 'diff', 'run:1', 'latest', '--format', 'junit');
@@ -247,11 +247,15 @@ describe('diff with an export', () => {
     const { directory, diff, expectRun } = await twoRuns();
     const { stdout } = await expectRun(0, 'export', '--kind', 'domains', '--at', 'run:1');
     writeFileSync(join(directory, 'domains.ndjson'), stdout);
-    const document = await diff(2, 'file:domains.ndjson', 'latest', '--whole-file');
+    const args = ['file:domains.ndjson', 'latest', '--whole-file'];
+    const document = await diff(3, ...args);
     expect(told(document)).toEqual(CHANGES);
-    expect(document.left_out.map(({ kind }) => kind)).toContain('members');
-    const { stderr } = await expectRun(2, 'diff', 'file:domains.ndjson', 'latest', '--whole-file');
-    expect(stderr).toMatch(/left out: .*members.*: the export holds none of this kind/);
+    expect(document.skipped.map(({ kind }) => kind)).toEqual(['organizations', 'projects', 'members']);
+    // Of a kind that the other state has nothing of, its silence hides nothing.
+    expect(document.left_out.map(({ kind }) => kind)).toContain('invites');
+    const { stderr } = await expectRun(3, 'diff', ...args);
+    expect(stderr).toMatch(/left out: .*invites.*: the export holds none of this kind/);
+    expect(told(await diff(2, ...args, '--kind', 'domains'))).toEqual(CHANGES);
   });
 
   it('that is broken is refused with file and line', async () => {

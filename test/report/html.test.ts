@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { renderHtml } from '../../src/report/html.ts';
-import { barChart } from '../../src/report/bar-chart.ts';
+import { barChart, NARROW, WIDE } from '../../src/report/bar-chart.ts';
 import { renderTimeline } from '../../src/report/timeline.ts';
 import { INVITE_ID, sampleDiff, sampleOptions } from './sample.ts';
 
@@ -68,10 +68,35 @@ describe.each([
 
 describe('timeline', () => {
   it('has a bar for every day, and masks ids that are secrets', () => {
-    expect(timeline.match(/<title>2026-0[\d-]+:/g)).toHaveLength(4);
+    // Drawn for a desk and for a phone; the style sheet shows one.
+    expect(timeline.match(/<title>2026-0[\d-]+:/g)).toHaveLength(2 * 4);
     expect(timeline).toContain('<title>2026-03-01: 0 added, 2 changed, 0 removed</title>');
     expect(timeline).toContain('<title>2026-03-01, domains: 1</title>');
     expect(timeline).not.toContain(INVITE_ID);
+  });
+
+  it('names the year at the axis where there are two, with room for it', () => {
+    const bars = (first: string, days: number): { label: string; added: 0; changed: 0; removed: 0 }[] =>
+      Array.from({ length: days }, (_unused, index) => ({
+        label: new Date(Date.parse(first) + index * 86_400_000).toISOString().slice(0, 10),
+        added: 0,
+        changed: 0,
+        removed: 0,
+      }));
+    const labels = (svg: string): string[] =>
+      [...svg.matchAll(/text-anchor="middle">([^<]*)</g)].map(([, label]) => label!);
+    expect(labels(barChart(bars('2026-03-01', 3), WIDE))).toEqual(['03-01', '03-02', '03-03']);
+    const year = labels(barChart(bars('2025-03-01', 400), WIDE));
+    expect(year[0]).toBe('2025-03-01');
+    expect(year.filter((label) => label.startsWith('2026-'))).toHaveLength(1);
+    expect(year.length).toBeLessThanOrEqual(6);
+    expect(labels(barChart(bars('2025-12-20', 31), NARROW)).length).toBeLessThanOrEqual(3);
+  });
+
+  it('of a long period scrolls on a phone, and says so', () => {
+    const long = renderTimeline({ ...period, firstDay: '2025-12-01' }, { definitions: definitionOf });
+    expect(long).toContain('scroll sideways');
+    expect(timeline).not.toContain('scroll sideways');
   });
 
   it('leaves out what is not in the period', () => {
@@ -90,10 +115,13 @@ describe('timeline', () => {
   });
 
   it('draws no bar beyond its frame', () => {
-    const svg = barChart([
-      { label: '2026-01-01', added: 3, changed: 0, removed: 4 },
-      { label: '2026-01-02', added: 0, changed: 0, removed: 0 },
-    ]);
+    const svg = barChart(
+      [
+        { label: '2026-01-01', added: 3, changed: 0, removed: 4 },
+        { label: '2026-01-02', added: 0, changed: 0, removed: 0 },
+      ],
+      WIDE,
+    );
     for (const [, y, height] of svg.matchAll(/y="([\d.]+)" width="[\d.]+" height="([\d.]+)"/g)) {
       expect(Number(y)).toBeGreaterThanOrEqual(10);
       expect(Number(y) + Number(height)).toBeLessThanOrEqual(194.2);

@@ -1,0 +1,33 @@
+/** What was compared as it was last read: where that may hide a change, a report must not read as "no differences". */
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { DiffDocument, Stale } from '../diff/change.ts';
+import { mayHide } from '../diff/change.ts';
+import { groupedNotes } from './note-groups.ts';
+
+type Definitions = (kind: Kind) => ResourceDefinition;
+
+/** The old readings that speak against "no differences" (`mayHide`): they make exit code 3. */
+export function hidingReadings({ stale = [] }: Pick<DiffDocument, 'stale'>): readonly Stale[] {
+  return stale.filter(mayHide);
+}
+
+/** These, a line a reason. */
+export function hidingLines(document: Pick<DiffDocument, 'stale'>, definitions: Definitions): string[] {
+  const hiding = hidingReadings(document);
+  const of = (isPartial: boolean, side: Stale['side']): readonly Stale[] =>
+    hiding.filter((each) => (each.is_partial === true) === isPartial && each.side === side);
+  return [
+    ...groupedNotes('not fresh', of(false, 'to'), definitions),
+    ...groupedNotes('not whole in FROM', of(true, 'from'), definitions),
+    ...groupedNotes('not whole in TO', of(true, 'to'), definitions),
+  ];
+}
+
+/** The other old readings: in FROM they only date what is told. */
+export function datingLines({ stale = [] }: Pick<DiffDocument, 'stale'>, definitions: Definitions): string[] {
+  return groupedNotes(
+    'not fresh in FROM',
+    stale.filter((each) => !mayHide(each)),
+    definitions,
+  );
+}
