@@ -4,6 +4,7 @@ import { keepSmall } from '../src/cli/daemon-memory.ts';
 import { loadConfig } from '../src/config/load.ts';
 import { systemClock } from '../src/core/clock.ts';
 import { silentLogger } from '../src/core/logger.ts';
+import { CopyShelf } from '../src/daemon/copies/copy-shelf.ts';
 import { startHttp } from '../src/daemon/http/http.ts';
 import type { DaemonView } from '../src/daemon/view.ts';
 import type { Mirror } from '../src/mirror/mirror.ts';
@@ -111,6 +112,7 @@ function viewOf(mirror: Mirror, path: string): DaemonView {
     config: () => config,
     configTrouble: () => null,
     mirror: () => mirror,
+    copies: new CopyShelf(systemClock),
     schedules: () => [],
     running: () => [],
     queued: () => [],

@@ -1,5 +1,8 @@
 /** What the parts that answer questions see of the living daemon. */
+import type { Clock } from '../core/clock.ts';
+import { isoTime } from '../core/clock.ts';
 import type { JobName } from '../mirror/daemon-state.ts';
+import { CopyShelf } from './copies/copy-shelf.ts';
 import { requestJobs } from './job-request.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { JobWork } from './jobs/work.ts';
@@ -10,8 +13,7 @@ import type { Troubles } from './troubles.ts';
 import type { DaemonView } from './view.ts';
 
 export interface DaemonParts {
-  /** ISO 8601. */
-  readonly startedAt: string;
+  readonly clock: Clock;
   readonly settings: Settings;
   readonly keeper: MirrorKeeper;
   readonly timetable: Timetable;
@@ -21,12 +23,13 @@ export interface DaemonParts {
 }
 
 export function createView(parts: DaemonParts): DaemonView {
-  const { startedAt, settings, keeper, timetable, runner, works, troubles } = parts;
+  const { clock, settings, keeper, timetable, runner, works, troubles } = parts;
   return {
-    startedAt,
+    startedAt: isoTime(clock.now()),
     config: () => settings.current(),
     configTrouble: () => settings.trouble(),
     mirror: () => keeper.reader(),
+    copies: new CopyShelf(clock),
     schedules: () => timetable.views(),
     running: () => runner.running(),
     queued: () => runner.queued().map(({ name, source, trigger }) => ({ name, source, trigger })),

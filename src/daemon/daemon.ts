@@ -130,7 +130,7 @@ class LivingDaemon implements Daemon {
     });
     this.#finish = finish;
     this.view = createView({
-      startedAt: isoTime(clock.now()),
+      clock,
       settings: this.#settings,
       keeper: this.#keeper,
       timetable: this.#timetable,

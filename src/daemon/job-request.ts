@@ -3,7 +3,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { JobName } from '../mirror/daemon-state.ts';
 import type { JobRunner } from './jobs/runner.ts';
-import type { JobWork } from './jobs/work.ts';
+import type { JobWork, QueuedJob } from './jobs/work.ts';
 import type { JobRequest, RequestedJob } from './view.ts';
 
 export interface Asked {
@@ -13,7 +13,10 @@ export interface Asked {
   readonly how: JobRequest;
 }
 
-/** @throws TidemarkError `usage` for a job that is not set up, and a source that there is not; `interrupted` while the daemon stops */
+/** Jobs that may wait because somebody asked, beside one for each source: whoever asks in a loop is told. */
+const MOST_WAITING = 100;
+
+/** @throws TidemarkError `usage` for a job that is not set up, and a source that there is not; `throttled` where too many wait, `interrupted` while the daemon stops */
 export function requestJobs(
   runner: JobRunner,
   work: JobWork | undefined,
@@ -31,8 +34,28 @@ export function requestJobs(
   }
   const targets: readonly (string | null)[] = work.isPerSource ? (sources ?? configured) : [null];
   const { full = false, kinds = null } = how;
-  return targets.map((source) => {
-    const request = runner.add({ name, source, trigger: 'request', schedule: null, full, kinds });
+  const jobs = targets.map((source): QueuedJob => ({
+    name,
+    source,
+    trigger: 'request',
+    schedule: null,
+    full,
+    kinds,
+  }));
+  // All of them or none.
+  if (runner.requestedWith(jobs) > MOST_WAITING + configured.length) {
+    throw new TidemarkError(
+      'throttled',
+      'too many jobs that were asked for wait already: this one is not taken',
+      {
+        hint: 'GET /api/v1/status lists them; ask again when some of them are done',
+        isRetryable: true,
+      },
+    );
+  }
+  return jobs.map((job) => {
+    const { source } = job;
+    const request = runner.add(job);
     if (request === null)
       throw new TidemarkError('interrupted', 'the daemon is stopping: it takes no more jobs');
     return { name, source, request };

@@ -7,6 +7,7 @@ import type { Config, ScheduleName } from '../config/config.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { JobName, JobTrigger } from '../mirror/daemon-state.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import type { CopyShelf } from './copies/copy-shelf.ts';
 
 /** A job that is at work at this moment. */
 export interface RunningJob {
@@ -95,6 +96,8 @@ export interface DaemonView {
    * @throws TidemarkError `mirror_missing` and whatever else keeps it from being read
    */
   mirror(): Mirror;
+  /** The copies elsewhere, where there are any. */
+  readonly copies: Pick<CopyShelf, 'look' | 'known'>;
   /** Those that are on, in the order of the configuration. */
   schedules(): readonly ScheduleView[];
   running(): readonly RunningJob[];
@@ -106,7 +109,7 @@ export interface DaemonView {
   /**
    * Has a job run as soon as its turn comes. What does just the same and waits already is not asked for twice.
    * @returns what waits now, one for each source
-   * @throws TidemarkError `usage` for a source that there is not, `interrupted` while the daemon stops
+   * @throws TidemarkError `usage` for a source that there is not, `throttled` where too many wait, `interrupted` while the daemon stops
    */
   request(name: JobName, sources: readonly string[] | null, how?: JobRequest): readonly RequestedJob[];
   /** What became of it; null for a request that this daemon does not know, or no longer. */

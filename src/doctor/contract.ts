@@ -9,6 +9,7 @@ import type {
   Operation,
   ResourceDefinition,
 } from '../catalog/definition.ts';
+import { CATALOG } from '../catalog/catalog.ts';
 import { operationOf } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { DocumentOperation } from './openapi-operations.ts';
@@ -67,7 +68,10 @@ export function compareContract(definitions: readonly ResourceDefinition[], raw:
     });
   }
   const kinds = definitions.map((definition) => compareKind(document, operations, definition));
-  const { differences, outside } = onlyInDocument(definitions, operations, known);
+  // What the source leaves out is known all the same: it is only not mirrored.
+  const leftOut = CATALOG.filter(({ kind }) => !definitions.some((each) => each.kind === kind));
+  const unmirrored = new Set(leftOut.flatMap((each) => each.operations.map(placeIn)));
+  const { differences, outside } = onlyInDocument(definitions, operations, known, unmirrored);
   const info = document['info'];
   const title = isNode(info) ? info['title'] : undefined;
   return {
@@ -240,12 +244,17 @@ function onlyInDocument(
   definitions: readonly ResourceDefinition[],
   operations: Operations,
   known: ReadonlySet<string>,
+  unmirrored: ReadonlySet<string>,
 ): { readonly differences: ContractDifference[]; readonly outside: number } {
   const families = definitions.map(({ kind, path }) => ({ kind, place: placeOf('', path).trim() }));
   const differences: ContractDifference[] = [];
   let outside = 0;
   for (const { method, path, place } of operations.values()) {
     if (known.has(place)) continue;
+    if (unmirrored.has(place)) {
+      outside += 1;
+      continue;
+    }
     const at = place.slice(place.indexOf('/'));
     const owners = families.filter((each) => at === each.place || at.startsWith(`${each.place}/`));
     const owner = owners.toSorted((a, b) => b.place.length - a.place.length)[0];

@@ -27,13 +27,20 @@ export function estimateFromMirror(options: MirrorEstimateOptions): SourceEstima
   const held = mirror.collectionsOf(source.name).filter(({ retiredRun }) => retiredRun === null);
   const sweeps = sweepsByRun(mirror);
   const sizes = new Map<Kind, number | null>();
+  const removals = new Map(
+    mirror.heldRemovals(source.name).map((each) => [`${each.kind} ${scopeKey(each.scope)}`, each.records]),
+  );
   const parents = new Map(held.map((row) => [`${row.kind} ${scopeKey(row.scope)}`, row.records]));
   const collections = held.flatMap((row): CollectionEstimate[] => {
     const definition = definitions.get(row.kind);
     if (definition === undefined || !kinds.has(row.kind)) return [];
     if (!sizes.has(row.kind)) sizes.set(row.kind, meanBytes(mirror, row.kind));
     const recordBytes = sizes.get(row.kind) ?? null;
-    const prospect = { ...prospectOf(options, definition, row, sweeps, parents), recordBytes };
+    const prospect = {
+      ...prospectOf(options, definition, row, sweeps, parents),
+      recordBytes,
+      held: removals.get(`${row.kind} ${scopeKey(row.scope)}`) ?? 0,
+    };
     return [estimateOf(named(prospect, source), source)];
   });
   const at = (run.finishedAt ?? run.startedAt).slice(0, 16);

@@ -1,5 +1,6 @@
 /** What a reading of a source will cost, collection by collection: the figures and how each is known. Pure. */
 import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import { operationOf } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { pagesFor } from './pace.ts';
 
@@ -47,6 +48,8 @@ export interface Prospect {
   readonly parents: ParentRule;
   /** True for a feed of which only the head is read. */
   readonly isHead: boolean;
+  /** Records that the last list did not show, and that are kept until that is settled. */
+  readonly held?: number;
   /** True where the service refused it the last time: one request says it again. */
   readonly isRefused: boolean;
 }
@@ -55,6 +58,11 @@ export interface Prospect {
 const ANSWER_BYTES = 150;
 /** A record that nobody saw yet: the mean of what organizations have configured. */
 const RECORD_BYTES = 700;
+
+/** Absent records of one collection that a live reading looks for (src/state/live-absence.ts). */
+const LOOKED_UP_AT_MOST = 200;
+/** Those that a sync looks for where it holds the removals (src/sync/absence.ts). */
+const SAMPLED_AT_MOST = 10;
 
 export function estimateOf(prospect: Prospect, source: SourceConfig): CollectionEstimate {
   const { definition, scope, records, recordBytes, lastPages, isHead, isRefused, pageCap } = prospect;
@@ -79,8 +87,11 @@ export function estimateOf(prospect: Prospect, source: SourceConfig): Collection
   }
   const pages = lastPages ?? (records === null ? 1 : pagesFor(records, source.pageSize, pageCap));
   const rows = records ?? page;
+  const most = prospect.parents === 'budget' ? SAMPLED_AT_MOST : LOOKED_UP_AT_MOST;
+  const isLooked = operationOf(definition, 'retrieve') !== undefined;
+  const looks = isLooked ? Math.min(prospect.held ?? 0, most) : 0;
   // Where rows are a reduced form, each record is asked for by itself.
   const retrieved = definition.listing.needsRetrieve ? rows : 0;
   const basis = lastPages === null ? (records === null ? 'guess' : 'count') : 'last_run';
-  return made(pages + retrieved, rows * (retrieved > 0 ? 2 : 1), basis);
+  return made(pages + retrieved + looks, rows * (retrieved > 0 ? 2 : 1), basis);
 }

@@ -1,7 +1,8 @@
 /** What is wrong on this side: clock, disk, mirror, schedules, notices. Pure. */
 import { grouped } from '../core/grouped.ts';
 import { isOff } from './clock-skew.ts';
-import type { MirrorHealth } from './mirror-health.ts';
+import type { RunRow } from '../mirror/run-rows.ts';
+import type { MirrorHealth, SourceHealth } from './mirror-health.ts';
 import type { Problem } from './problems.ts';
 import type { SourceReach } from './source-reach.ts';
 
@@ -57,32 +58,9 @@ export function mirrorProblems(
       lockError.hint ?? 'check the owner and mode of the directory',
     );
   disk(health, add);
-  for (const { source, lastPublished, lastEnded } of health.sources) {
-    if (lastPublished === null) {
-      add(
-        'note',
-        'never_synced',
-        `${source}: nothing was mirrored yet`,
-        `run \`tidemark sync --source ${source}\``,
-        source,
-      );
-    } else if (now - Date.parse(lastPublished.finishedAt ?? lastPublished.startedAt) > STALE_MS) {
-      add(
-        'warning',
-        'stale',
-        `${source}: the last run that was published is more than two days old`,
-        'run `tidemark sync`, and see that a daemon or a cron job does so from now on',
-        source,
-      );
-    }
-    if (lastEnded !== null && lastEnded.outcome === 'failed')
-      add(
-        'warning',
-        'last_run_failed',
-        `${source}: run ${lastEnded.run} failed: ${lastEnded.error ?? ''}`,
-        `see \`tidemark runs show ${lastEnded.run}\``,
-        source,
-      );
+  for (const source of health.sources) {
+    freshness(source, now, add);
+    failures(source, add);
   }
   schedules(health, isDaemonAlive, add);
   notices(health, add);
@@ -96,6 +74,59 @@ type Add = (
   next: string,
   source?: string,
 ) => void;
+
+/** Only a complete run of all kinds says that the copy is fresh: one that was narrowed says nothing of the others. */
+function freshness({ source, lastPublished, lastComplete }: SourceHealth, now: number, add: Add): void {
+  if (lastPublished === null) {
+    add(
+      'note',
+      'never_synced',
+      `${source}: nothing was mirrored yet`,
+      `run \`tidemark sync --source ${source}\``,
+      source,
+    );
+  } else if (lastComplete === null) {
+    add(
+      'warning',
+      'never_complete',
+      `${source}: no run of all kinds has been complete yet; run ${lastPublished.run} was ${lastPublished.outcome}${narrowing(lastPublished)}`,
+      `run \`tidemark sync --source ${source}\`; \`tidemark status\` says what is not whole`,
+      source,
+    );
+  } else if (now - Date.parse(lastComplete.finishedAt ?? lastComplete.startedAt) > STALE_MS) {
+    const isNewest = lastComplete.run === lastPublished.run;
+    add(
+      'warning',
+      'stale',
+      `${source}: the last complete run${isNewest ? '' : ' of all kinds'}, run ${lastComplete.run}, is more than two days old` +
+        (isNewest
+          ? ''
+          : `; run ${lastPublished.run} since was ${lastPublished.outcome}${narrowing(lastPublished)}`),
+      'run `tidemark sync`, and see that a daemon or a cron job does so from now on',
+      source,
+    );
+  }
+}
+
+/** The latest run that ended, and the latest of all kinds: one that was narrowed since makes nothing of that good. */
+function failures({ source, lastEnded, lastWholeEnded }: SourceHealth, add: Add): void {
+  const ended = lastEnded?.run === lastWholeEnded?.run ? [lastEnded] : [lastEnded, lastWholeEnded];
+  for (const run of ended) {
+    if (run?.outcome !== 'failed') continue;
+    add(
+      'warning',
+      'last_run_failed',
+      `${source}: run ${run.run}${narrowing(run)} failed: ${run.error ?? ''}`,
+      `see \`tidemark runs show ${run.run}\``,
+      source,
+    );
+  }
+}
+
+/** ` (roles only)` where it was narrowed to some kinds. */
+function narrowing({ kinds }: RunRow): string {
+  return kinds === null ? '' : ` (${kinds.join(', ')} only)`;
+}
 
 function disk({ freeBytes, bytes, path }: MirrorHealth, add: Add): void {
   if (freeBytes === null) return;

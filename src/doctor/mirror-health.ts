@@ -12,6 +12,7 @@ import { acquireWriterLock } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
+import { lastCompleteRun, lastEndedRunOfAllKinds } from '../state/whole-run.ts';
 
 export interface ScheduleHealth {
   readonly schedule: ScheduleName;
@@ -27,6 +28,10 @@ export interface SourceHealth {
   readonly source: string;
   readonly lastPublished: RunRow | null;
   readonly lastEnded: RunRow | null;
+  /** The same of runs that were not narrowed to some kinds. */
+  readonly lastWholeEnded: RunRow | null;
+  /** What freshness is judged by: of all kinds as well. */
+  readonly lastComplete: RunRow | null;
 }
 
 export interface MirrorHealth {
@@ -142,6 +147,8 @@ function sourceHealth(mirror: Mirror, source: string): SourceHealth {
     source,
     lastPublished: mirror.latestRun(source) ?? null,
     lastEnded: runs.find(({ outcome }) => outcome !== 'running') ?? null,
+    lastWholeEnded: lastEndedRunOfAllKinds(mirror, source),
+    lastComplete: lastCompleteRun(mirror, source),
   };
 }
 

@@ -55,6 +55,44 @@ it('compose: unprivileged, read-only, published on this machine alone, secrets a
   expect(Object.keys(volumes)).toEqual(['mirror']);
 });
 
+/** What the comments offer is taken up: those lines stand without their mark, in place of the one of the same name above. */
+function withReplica(text: string): string {
+  const lines = text.split('\n');
+  const isOffer = (line: string): boolean => /^\s*# .*(replica-token|TIDEMARK_REPLICA|replica:)/.test(line);
+  return lines
+    .flatMap((line, n) => {
+      if (isOffer(line) && !line.includes('--from-file')) return [line.replace('# ', '')];
+      if (/^ *# {3}file: /.test(line)) return [line.replace('# ', '')];
+      const next = lines[n + 1] ?? '';
+      const isReplaced =
+        isOffer(next) && next.replace('# ', '').startsWith(line.slice(0, line.indexOf(':') + 1));
+      return isReplaced && line.includes(':') ? [] : [line];
+    })
+    .join('\n');
+}
+
+it('the replica is off, and what the manifests offer in its place names a secret of its own', () => {
+  expect(read('compose.yaml')).not.toMatch(/^[^#]*REPLICA/m);
+  const { services, secrets } = parse(withReplica(read('compose.yaml'))) as Compose;
+  const { environment, secrets: used } = services.tidemark;
+  expect(environment['TIDEMARK_REPLICA_TOKEN_FILE']).toBe('/run/secrets/replica-token');
+  expect(used).toEqual(['api-key', 'token', 'replica-token']);
+  expect(secrets['replica-token']).toEqual({ file: './secrets/replica-token' });
+  expect(secrets['token']).toEqual({ file: './secrets/token' });
+
+  const [map] = parseAllDocuments(read('kubernetes', 'common.yaml')).map((each) => each.toJS() as Manifest);
+  const text = map?.data['tidemark.yaml'] ?? '';
+  expect(parse(text)).not.toHaveProperty('replica');
+  expect((parse(withReplica(text)) as { replica: object }).replica).toEqual({
+    tokenFile: '/run/secrets/tidemark/replica-token',
+  });
+
+  const unit = withReplica(read('systemd', 'tidemark.service')).split('\n');
+  expect(unit).toContain('LoadCredential=replica-token:/etc/tidemark/replica-token');
+  expect(unit).toContain('Environment=TIDEMARK_REPLICA_TOKEN_FILE=%d/replica-token');
+  expect(variables).toContain('TIDEMARK_REPLICA_TOKEN_FILE');
+});
+
 interface Pod {
   automountServiceAccountToken: boolean;
   terminationGracePeriodSeconds: number;

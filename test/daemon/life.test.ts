@@ -1,6 +1,7 @@
 /** A daemon's beginning and end: what is made up for, what is cut short, what is left behind. */
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { KINDS } from '../../src/catalog/definition.ts';
 import type { EndedJob, JobObserver } from '../../src/daemon/jobs/observer.ts';
 import { openMirror } from '../../src/mirror/mirror.ts';
 import { respond } from '../journeys/service.ts';
@@ -229,6 +230,25 @@ describe('what is asked for', () => {
     expect(kinds(2)).toEqual(expect.arrayContaining(['roles', 'domains']));
     expect(kinds(2)).not.toContain('members');
     expect(kinds(3)).not.toContain('roles');
+  });
+
+  it('has an end: who asks in a loop is refused, and what waits already is joined all the same', async () => {
+    const rig = await Rig.create(HOURLY);
+    await rig.start();
+    const { view } = rig.daemon;
+    // Every choice of seven kinds is another request.
+    const some = KINDS.slice(0, 7);
+    const choices = Array.from({ length: 127 }, (_, n) => some.filter((_kind, bit) => ((n + 1) >> bit) & 1));
+    // The first one is at work at once.
+    for (const kinds of choices.slice(0, 102)) view.request('sync', null, { kinds });
+    expect(view.queued()).toHaveLength(101);
+    const tooMuch = () => view.request('sync', null, { kinds: choices[102]! });
+    expect(tooMuch).toThrow(
+      expect.objectContaining({ code: 'throttled', hint: expect.any(String) as string }),
+    );
+    expect(view.queued()).toHaveLength(101);
+    expect(view.request('sync', ['a'], { kinds: choices[7]! })).toHaveLength(1);
+    expect(view.queued()).toHaveLength(101);
   });
 
   it('that could not begin says why', async () => {

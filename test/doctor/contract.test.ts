@@ -31,7 +31,7 @@ describe('the contract of a kind', () => {
     const contract = compareContract(organizations, fixture());
     expect(contract.differences.filter(({ kind }) => kind === 'organizations')).toEqual([]);
     expect(contract.compared).toEqual({ operations: 5, fields: 15 });
-    expect(contract).toMatchObject({ version: '3.1.0', title: 'Harbor API', outside: 1, withoutFields: [] });
+    expect(contract).toMatchObject({ version: '3.1.0', title: 'Harbor API', outside: 6, withoutFields: [] });
   });
 
   const schema = (document: Loose): Loose =>
@@ -138,12 +138,37 @@ describe('doctor --openapi', () => {
     expect(JSON.parse(stdout)).toMatchObject({ schema: 'tidemark.contract/1', openapi: '3.1.0' });
   });
 
+  it('says of a path that went, a method that went, a field that came and another type what each means', async () => {
+    const directory = scratch();
+    const document = fixture();
+    const paths = document['paths']!;
+    delete paths['/organizations/{organization_id}/proxy_records'];
+    delete paths['/organizations/{id}/']!['delete'];
+    const properties = document['components']!['schemas']!['Organization']!['allOf']!['1']!['properties']!;
+    Object.assign(properties, { region: { type: 'string' }, slug: { type: 'integer', readOnly: true } });
+    writeFileSync(join(directory, 'openapi.json'), JSON.stringify(document));
+    writeFileSync(
+      join(directory, 'tidemark.yaml'),
+      `sources:\n  - { ${SOURCE}, kinds: { include: [organizations, proxy_records] } }\n`,
+    );
+    const { code, stdout } = await run(directory, '--openapi', 'openapi.json');
+    expect(code).toBe(2);
+    for (const line of [
+      /^organizations +DELETE \/api\/organizations\/:id\/$/m,
+      /^proxy_records +GET \/api\/organizations\/:organization_id\/proxy_records\/$/m,
+      /^organizations +region +not known +string$/m,
+      /^organizations +slug +string +integer$/m,
+      /^→ a list that is not offered makes a run partial/m,
+      /^→ mirrored and compared as they come/m,
+      /^→ values are kept as they come/m,
+    ])
+      expect(stdout).toMatch(line);
+  });
+
   it('is 0 where they do not, for the kinds that the source mirrors; JSON is read too', async () => {
     const directory = scratch();
     const document = fixture();
     delete document['paths']!['/organizations/{organization_id}/webhooks/'];
-    delete document['paths']!['/organizations/{organization_id}/proxy_records'];
-    delete document['paths']!['/organizations/{organization_id}/proxy_records/{id}'];
     writeFileSync(join(directory, 'openapi.json'), JSON.stringify(document));
     writeFileSync(
       join(directory, 'tidemark.yaml'),

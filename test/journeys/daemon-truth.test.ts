@@ -3,7 +3,10 @@ import type { ChildProcess } from 'node:child_process';
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { openMirror } from '../../src/mirror/mirror.ts';
 import type { Receiver } from '../daemon/notices/receiver.ts';
 import { receiver } from '../daemon/notices/receiver.ts';
 import type { Ended } from './harness.ts';
@@ -125,6 +128,21 @@ class Story {
     ];
   }
 
+  async jobs(name: string): Promise<readonly object[]> {
+    return (JSON.parse(await this.get(`/api/v1/jobs?name=${name}`)) as { jobs: object[] }).jobs;
+  }
+
+  /** Events of all notices that are written down, delivered or not. */
+  owed(): string[] {
+    const mirror = openMirror(this.mirror, { mode: 'read', command: 'test', clock: systemClock });
+    try {
+      const deliveries = mirror.daemonState().deliveries(20);
+      return deliveries.map(({ about }) => about.event).toReversed();
+    } finally {
+      mirror.close();
+    }
+  }
+
   events(): string[] {
     return this.told.received.map(({ body }) => (JSON.parse(body) as { event: string }).event);
   }
@@ -136,6 +154,13 @@ class Story {
 
 function rank(level: number | string): number {
   return typeof level === 'number' ? level : ({ warn: 40, error: 50, fatal: 60 }[level] ?? 30);
+}
+
+/** Past the program: what a disk, or the time, might have done to the file. */
+function tamper(path: string, statement: string): void {
+  const file = new Database(path);
+  file.exec(statement);
+  file.close();
 }
 
 describe('how fresh the copy is', () => {
@@ -196,6 +221,55 @@ describe('how fresh the copy is', () => {
     await story.until(() => story.lines(0, /^sync is done/).length === 1);
     expect(await story.status()).toMatchObject({ state: 'whole', last_complete_run: { run: 2 } });
     await story.stop();
+  });
+});
+
+describe('how sound the copy is', () => {
+  it('follows the latest verification, the command line made it or the daemon', async () => {
+    const story = await Story.create();
+    story.service.set('members', [{ id: 'm', user: { uuid: 'u' } }]);
+    story.start();
+    await story.until(() => story.lines(0, /^sync is done/).length === 1);
+    expect(await story.get('/metrics')).not.toMatch(/^tidemark_verify_problems /m);
+    expect((await story.cli('verify')).code).toBe(0);
+    expect(await story.get('/metrics')).toMatch(/^tidemark_verify_problems 0$/m);
+    expect(await story.jobs('verify')).toMatchObject([
+      { trigger: 'request', outcome: 'done', summary: { problems: 0 } },
+    ]);
+
+    tamper(
+      story.mirror,
+      `CREATE TABLE kept AS SELECT * FROM revisions; UPDATE revisions SET hash = zeroblob(32) WHERE hash IS NOT NULL`,
+    );
+    const found = await story.cli('verify');
+    expect([found.code, found.stderr]).toEqual([1, '']);
+    const bad = await story.health();
+    expect([bad.state, bad.reasons.map(({ code }) => code)]).toEqual(['degraded', ['verify_failed']]);
+    expect(await story.get('/metrics')).toMatch(/^tidemark_verify_problems [1-9]/m);
+    expect((await story.cli('sync')).code).toBe(0);
+    expect((await story.health()).reasons.map(({ code }) => code)).toEqual(['verify_failed']);
+    expect(story.owed()).toEqual(['verify_failed']);
+
+    tamper(story.mirror, `DELETE FROM revisions; INSERT INTO revisions SELECT * FROM kept; DROP TABLE kept`);
+    expect((await story.cli('verify')).code).toBe(0);
+    expect((await story.health()).state).toBe('ok');
+    expect(story.owed()).toEqual(['verify_failed', 'verify_recovered']);
+    await story.stop();
+  });
+
+  it('is kept only where a daemon worked, and a mirror in use is no failure of the verification', async () => {
+    const story = await Story.create();
+    expect((await story.cli('sync')).code).toBe(0);
+    expect((await story.cli('verify')).code).toBe(0);
+    const writer = openMirror(story.mirror, { mode: 'write', command: 'sync', clock: systemClock });
+    onTestFinished(() => writer.close());
+    const jobs = (): number => writer.daemonState().jobs({ name: 'verify' }).length;
+    expect(jobs()).toBe(0);
+    const row = { schedule: 'sync', cron: '* * * * *', zone: 'UTC', skippedTicks: 0, missedTicks: 0 };
+    writer.daemonState().saveSchedule({ ...row, dueAt: '2026-01-01T00:00:00.000Z' });
+    const { code, stderr } = await story.cli('verify');
+    expect([code, jobs()]).toEqual([0, 0]);
+    expect(stderr).toMatch(/^tidemark: the daemon will not know of this verification: .* is held by /);
   });
 });
 

@@ -114,6 +114,35 @@ describe('an estimate against what it then costs', () => {
 });
 
 describe('estimate', () => {
+  it('of a restore and of a sync counts what is gone though the mirror holds its removal back', async () => {
+    const far = await Deployment.start();
+    const { run, estimated } = runner(far.url, {
+      TIDEMARK_PROFILE: 'posthog',
+      TIDEMARK_KINDS_EXCLUDE: 'session_recordings,recording_sharing',
+    });
+    const proxies = Array.from({ length: 30 }, (_each, n) => ({
+      ...{ ...far.state.proxies[0], id: `0190dddd-0000-7000-8000-0000000000${n + 10}` },
+      domain: `e${n}.harbor.example.com`,
+    }));
+    far.state.proxies.push(...proxies);
+    await run('sync', '--quiet');
+    far.state.proxies.splice(0);
+    expect((await run('sync', '--quiet')).code).toBe(3);
+    const cost = async (...args: string[]): Promise<number> => {
+      const before = far.seen.length;
+      const { code, stderr } = await run(...args);
+      expect([0, 3], stderr).toContain(code);
+      return far.seen.length - before;
+    };
+    const sync = await estimated('sync');
+    expectNear(sync.requests, await cost('sync', '--quiet'));
+    const { steps, requests } = await estimated('restore');
+    expect(steps).toBe(31);
+    const { stdout } = await run('estimate', 'restore');
+    expect(stdout).toContain('31 removals');
+    expectNear(requests, await cost('restore', 'latest', '--apply', '--yes'));
+  });
+
   it('tells minutes at the configured rate', async () => {
     const service = await FakeService.start();
     const roles = Array.from({ length: 100 }, (_each, n) => ({ id: `role-${n}`, name: `Role ${n}` }));
@@ -126,6 +155,41 @@ describe('estimate', () => {
     const { minutes, requests } = await estimated();
     expect(minutes).toBeGreaterThanOrEqual(Math.floor(requests / 20) - 1);
     expect(minutes).toBeLessThan(requests / 20 + 2);
+  });
+
+  it('tells minutes at the limit that a kind has of its own, which `config check` shows, over restarts', async () => {
+    const far = await Deployment.start();
+    const { run, estimated, env } = runner(far.url, {
+      TIDEMARK_PROFILE: 'posthog',
+      TIDEMARK_RATE_PER_MINUTE: '480',
+      TIDEMARK_RATE_PER_HOUR: '4800',
+      TIDEMARK_RECORDINGS_SHARING_PER_RUN: 'all',
+    });
+    await run('sync', '--quiet');
+    const asked = far.seen.filter(({ path }) => path.includes('/session_recordings/')).length;
+    const usual = await estimated('sync', '--full');
+    expect(usual.minutes).toBeLessThan(2);
+    env['TIDEMARK_DEFINITIONS'] = JSON.stringify({
+      session_recordings: { rate: { perMinute: 5, perHour: 0 } },
+    });
+    const slow = await estimated('sync', '--full');
+    expect(slow.requests).toBe(usual.requests);
+    const own = slow.collections.filter(({ kind }) => kind.includes('recording'));
+    const requests = own.reduce((sum, each) => sum + each.requests, 0);
+    expect(slow.minutes).toBeGreaterThanOrEqual(Math.floor((requests - 1) / 5));
+    expect((await run('estimate')).stdout).toContain(
+      '480 a minute and 4,800 an hour, session_recordings 5 a minute',
+    );
+    expect((await run('config', 'check')).stdout).toContain('; session_recordings at most 5 a minute');
+    // What the first sync sent still counts, in another process, for the limit by the hour.
+    env['TIDEMARK_DEFINITIONS'] = JSON.stringify({
+      session_recordings: { rate: { perMinute: 0, perHour: asked } },
+    });
+    env['TIDEMARK_RETRY_ATTEMPTS'] = '1';
+    env['TIDEMARK_RETRY_MAX_WAIT_SECONDS'] = '1';
+    const { code, stdout } = await run('sync', '--kind', 'session_recordings', '--json');
+    expect(code, stdout).not.toBe(0);
+    expect(stdout).toContain('definitions.session_recordings.rate of the source');
   });
 
   it('of a restore counts what changed since, and leaves out what is never written', async () => {

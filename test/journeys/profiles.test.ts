@@ -214,6 +214,23 @@ describe('putting back what was there', () => {
     expect(trial.far.state.secrets.get(uuid(7, 2))).toEqual({ user: 'loader', password: 'stored-password' });
   });
 
+  it('a query that only `schema` shows, and undoes it', async () => {
+    const trial = await damaged({}, ({ state }) => {
+      state.exports[0]!['schema'] = { hogql_query: 'SELECT 1', fields: [{ alias: 'event' }] };
+    });
+    const plan = await trial.json<PlanJson>(2, 'restore', 'latest');
+    expect(stepOf(plan, 'batch_exports')).toMatchObject({
+      action: 'update',
+      fields: [{ path: '/hogql_query', from: 'SELECT 1', to: 'SELECT event FROM events' }],
+      request: { body: { hogql_query: 'SELECT event FROM events' } },
+    });
+    await apply(trial);
+    expect(trial.far.state.exports[0]!['schema']).toMatchObject({ hogql_query: 'SELECT event FROM events' });
+    const undone = await trial.json<RestoreJson>(0, 'undo', '1', '--apply', '--yes');
+    expect(undone.steps.map(({ outcome, verified }) => [outcome, verified])).toEqual([['applied', true]]);
+    expect(trial.far.state.exports[0]!['schema']).toMatchObject({ hogql_query: 'SELECT 1' });
+  });
+
   it('never writes a mask back', async () => {
     const trial = await damaged({ mask: '********', exportsWritableThere: true }, ({ state }) => {
       (state.exports[0]!['destination'] as { config: Body }).config['host'] = 'elsewhere.example.com';

@@ -75,8 +75,8 @@ describe('a run that could not read a list whole, and none before it had', () =>
     const back = await found.diff(3, 'run:2', 'run:1', '--kind', 'roles');
     expect(told(back)).toEqual([]);
     expect(back.skipped[0]?.reason).toContain('2 roles: perhaps there as well');
-    const { stderr } = await found.expectRun(3, 'diff', 'run:1', 'run:2', '--kind', 'roles');
-    expect(stderr).toMatch(/not whole in FROM: roles .*no run had read it whole before/);
+    const people = await found.expectRun(3, 'diff', 'run:1', 'run:2', '--kind', 'roles');
+    expect(people.stdout).toMatch(/not whole in FROM: roles .*no run had read it whole before/);
     // What it does hold is compared: here against a state without any.
     found.service.set('roles', []);
     await found.expectRun(3, 'sync');
@@ -238,11 +238,15 @@ describe('an export', () => {
     expect(chosen.left_out.map(({ reason }) => reason).join()).toContain('2 roles: the export was narrowed');
     const unsaid = await found.diff(3, 'file:one.ndjson', 'latest');
     expect(told(unsaid)).toEqual([]);
-    expect(unsaid.skipped[0]?.reason).toContain('--whole-file says so');
+    expect(unsaid.skipped.find(({ kind }) => kind === 'roles')?.reason).toContain('--whole-file says so');
+    // Nor can they say whether they left the other kinds out.
+    expect(unsaid.skipped.find(({ kind }) => kind === 'organizations')?.reason).toContain(
+      'holds none of them',
+    );
     expect(told(await found.diff(3, 'latest', 'file:one.ndjson'))).toEqual([]);
     // Nothing hidden, nothing to say.
     await found.diff(0, 'file:one.ndjson', 'latest', '--id', 'r1');
-    const said = await found.diff(2, 'file:one.ndjson', 'latest', '--whole-file');
+    const said = await found.diff(2, 'file:one.ndjson', 'latest', '--whole-file', '--kind', 'roles');
     expect(told(said)).toEqual(['r2 added', 'r3 added']);
 
     const prune = ['--prune', '--max-removals', '5'];

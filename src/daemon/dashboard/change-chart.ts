@@ -19,7 +19,7 @@ export function changeChart(days: readonly DayOfChanges[]): Html {
     sign: '',
   }));
   return columnChart(columns, {
-    label: `${count(total)} changes of configuration in ${days.length} days`,
+    label: `${count(total)} changes of configuration in ${days.length} days, as each run counted them`,
     show: (value) => count(value),
     steps: STEPS,
     legend: PARTS.map((name) => ({ name, text: name })),

@@ -2,8 +2,9 @@
 import type { CopiesConfig } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import { duration, plural } from '../../core/wording.ts';
+import type { CopiesShown } from '../copies/copy-shelf.ts';
+import type { CopyManifest } from '../copies/manifest.ts';
 import { byteSize } from '../http/wording.ts';
-import type { CopiesShown } from './copy-shelf.ts';
 import type { Html, HtmlPart } from './html.ts';
 import { markup, NOTHING } from './html.ts';
 import { aheadHtml, ageHtml, emptyHtml, toned } from './pieces.ts';
@@ -16,7 +17,7 @@ export function copiesSection(copies: CopiesConfig | null, shown: CopiesShown | 
 function contentOf(copies: CopiesConfig | null, shown: CopiesShown | null, now: number): Html {
   if (copies === null)
     return emptyHtml('None.', 'The mirror stands on this machine alone: `copies.directory` has copies made.');
-  if (shown === null) return emptyHtml('Not known.', 'Their directory does not answer.');
+  if (shown === null) return emptyHtml('Not known yet.', 'Their directory has not answered so far.');
   if (shown.trouble !== null)
     return markup`<p class="plain">${toned('bad', 'Not readable')}: ${shown.trouble}</p>`;
   const [latest] = shown.whole;
@@ -32,7 +33,7 @@ function contentOf(copies: CopiesConfig | null, shown: CopiesShown | null, now: 
       markup`${ageHtml(latest.madeAt, now)}, as of <a href="/runs/${latest.run}">run ${latest.run}</a>`,
     ],
     ['Size', `${byteSize(latest.bytes)}${latest.isEncrypted ? ', encrypted' : ''}`],
-    ['State', toned('good', 'verified when it was made')],
+    ['Verified', verifiedHtml(latest)],
     [
       'Next',
       dueAt <= now
@@ -42,6 +43,15 @@ function contentOf(copies: CopiesConfig | null, shown: CopiesShown | null, now: 
     ['Kept', markup`${plural(shown.whole.length, 'copy', 'copies')}${damagedHtml(shown.damaged)}`],
   ];
   return markup`<dl class="facts plain">${facts.map(([name, value]) => markup`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
+}
+
+/** Nobody reads a copy again by itself: what is known is of the time when it was made. */
+function verifiedHtml({ manifest }: CopiesShown['whole'][number]): Html {
+  // A manifest is read as far as copies need it.
+  const { checked }: Partial<CopyManifest> = manifest ?? {};
+  const records =
+    checked === undefined ? '' : `, ${plural(checked.records, 'record')} and every seal checked`;
+  return markup`${toned('good', 'when it was made')}: opened${records}; <code>tidemark copies verify</code> reads it again`;
 }
 
 function damagedHtml(damaged: number): Html {

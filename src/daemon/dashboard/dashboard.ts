@@ -14,13 +14,12 @@ import { knownSources, queryOf, runNamed } from '../http/api.ts';
 import type { ChangesMemory } from '../http/changes-memory.ts';
 import type { DriftNow } from '../http/drift-now.ts';
 import { CONFIGURED_KINDS } from '../http/feeds.ts';
-import { readSituation } from '../http/health-facts.ts';
+import { lookAtCopies, readSituation } from '../http/health-facts.ts';
 import { kindFrom } from '../http/query.ts';
 import { asRefusal } from '../http/refusal.ts';
 import { changesOf, findChanges } from '../http/run-changes.ts';
 import type { DaemonView } from '../view.ts';
 import { CHANGES_SHOWN, changesPage, PERIODS } from './changes-page.ts';
-import { CopyShelf } from './copy-shelf.ts';
 import { driftPage } from './drift-page.ts';
 import type { DayCounts } from './day-counts.ts';
 import type { PageContent } from './frame.ts';
@@ -60,7 +59,6 @@ type Answer = { readonly content: PageContent; readonly current: string };
 export function createDashboard(parts: DashboardParts): Hono {
   const { view, clock } = parts;
   const dashboard = new Hono();
-  const shelf = new CopyShelf(clock);
   const page = (
     path: string,
     make: (context: Context) => Promise<PageContent> | PageContent,
@@ -82,12 +80,11 @@ export function createDashboard(parts: DashboardParts): Hono {
     context.body(ICON.replace('currentColor', '#1a5ac8'), 200, { 'Content-Type': 'image/svg+xml' }),
   );
   page('/', async () => {
+    const shown = await lookAtCopies(view);
     const situation = readSituation(view, clock.now());
     const { mirror } = situation;
     const found = mirror === null ? { drifts: [], trouble: [] } : await findDrifts(parts, mirror);
     const days = mirror === null ? [] : await parts.dayCounts.read(mirror, CHART_DAYS, clock.now());
-    const { copies } = view.config();
-    const shown = mirror === null || copies === null ? null : await shelf.look(copies.directory, mirror);
     const { drifts, trouble } = found;
     return overviewPage({ view, situation, drifts, driftTrouble: trouble, days, copies: shown });
   });

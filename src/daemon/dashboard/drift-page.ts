@@ -68,12 +68,14 @@ function sourceHtml(mirror: Mirror, drift: SourceDrift, hasOthers: boolean, now:
   const skipped =
     report.skipped.length === 0
       ? NOTHING
-      : markup`<div class="warning" role="note"><strong>! ${report.skipped.length} not compared</strong>, so this may not be everything:<ul>${report.skipped.slice(0, 20).map((line) => markup`<li>${line}</li>`)}</ul></div>`;
+      : markup`<div class="warning" role="note"><strong>! ${report.skippedSummary}</strong>, so this may not be everything:<ul>${report.skipped.slice(0, 20).map((line) => markup`<li>${line}</li>`)}</ul></div>`;
   const heading = hasOthers ? markup`<h2>${nameHtml(source)}</h2>` : markup`<h2 class="side">Findings</h2>`;
   const nothing =
-    open.length === 0
-      ? emptyHtml('Nothing drifted.', 'The service is configured as the baseline says.')
-      : NOTHING;
+    open.length > 0
+      ? NOTHING
+      : report.skipped.length > 0
+        ? emptyHtml('Nothing drifted in what could be compared.', 'What could not be may hide anything.')
+        : emptyHtml('Nothing drifted.', 'The service is configured as the baseline says.');
   const more = document.changes.length - RECORDS_SHOWN;
   return markup`<section>${heading}<p class="faint">${comparedText(document)}${ignored.length === 0 ? '' : `; ${plural(ignored.length, 'finding')} ignored by rule`}</p>
 ${figures.length === 0 ? NOTHING : markup`<div class="figures"><ul aria-label="By severity">${figures}</ul></div>`}${skipped}${nothing}${driftArticles(mirror, drift)}

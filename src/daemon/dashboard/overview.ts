@@ -11,7 +11,7 @@ import type { DaemonView } from '../view.ts';
 import type { DriftCounts } from './answers.ts';
 import { answersHtml, verdictHtml } from './answers.ts';
 import { copiesSection } from './copies-section.ts';
-import type { CopiesShown } from './copy-shelf.ts';
+import type { CopiesShown } from '../copies/copy-shelf.ts';
 import { changeChart } from './change-chart.ts';
 import type { DayOfChanges } from './day-counts.ts';
 import { driftArticles } from './drift-page.ts';

@@ -98,7 +98,7 @@ pre.body { background: var(--raised); border: 1px solid var(--line); border-radi
   .two { grid-template-columns: minmax(0, 1fr); }
   .drawing { padding: .75rem .6rem .5rem; }
   .drawing svg.columns { display: none; } .drawing svg.columns.narrow { display: block; }
-  .sheet { font-size: .875rem; } .sheet table { font-size: inherit; } .sheet th, .sheet td { padding: .4rem .5rem; } .sheet th:first-child { padding-left: .8rem; } .sheet .tone { font-size: inherit; }
+  .sheet { font-size: .875rem; } .sheet table { font-size: inherit; } .sheet th, .sheet td { padding: .4rem .35rem; } .sheet th:first-child { padding-left: .7rem; } .sheet th:last-child, .sheet td:last-child { padding-right: .7rem; } .sheet .tone { font-size: inherit; }
   .sheet .spare { display: none; } .sheet .wraps { white-space: normal; }
   .facts { grid-template-columns: minmax(0, 1fr); gap: 0; } .facts dd { margin-bottom: .5rem; }
 }

@@ -18,7 +18,7 @@ import { identityDocument, jobDocument, requestDocument, sweepDocument } from '.
 import { countChanges } from './change-counts.ts';
 import type { ChangesMemory } from './changes-memory.ts';
 import type { DriftNow } from './drift-now.ts';
-import { readSituation } from './health-facts.ts';
+import { lookAtCopies, readSituation } from './health-facts.ts';
 import { kindsIn, numberIn, sourcesIn, timeIn } from './query.ts';
 import { Refusal } from './refusal.ts';
 import { changesOf, findChanges } from './run-changes.ts';
@@ -43,8 +43,9 @@ const USUAL_PERIOD_MS = 7 * 24 * 60 * 60 * 1000;
 export function createApi(parts: ApiParts): Hono {
   const { view, clock } = parts;
   const api = new Hono();
-  api.get('/status', (context) => {
+  api.get('/status', async (context) => {
     queryWith(context, []);
+    await lookAtCopies(view);
     return context.json(statusDocument(view, readSituation(view, clock.now())));
   });
   api.get('/runs', (context) => {

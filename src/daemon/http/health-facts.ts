@@ -1,8 +1,10 @@
 /** The facts that health is judged by, from the living daemon and the mirror. */
 import type { Config } from '../../config/config.ts';
+import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, isLocalTrouble } from '../../core/errors.ts';
 import type { Delivery, JobName, JobRow } from '../../mirror/daemon-state.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import type { CopiesShown } from '../copies/copy-shelf.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
 import type { HealthFacts, SourceFacts } from './health-input.ts';
@@ -56,7 +58,7 @@ export function readSituation(view: DaemonView, now: number): Situation {
         ...base,
         troubles: [...lastingTroubles(view, now), ...untoldJobTroubles(view, lastJobs)],
         mirrorTrouble: null,
-        copies: copyFacts(mirror, config),
+        copies: copyFacts(view, mirror, now),
         sources: standings.flatMap((standing) =>
           standing.isConfigured
             ? [sourceFacts(view, config, standing, lastWholeSync(mirror, standing, lastJobs))]
@@ -85,6 +87,20 @@ export function readSituation(view: DaemonView, now: number): Situation {
     const health = assessHealth({ ...base, ...nothing, troubles, mirrorTrouble });
     return { now, health, mirror: null, standings: [], lastJobs: NO_JOBS, owed: [] };
   }
+}
+
+/** The copies in their directory, waited for a moment; null where there are none to be known. */
+export async function lookAtCopies(view: DaemonView): Promise<CopiesShown | null> {
+  const { copies } = view.config();
+  if (copies === null) return null;
+  let mirror: Mirror;
+  try {
+    mirror = view.mirror();
+  } catch {
+    // Health tells what keeps it from being read.
+    return null;
+  }
+  return view.copies.look(copies.directory, mirror);
 }
 
 /** True while the mirror is away that was there before. */
@@ -125,13 +141,20 @@ function lastWholeSync(mirror: Mirror, { source }: SourceStanding, jobs: LastJob
   return kinds === null ? row : null;
 }
 
-function copyFacts(mirror: Mirror, { copies }: Config): HealthFacts['copies'] {
+/** The daemon's own copies by its jobs, all others as they stand in the directory. */
+function copyFacts(view: DaemonView, mirror: Mirror, now: number): HealthFacts['copies'] {
+  const { copies } = view.config();
   if (copies === null) return null;
+  const found = view.copies.known(copies.directory, mirror)?.whole ?? [];
   const made = mirror
     .daemonState()
     .jobs({ name: 'copy', limit: COPY_JOBS_READ })
     .find(({ summary }) => typeof summary['file'] === 'string');
-  return { everyMs: copies.everyMs, lastAt: made?.finishedAt ?? null };
+  const times = [made?.finishedAt ?? null, ...found.map(({ madeAt }) => madeAt)].flatMap((at) =>
+    // Of the future, made before the clock stepped back: such a one says nothing, for long.
+    at === null || Date.parse(at) > now ? [] : [isoTime(Date.parse(at))],
+  );
+  return { everyMs: copies.everyMs, lastAt: times.sort().at(-1) ?? null };
 }
 
 function sourceFacts(

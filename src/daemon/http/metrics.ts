@@ -44,6 +44,8 @@ export function createMetrics(view: DaemonView): Metrics {
       delay.reset();
       for (const { row, metric } of rows) {
         metric.reset();
+        // Without labels it would be zero, where nothing is known.
+        if (row.labels.length === 0) metric.remove();
         for (const { labels, value } of row.read(facts)) metric.inc({ ...labels }, value);
       }
       return registry.metrics();

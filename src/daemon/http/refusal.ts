@@ -26,6 +26,7 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   not_found: 404,
   unauthorized: 401,
   forbidden: 403,
+  throttled: 429,
   interrupted: 503,
   mirror_missing: 503,
   mirror_locked: 503,

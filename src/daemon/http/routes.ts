@@ -15,7 +15,7 @@ import { ChangesMemory } from './changes-memory.ts';
 import { healthDocument, healthText } from './documents.ts';
 import { DriftNow } from './drift-now.ts';
 import { withStrictHeaders } from './headers.ts';
-import { readSituation } from './health-facts.ts';
+import { lookAtCopies, readSituation } from './health-facts.ts';
 import type { HttpOptions } from './http.ts';
 import type { Metrics } from './metrics.ts';
 import { asRefusal, Refusal, refusalDocument } from './refusal.ts';
@@ -63,7 +63,8 @@ export function createRoutes(
 
   application.get('/healthz', (context) => context.text('ok\n'));
   application.get('/favicon.ico', (context) => context.body(null, 204));
-  application.get('/readyz', (context) => {
+  application.get('/readyz', async (context) => {
+    await lookAtCopies(view);
     const now = clock.now();
     const { health } = readSituation(view, now);
     const status = health.state === 'failing' ? 503 : 200;

@@ -9,6 +9,8 @@ import { compareRecords } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { maskedChange, withMaskedId } from '../../report/mask.ts';
+import { FirstReads } from '../../state/first-reads.ts';
+import { openMirrorState } from '../../state/mirror-state.ts';
 import { previousRun } from '../../state/published-run.ts';
 import type { ForgottenRuns } from '../../state/forgotten-history.ts';
 import { forgottenInto } from '../../state/forgotten-history.ts';
@@ -139,19 +141,24 @@ async function gather(
 ): Promise<Gathered> {
   const definitions = definitionsFor(config, run.source);
   const changes: RecordChange[] = [];
+  const at = previous.finishedAt ?? previous.startedAt;
+  const before = { ref: `run:${previous.run}`, run: previous.run, at, isLatest: false };
+  // What was only read for the first time is no change of the service.
+  const reads = new FirstReads(openMirrorState(mirror, run.source, before));
   let read = 0;
   // The reader has a connection of its own: others may read and publish while this one waits for its turn.
-  for (const { kind, scope, id, before, after } of mirror.changesBetween(previous.run, run.run, {
+  for (const { kind, scope, id, before: was, after: is } of mirror.changesBetween(previous.run, run.run, {
     sources: [run.source],
     ...(kinds === null ? {} : { kinds }),
   })) {
     const definition = definitions(kind);
     const parsed = (body: string | undefined): Parameters<typeof compareRecords>[1] =>
       body === undefined ? undefined : { kind, scope, id, body: parseLossless(body) };
-    const change = compareRecords(definition, parsed(before), parsed(after), 'default');
+    const change = compareRecords(definition, parsed(was), parsed(is), 'default');
     read += 1;
     if (read % SLICE === 0) await nextTurn();
     if (change === null) continue;
+    if (change.change === 'added' && reads.isUnknown({ kind, scope, id }, 'added')) continue;
     if (changes.length === limit) return { changes, isMore: true };
     changes.push(withMaskedId(maskedChange(change, definition), definition));
   }

@@ -107,7 +107,7 @@ function lastRun({ lastEnded, lastSync, troubled, source }: SourceFacts): Health
         state: 'degraded',
         message: `the service refused the key${why}`,
         since,
-        hint: `check the key of ${source}: \`tidemark config check\``,
+        hint: `give ${source} a key that is in force; \`tidemark doctor --source ${source}\` tries it`,
       },
     ];
   }

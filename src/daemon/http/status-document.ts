@@ -1,6 +1,7 @@
 /** `tidemark.status/1` as `tidemark status --json` prints it, with what only the living daemon knows beside it. */
 import { isoTime } from '../../core/clock.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
+import { recentSchemaChanges } from '../../state/recent-schema-changes.ts';
 import { sourceDocument } from '../../state/status-document.ts';
 import type { DaemonView } from '../view.ts';
 import { healthDocument } from './documents.ts';
@@ -51,13 +52,13 @@ export function statusDocument(view: DaemonView, situation: Situation): object {
   };
 }
 
-function documentOf(mirror: Mirror, standing: SourceStanding, { health }: Situation): object {
+function documentOf(mirror: Mirror, standing: SourceStanding, { health, now }: Situation): object {
   const { source, lastPublished } = standing;
   const own = health.sources.find((each) => each.source === source);
   return sourceDocument(
     {
       ...standing,
-      schemaChanges: lastPublished === null ? [] : mirror.schemaChanges({ source, run: lastPublished.run }),
+      schemaChanges: lastPublished === null ? [] : recentSchemaChanges(mirror, source, now),
       collections: mirror.collectionsOf(source).filter(({ retiredRun }) => retiredRun === null),
     },
     (own?.reasons ?? []).flatMap(({ hint }) => hint ?? []),

@@ -26,6 +26,13 @@ export class JobQueue {
     return this.#tickets;
   }
 
+  /** How many would wait that somebody asked for, if these did as well. */
+  requestedWith(jobs: readonly QueuedJob[]): number {
+    const requested = this.#waiting.filter(({ job }) => job.trigger === 'request').length;
+    const added = jobs.filter((job) => !this.#waiting.some((each) => isSame(each.job, job)));
+    return requested + added.length;
+  }
+
   take(): Ticketed | undefined {
     return this.#waiting.shift();
   }

@@ -59,6 +59,8 @@ interface Current extends TicketAtWork {
 
 export class JobRunner {
   readonly figures = new FigureBook();
+  /** As of the queue. */
+  readonly requestedWith = (jobs: readonly QueuedJob[]): number => this.#queue.requestedWith(jobs);
   readonly #options: RunnerOptions;
   readonly #queue = new JobQueue();
   readonly #tickets = new Tickets();

@@ -34,10 +34,17 @@ export function openNoticing(options: NoticingOptions): Noticing {
   const { config, clock, log, env } = options;
   const poster = openPoster();
   const pingPoster = openPoster(PING_TIMEOUTS);
-  const pinger = createPinger({ pings: () => config().pings, poster: pingPoster, clock, log });
+  const sources = (): string[] => config().sources.map(({ name }) => name);
+  const pinger = createPinger({
+    pings: () => config().pings,
+    sources,
+    poster: pingPoster,
+    clock,
+    log,
+  });
   const send = createSend({ poster, clock, log, env });
   return {
-    observers: [createPingObserver(pinger), createNoticeObserver({ ...options, send })],
+    observers: [createPingObserver(pinger, sources), createNoticeObserver({ ...options, send })],
     close: async () => {
       await pinger.close();
       await Promise.all([poster.close(), pingPoster.close()]);

@@ -4,12 +4,11 @@ import type { JobRow, NoticeState } from '../../mirror/daemon-state.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { Freshness } from './freshness.ts';
 import { freshnessTransition } from './freshness.ts';
+import { recordJobNotices, recordTransition } from './job-notices.ts';
 import type { OutboxOptions } from './outbox.ts';
 import { Outbox } from './outbox.ts';
-import { channelsFor } from './routing.ts';
 import type { JobDetails, Transition } from './seen.ts';
 import { joined } from './seen.ts';
-import { transitionsOf } from './transitions.ts';
 
 export type NotifierOptions = OutboxOptions;
 
@@ -41,28 +40,12 @@ export function createNotifier(options: NotifierOptions): Notifier {
   const outbox = new Outbox(options);
   const closing = new AbortController();
 
-  const record = (mirror: Mirror, { states, cleared, notices }: Transition): number => {
-    if (states.length + cleared.length + notices.length > 0) {
-      mirror.daemonState().recordNotices({
-        states,
-        cleared,
-        notices: notices.map((notice) => ({ notice, channels: channelsFor(notice, channels()) })),
-      });
-    }
-    return notices.length;
-  };
   const recordJob = (
     mirror: Mirror,
     job: JobRow,
     details: JobDetails = {},
     assumed: readonly NoticeState[] = [],
-  ): number => {
-    const source = job.source ?? '';
-    const written = mirror.daemonState().noticeStates(source);
-    const states = [...written, ...assumed];
-    const held = job.name === 'sync' ? mirror.heldRemovals(source) : [];
-    return record(mirror, transitionsOf(states, { job, details, held, at: isoTime(clock.now()) }));
-  };
+  ): number => recordJobNotices(mirror, { job, details, assumed, at: isoTime(clock.now()) }, channels());
   const freshness = (mirror: Mirror, sources: readonly Freshness[]): Transition =>
     joined(
       sources.map((each) =>
@@ -77,7 +60,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
       if (sources.length === 0) return 0;
       const { states, cleared } = freshness(options.mirror(), sources);
       if (states.length + cleared.length === 0) return 0;
-      return openWriter((mirror) => record(mirror, freshness(mirror, sources)));
+      return openWriter((mirror) => recordTransition(mirror, freshness(mirror, sources), channels()));
     },
     deliverDue: (signal) => outbox.deliverDue(AbortSignal.any([signal, closing.signal])),
     nextDueAt: () => outbox.nextDueAt(),

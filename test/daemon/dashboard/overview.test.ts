@@ -9,7 +9,7 @@ import type { CopyManifest } from '../../../src/daemon/copies/manifest.ts';
 import { MANIFEST_SCHEMA, manifestText } from '../../../src/daemon/copies/manifest.ts';
 import { mirrorId } from '../../../src/daemon/copies/plain-copy.ts';
 import { columnChart } from '../../../src/daemon/dashboard/column-chart.ts';
-import { CopyShelf } from '../../../src/daemon/dashboard/copy-shelf.ts';
+import { CopyShelf } from '../../../src/daemon/copies/copy-shelf.ts';
 import { ahead } from '../../../src/daemon/http/wording.ts';
 import { DAY_MS, HeldClock, MINUTE_MS, World } from '../http/world.ts';
 
@@ -109,11 +109,30 @@ describe('the overview', () => {
     writeCopy(world.clock.at - 30 * MINUTE_MS, { mirror: 'another' });
     writeCopy(world.clock.at - 2 * DAY_MS, { bytes: 17 });
     expect(await shown()).toBe(
-      'Latest 60 min ago , as of run 1 Size 2.3 kB State verified when it was made Next in 23 h , after a complete run Kept 1 copy, 1 more is not whole',
+      'Latest 60 min ago , as of run 1 Size 2.3 kB Verified when it was made : opened, 1 record and every seal checked; tidemark copies verify reads it again Next in 23 h , after a complete run Kept 1 copy, 1 more is not whole',
     );
     world.clock.at += DAY_MS;
     expect(await shown()).toContain('Next after the next complete run');
     world.clock.at -= DAY_MS;
+  });
+
+  it('is overdue only where nobody made one, the daemon or somebody else', async () => {
+    const later = world.clock.at + 3 * DAY_MS;
+    const codes = async (): Promise<string[]> => {
+      world.clock.passedMs += MINUTE_MS;
+      const answer = await fetch(`${url}/readyz`, { headers: { accept: 'application/json' } });
+      const { reasons } = (await answer.json()) as { reasons: { code: string }[] };
+      return reasons.map(({ code }) => code);
+    };
+    const before = world.clock.at;
+    onTestFinished(() => void (world.clock.at = before));
+    world.clock.at = later;
+    expect(await codes()).toContain('copy_overdue');
+    writeCopy(later - 60 * MINUTE_MS, { mirror: 'another' });
+    writeCopy(later + 60 * MINUTE_MS);
+    expect(await codes()).toContain('copy_overdue');
+    writeCopy(later - 30 * MINUTE_MS);
+    expect(await codes()).not.toContain('copy_overdue');
   });
 
   it('does not wait for a directory that does not answer', async () => {

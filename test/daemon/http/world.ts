@@ -10,6 +10,7 @@ import { isoTime, systemClock } from '../../../src/core/clock.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
+import { CopyShelf } from '../../../src/daemon/copies/copy-shelf.ts';
 import type { HttpOptions, HttpSide } from '../../../src/daemon/http/http.ts';
 import { startHttp } from '../../../src/daemon/http/http.ts';
 import type { SummaryByJob } from '../../../src/daemon/jobs/summaries.ts';
@@ -53,6 +54,7 @@ export class HeldClock implements Clock {
 
 export class World implements DaemonView {
   readonly clock = new HeldClock();
+  readonly copies = new CopyShelf(this.clock);
   readonly mirrorPath: string;
   readonly url: string;
   readonly sandbox: Sandbox;

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { openPoster, POST_TIMEOUTS } from '../../../src/api/post.ts';
 import type { ChannelConfig } from '../../../src/config/notice-channel.ts';
+import type { Clock } from '../../../src/core/clock.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { TidemarkError } from '../../../src/core/errors.ts';
 import type { Logger } from '../../../src/core/logger.ts';
@@ -211,6 +212,7 @@ it('a channel whose secret is missing fails with that reason', async () => {
 });
 
 describe('pings', () => {
+  const sources = (): string[] => ['a', 'b', 'c', 'production'];
   const ping = (url: string, more: object = {}) => ({
     sources: null,
     method: 'POST' as const,
@@ -225,11 +227,11 @@ describe('pings', () => {
     const far = await receiver({ status: 200 });
     const { poster } = rig();
     const pings = [ping(far.url)];
-    const pinger = createPinger({ pings: () => pings, poster, clock: systemClock, log });
+    const pinger = createPinger({ pings: () => pings, sources, poster, clock: systemClock, log });
     pinger.started('production');
-    pinger.ended('production', true, '');
+    pinger.succeeded('production', []);
     pinger.started('production');
-    pinger.ended('production', false, 'partial: plugins denied');
+    pinger.failed('production', 'partial: plugins denied');
     await pinger.settled();
     expect(far.received.map(({ path }) => path)).toEqual(['/start', '/ok', '/start', '/fail']);
     expect(far.received[3]!.body).toBe('production: partial: plugins denied\n');
@@ -242,10 +244,10 @@ describe('pings', () => {
       ping(far.url, { start: null }),
       ping(`${far.url}/only`, { sources: ['b'], start: null, method: 'GET' }),
     ];
-    const pinger = createPinger({ pings: () => pings, poster, clock: systemClock, log });
-    pinger.ended('a', false, 'failed');
-    pinger.ended('b', true, '');
-    pinger.ended('a', true, '');
+    const pinger = createPinger({ pings: () => pings, sources, poster, clock: systemClock, log });
+    pinger.failed('a', 'failed');
+    pinger.succeeded('b', []);
+    pinger.succeeded('a', []);
     await pinger.settled();
     expect(far.received.map(({ method, path }) => `${method} ${path}`).sort()).toEqual([
       'GET /only/ok',
@@ -254,32 +256,63 @@ describe('pings', () => {
     ]);
   });
 
-  it('try twice, and then say so once, without the URL', async () => {
-    const far = await receiver({ status: 500 }, { status: 200 }, { status: 500 });
+  it('take the word of the mirror for other sources, but not for those that are gone', async () => {
+    const far = await receiver({ status: 200 });
+    const { poster } = rig();
+    const pings = [
+      ping(far.url, { start: null }),
+      ping(`${far.url}/only`, { sources: ['a', 'b'], start: null }),
+    ];
+    const pinger = createPinger({ pings: () => pings, sources, poster, clock: systemClock, log });
+    pinger.succeeded('a', ['c']);
+    pinger.failed('gone', 'failed');
+    await pinger.settled();
+    pinger.succeeded('a', []);
+    await pinger.settled();
+    expect(far.received.map(({ path }) => path)).toEqual(['/only/ok', '/fail', '/ok', '/only/ok']);
+  });
+
+  it('try again at once, then after a while, and say so once, without the URL', async () => {
+    const failing = { status: 500 };
+    const far = await receiver(failing, { status: 200 }, failing, failing, { status: 200 }, failing);
     const { poster } = rig();
     const pings = [ping(`${far.url}/s3cretuuid`, { start: null })];
-    const pinger = createPinger({
-      pings: () => pings,
-      poster,
-      clock: systemClock,
-      log,
-    });
-    pinger.ended('a', true, '');
+    const waits: number[] = [];
+    const clock: Clock = {
+      now: () => systemClock.now(),
+      monotonicMs: () => systemClock.monotonicMs(),
+      sleep: (ms) => Promise.resolve(void waits.push(ms)),
+    };
+    const pinger = createPinger({ pings: () => pings, sources, poster, clock, log });
+    pinger.succeeded('a', []);
     await pinger.settled();
-    expect(far.received).toHaveLength(2);
-    expect(logged).toEqual([]);
-    pinger.ended('a', true, '');
+    expect([far.received.length, logged, waits]).toEqual([2, [], []]);
+    pinger.succeeded('a', []);
     await pinger.settled();
-    expect(far.received).toHaveLength(4);
-    expect(logged).toHaveLength(1);
+    expect([far.received.length, logged.length, waits]).toEqual([5, 1, [10_000]]);
+    pinger.succeeded('a', []);
+    await pinger.settled();
+    expect([far.received.length, logged.length, waits]).toEqual([9, 2, [10_000, 10_000, 60_000]]);
     expect(JSON.stringify(logged)).not.toContain('s3cretuuid');
+  });
+
+  it('that wait for another attempt give way to what is newer', async () => {
+    const far = await receiver({ status: 500 }, { status: 500 }, { status: 200 });
+    const { poster } = rig();
+    const pings = [ping(far.url)];
+    const pinger = createPinger({ pings: () => pings, sources, poster, clock: systemClock, log });
+    pinger.started('a');
+    await far.came(2);
+    pinger.succeeded('a', []);
+    await pinger.settled();
+    expect(far.received.map(({ path }) => path)).toEqual(['/start', '/start', '/ok']);
   });
 
   it('end with the daemon', async () => {
     const far = await receiver('hang');
     const { poster } = rig();
     const pings = [ping(far.url)];
-    const pinger = createPinger({ pings: () => pings, poster, clock: systemClock, log });
+    const pinger = createPinger({ pings: () => pings, sources, poster, clock: systemClock, log });
     pinger.started('a');
     await far.came(1);
     await pinger.close();

@@ -1,15 +1,15 @@
 /**
- * Which copies there are, as pages show them. Their directory may stand on a disk far away, or on one that does not answer:
- * a page waits for it a moment and no longer, and shows what is known.
+ * Which copies there are, whoever made them, as pages show them and health judges by them. Their directory may stand on a
+ * disk far away, or on one that does not answer: a page waits for it a moment and no longer, and shows what is known.
  */
 import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type { Copy } from '../copies/copy-list.ts';
+import type { Copy } from './copy-list.ts';
 
 export interface CopiesShown {
   /** Whole ones of this mirror, newest first. */
-  readonly whole: readonly Pick<Copy, 'madeAt' | 'run' | 'bytes' | 'isEncrypted'>[];
+  readonly whole: readonly Pick<Copy, 'madeAt' | 'run' | 'bytes' | 'isEncrypted' | 'manifest'>[];
   /** Of this mirror or unknown whose, and not what their manifests say. */
   readonly damaged: number;
   /** Why the directory could not be read; null where it was. */
@@ -30,21 +30,34 @@ export class CopyShelf {
     this.#clock = clock;
   }
 
-  /** Null while the directory has not answered yet. */
+  /** Waits a moment where the directory has to be read. Null while it has not answered yet. */
   async look(directory: string, mirror: Mirror): Promise<CopiesShown | null> {
+    const reading = this.#refresh(directory, mirror);
+    if (reading === null) return this.#shown;
+    const late = new AbortController();
+    const timer = this.#clock.sleep(WAIT_MS, late.signal).catch(() => undefined);
+    await Promise.race([reading, timer]);
+    late.abort();
+    return this.#shown;
+  }
+
+  /** What is known at this moment; has it read beside, where that is of some time ago. Null as `look`. */
+  known(directory: string, mirror: Mirror): CopiesShown | null {
+    void this.#refresh(directory, mirror);
+    return this.#shown;
+  }
+
+  /** Null where what is known is fresh. */
+  #refresh(directory: string, mirror: Mirror): Promise<void> | null {
     if (directory !== this.#directory) {
       this.#directory = directory;
       this.#shown = null;
       this.#readAtMs = -Infinity;
       this.#reading = null;
     }
-    if (this.#clock.monotonicMs() - this.#readAtMs < FRESH_MS) return this.#shown;
+    if (this.#clock.monotonicMs() - this.#readAtMs < FRESH_MS) return null;
     this.#reading ??= this.#read(directory, mirror);
-    const late = new AbortController();
-    const timer = this.#clock.sleep(WAIT_MS, late.signal).catch(() => undefined);
-    await Promise.race([this.#reading, timer]);
-    late.abort();
-    return this.#shown;
+    return this.#reading;
   }
 
   async #read(directory: string, mirror: Mirror): Promise<void> {
@@ -60,8 +73,8 @@ async function readShown(directory: string, mirror: Mirror): Promise<CopiesShown
   try {
     // Loaded where there are copies.
     const [{ readCopies }, { mirrorId }] = await Promise.all([
-      import('../copies/copy-list.ts'),
-      import('../copies/plain-copy.ts'),
+      import('./copy-list.ts'),
+      import('./plain-copy.ts'),
     ]);
     const owner = mirrorId(mirror);
     const own = (await readCopies(directory)).filter(

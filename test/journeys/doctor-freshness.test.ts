@@ -1,0 +1,70 @@
+/** What `doctor` says of how fresh the mirror is: only a complete run of all kinds counts, whatever came after it. */
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { expect, it } from 'vitest';
+import { commandLine } from './command-line.ts';
+import { environment, scratch } from './harness.ts';
+import { FakeService } from './service.ts';
+
+interface Problem {
+  readonly code: string;
+  readonly message: string;
+}
+
+async function rig() {
+  const service = await FakeService.start();
+  const directory = scratch();
+  const env = environment(service.url, directory);
+  const sync = async (...args: string[]): Promise<void> => {
+    expect((await commandLine(['sync', '--quiet', ...args], { env, cwd: directory })).code).toBe(0);
+  };
+  /** What time, or a bad night, would have written. */
+  const write = (statement: string): void => {
+    const file = new Database(join(directory, 'mirror.db'));
+    file.exec(statement);
+    file.close();
+  };
+  const problems = async (): Promise<readonly Problem[]> => {
+    const { stdout } = await commandLine(['doctor', '--json'], { env, cwd: directory });
+    return (JSON.parse(stdout) as { problems: Problem[] }).problems;
+  };
+  return { sync, write, problems };
+}
+
+const OLD = new Date(Date.now() - 72 * 3_600_000).toISOString();
+
+it('a run of some kinds makes an old copy no fresher', async () => {
+  const { sync, write, problems } = await rig();
+  await sync();
+  expect(await problems()).toEqual([]);
+  write(`UPDATE runs SET finished_at = '${OLD}'`);
+  const [alone] = await problems();
+  expect(alone?.message).toBe('default: the last complete run, run 1, is more than two days old');
+  await sync('--kind', 'roles');
+  expect(await problems()).toMatchObject([
+    {
+      code: 'stale',
+      message:
+        'default: the last complete run of all kinds, run 1, is more than two days old; run 2 since was complete (roles only)',
+    },
+  ]);
+  await sync();
+  expect(await problems()).toEqual([]);
+});
+
+it('is no first copy either, and hides no failure of all kinds', async () => {
+  const { sync, write, problems } = await rig();
+  await sync('--kind', 'roles');
+  expect(await problems()).toMatchObject([
+    { code: 'never_complete', message: expect.stringContaining('run 1 was complete (roles only)') as string },
+  ]);
+  await sync();
+  await sync();
+  await sync('--kind', 'roles');
+  write(
+    `UPDATE runs SET outcome = 'failed', root = NULL, error_code = 'timeout', error = 'no answer' WHERE run = 3`,
+  );
+  expect(await problems()).toMatchObject([
+    { code: 'last_run_failed', message: 'default: run 3 failed: no answer' },
+  ]);
+});
