@@ -31,7 +31,18 @@ interface Secrets {
   readonly documented: ReadonlySet<string>;
 }
 
-function secretsOf({ fields }: ResourceDefinition): Secrets {
+const SECRETS = new WeakMap<ResourceDefinition, Secrets>();
+
+/** Worked out once: every changed record asks for it. */
+function secretsOf(definition: ResourceDefinition): Secrets {
+  const known = SECRETS.get(definition);
+  if (known !== undefined) return known;
+  const secrets = findSecrets(definition);
+  SECRETS.set(definition, secrets);
+  return secrets;
+}
+
+function findSecrets({ fields }: ResourceDefinition): Secrets {
   const places = fields.flatMap((field): Place[] => {
     const below = field.secretPointers.map((pointer) => [field.name, ...splitPointer(pointer)]);
     return field.isSecret ? [[field.name], ...below] : below;

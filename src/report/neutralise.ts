@@ -8,8 +8,10 @@
  * isolates, invisible fillers and tags, noncharacters that XML refuses, lone surrogates. The joiners U+200C and U+200D
  * stay: emoji and several scripts need them.
  */
-const ACTIVE =
-  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff\u{e0000}-\u{e007f}\p{Surrogate}]/gu;
+const ABOVE_C0 = String.raw`\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff\u{e0000}-\u{e007f}\p{Surrogate}`;
+const ACTIVE = new RegExp(String.raw`[\u0000-\u001f${ABOVE_C0}]`, 'gu');
+/** In JSON text: C0 stands there as an escape already, or between the values. */
+const ACTIVE_IN_JSON = new RegExp(`[${ABOVE_C0}]`, 'gu');
 
 const SHORT: Readonly<Record<string, string>> = { '\t': '\\t', '\n': '\\n', '\r': '\\r' };
 
@@ -27,11 +29,8 @@ export function neutralise(text: string): string {
  * them. Line breaks and indentation stay. Takes any text of one JSON value a line or over lines.
  */
 export function inertJson(json: string): string {
-  // JSON.stringify escapes C0 within strings; outside of them only whitespace is one.
-  return json.replace(ACTIVE, (character) =>
-    character < ' '
-      ? character
-      : Array.from({ length: character.length }, (_unit, at) => escape(character, at)).join(''),
+  return json.replace(ACTIVE_IN_JSON, (character) =>
+    Array.from({ length: character.length }, (_unit, at) => escape(character, at)).join(''),
   );
 }
 
