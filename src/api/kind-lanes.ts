@@ -20,6 +20,8 @@ export interface Place {
   start(now: number): void;
   /** Gives it back; of no effect once it was used. */
   release(): void;
+  /** False once it was used or given back. */
+  isOpen(): boolean;
 }
 
 export class KindLane {
@@ -71,6 +73,7 @@ export class KindLane {
         release();
       },
       release,
+      isOpen: () => isOpen,
     };
   }
 

@@ -46,6 +46,8 @@ export interface HeldStart {
   readonly place?: Place;
   /** Gives it back where it was not used. Using it does so too. */
   release(): void;
+  /** False once it was used or given back: a request that is sent again needs a start of its own. */
+  isOpen(): boolean;
 }
 
 /** A place among the requests that may be under way at once, for requests that follow one another closely. */
@@ -71,10 +73,11 @@ export interface Limiter {
   run<T>(task: (startedAt: number) => Promise<T>, signal?: AbortSignal, turn?: Turn): Promise<T>;
   /**
    * Waits for a place among the requests that may be under way, before all that is not urgent, and keeps it for the work:
-   * one request after the other, each with `slot` in its turn. A request without it would wait for a place of its own, and
-   * with all places taken by such work for good.
+   * requests of that kind one after the other, each with `slot` in its turn, and nothing else. Whatever waits for a place
+   * of its own in there would, with all places taken by such work, wait for good. Where the kind has limits of its own
+   * each request takes its place by itself, and there is no slot: what waits for those limits must hold up no other.
    */
-  inSlot<T>(work: (slot: Slot) => Promise<T>): Promise<T>;
+  inSlot<T>(kind: Kind, work: (slot?: Slot) => Promise<T>): Promise<T>;
   /**
    * Waits until the windows have room for one more start, and keeps it. Resolves to null where no limit stands in
    * its way.
@@ -109,7 +112,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   let waiting: Wait | null = null;
   let waitingInLane: Wait | null = null;
   /** Starts kept free for requests to come, and who waits for one of them. */
-  let held = 0;
+  let keptStarts = 0;
   let waitingForHeld: (() => void)[] = [];
 
   /** Until one more start fits beside `kept` others. */
@@ -160,7 +163,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
       signal?.throwIfAborted();
       const now = clock.monotonicMs();
       // Its own place is among those that are held.
-      const wait = waitMs(now, own === undefined ? held : 0);
+      const wait = waitMs(now, own === undefined ? keptStarts : 0);
       if (wait === 0) {
         windows.add(now);
         place?.start(now);
@@ -172,7 +175,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   };
 
   const keepOne = (place: Place | undefined): HeldStart => {
-    held += 1;
+    keptStarts += 1;
     let isHeld = true;
     return {
       ...(place === undefined ? {} : { place }),
@@ -180,11 +183,12 @@ export function createLimiter(options: LimiterOptions): Limiter {
         if (!isHeld) return;
         place?.release();
         isHeld = false;
-        held -= 1;
+        keptStarts -= 1;
         const told = waitingForHeld;
         waitingForHeld = [];
         for (const tell of told) tell();
       },
+      isOpen: () => isHeld,
     };
   };
 
@@ -194,7 +198,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     if (lane === undefined) return isLimited ? holdCommon(signal, undefined) : null;
     if (lane.least < 2) return LONE;
     const place = await placeIn(lane, signal, 1);
-    if (!isLimited) return { place, release: () => place.release() };
+    if (!isLimited) return { ...place, place };
     try {
       const common = await holdCommon(signal, place);
       if (common?.place === undefined) place.release();
@@ -217,11 +221,11 @@ export function createLimiter(options: LimiterOptions): Limiter {
       // What it is held for follows on another request, which needs room as well.
       if (limits.length === 0) return null;
       if (least < 2) return LONE;
-      if (held + 2 > least) {
+      if (keptStarts + 2 > least) {
         await untilTold((tell) => waitingForHeld.push(tell), signal);
         continue;
       }
-      const wait = waitMs(now, held);
+      const wait = waitMs(now, keptStarts);
       if (wait === 0) return keepOne(place);
       await waitFor(wait, signal);
     }
@@ -230,9 +234,10 @@ export function createLimiter(options: LimiterOptions): Limiter {
   return {
     run: async (task, signal, turn) => {
       const lane = turn?.kind === undefined ? undefined : lanes.get(turn.kind);
-      const place = lane === undefined ? undefined : (turn?.held?.place ?? (await placeIn(lane, signal)));
+      const held = turn?.held?.isOpen() === true ? turn.held : undefined;
+      const place = lane === undefined ? undefined : (held?.place ?? (await placeIn(lane, signal)));
       try {
-        const start = async () => task(await admit(signal, turn?.held, place));
+        const start = async () => task(await admit(signal, held, place));
         if (turn?.slot !== undefined) return await start();
         const result = await queue.add(start, {
           ...(signal === undefined ? {} : { signal }),
@@ -245,7 +250,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
         place?.release();
       }
     },
-    inSlot: (work) => queue.add(() => work(SLOT), URGENT),
+    inSlot: (kind, work) => (lanes.has(kind) ? work() : queue.add(() => work(SLOT), URGENT)),
     hold,
     throttled: (startedAt, wait) => {
       const now = clock.monotonicMs();
@@ -280,7 +285,7 @@ interface Wait {
   readonly until: number;
 }
 
-const LONE: HeldStart = { isLone: true, release: () => undefined };
+const LONE: HeldStart = { isLone: true, release: () => undefined, isOpen: () => false };
 
 /** Resolves when it is told to, or when the signal is aborted. */
 async function untilTold(listen: (tell: () => void) => void, signal: AbortSignal | undefined): Promise<void> {

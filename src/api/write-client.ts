@@ -62,10 +62,10 @@ export interface WriteClient {
    */
   hold(signal?: AbortSignal, kind?: Kind): Promise<HeldStart | null>;
   /**
-   * Keeps a place among the requests under way for a look and the write that follows on it, both of which are given the
-   * slot. The work must send nothing else.
+   * Keeps a place among the requests under way for a look at a record of that kind and the write that follows on it, both
+   * of which are given the slot, where there is one. The work must send, and wait for, nothing else.
    */
-  inSlot<T>(work: (slot: Slot) => Promise<T>): Promise<T>;
+  inSlot<T>(kind: Kind, work: (slot?: Slot) => Promise<T>): Promise<T>;
   /** Reads over the same connection: one limiter and one budget of retries for both. */
   readonly reader: ReadClient;
   figures(): RequestFigures;
@@ -90,7 +90,7 @@ export function createWriteClient(options: ConnectionOptions): WriteClient {
     remove: (target, signals) =>
       send({ target, id: target.id, operation: offered(target.definition, 'remove'), ...signals }),
     hold: (signal, kind) => connection.limiter.hold(signal, kind),
-    inSlot: (work) => connection.limiter.inSlot(work),
+    inSlot: (kind, work) => connection.limiter.inSlot(kind, work),
     figures: () => connection.figures(),
     close: () => connection.close(),
   };

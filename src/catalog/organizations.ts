@@ -59,7 +59,12 @@ export const organizations: ResourceDefinition = {
   references: [],
   listing: DEFAULT_LISTING,
   family: null,
-  restore: { ...PLAIN_RESTORE, creation: { by: 'consent' }, isRemovable: false },
+  restore: {
+    ...PLAIN_RESTORE,
+    creation: { by: 'consent' },
+    isRemovable: false,
+    follows: [{ field: 'teams', kind: 'projects' }],
+  },
 };
 
 const domainsPath = '/api/organizations/:organization_id/domains/';

@@ -1,12 +1,14 @@
 /** `tidemark changes`: what changed in a period, run by run, over all sources; as text, JSON or a page with charts. */
 import { resolve } from 'node:path';
 import { createColors } from 'picocolors';
+import { collectionKey } from '../catalog/collection-key.ts';
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import { definitionsFor } from '../config/source-definitions.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
-import type { DiffDocument } from '../diff/change.ts';
+import type { DiffDocument, LeftOut } from '../diff/change.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { maskedDocument } from '../report/mask.ts';
 import { inertJson } from '../report/neutralise.ts';
@@ -21,6 +23,7 @@ import { isColoured, print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { recordFilter } from './export-selection.ts';
 import type { FilterOptions } from './export-selection.ts';
+import { firstReadNotes } from './first-read-text.ts';
 import { withRealIds } from './masked-ids.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { choosePeriod, isWithin } from './period.ts';
@@ -87,7 +90,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
       definitions,
       showsSecrets: options.showSecrets === true,
       title: 'Changes',
-      notes: notesOf(found),
+      notes: notesOf(found, definitions),
     };
     const text =
       format === 'json'
@@ -124,13 +127,14 @@ function document(period: Period, found: readonly RunChanges[]): object {
       summary: diff?.summary ?? null,
       changes: diff?.changes ?? null,
       left_out: diff?.left_out ?? [],
+      first_read: diff?.first_read ?? [],
     };
   });
   const { since, until } = period;
   return { schema: 'tidemark.changes/1', since: since.at, until: until.at, summary, runs };
 }
 
-function notesOf(found: readonly RunChanges[]): string[] {
+function notesOf(found: readonly RunChanges[], definitions: (kind: Kind) => ResourceDefinition): string[] {
   const firsts = found
     .filter(({ diff }) => diff === null)
     .map(
@@ -144,6 +148,10 @@ function notesOf(found: readonly RunChanges[]): string[] {
   return [
     runs,
     ...firsts,
+    ...firstReadNotes(
+      found.flatMap(({ diff }) => diff?.first_read ?? []),
+      definitions,
+    ),
     ...firstLooks(found),
     ...merged.slice(0, MERGED_SHOWN),
     ...moreOf(merged.length - MERGED_SHOWN),
@@ -152,9 +160,13 @@ function notesOf(found: readonly RunChanges[]): string[] {
 
 /** Records of kinds read one by one, as far as they only had their first turn. */
 function firstLooks(found: readonly RunChanges[]): string[] {
-  const runs = found.filter(({ diff }) => (diff?.left_out ?? []).length > 0);
+  const looks = ({ diff }: RunChanges): readonly LeftOut[] => {
+    const whole = new Set(diff?.first_read?.map(collectionKey));
+    return (diff?.left_out ?? []).filter((left) => !whole.has(collectionKey(left)));
+  };
+  const runs = found.filter((each) => looks(each).length > 0);
   if (runs.length === 0) return [];
-  const kinds = [...new Set(runs.flatMap(({ diff }) => (diff?.left_out ?? []).map(({ kind }) => kind)))];
+  const kinds = [...new Set(runs.flatMap((each) => looks(each).map(({ kind }) => kind)))];
   const which = runs.length === 1 ? `run ${runs[0]?.run.run ?? ''}` : plural(runs.length, 'run');
   return [
     `left out: what ${which} perhaps only read for the first time: ${kinds.join(', ')}; --kind shows it`,

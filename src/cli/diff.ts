@@ -45,7 +45,7 @@ export interface ComparisonOptions extends OutputOptions {
 }
 
 /** Formats that show notes; the others have no place for what is no finding. */
-const TOLD: readonly ReportFormat[] = ['text', 'markdown', 'html'];
+export const TOLD: readonly ReportFormat[] = ['text', 'markdown', 'html'];
 
 interface DiffOptions extends ComparisonOptions {
   readonly from?: string;

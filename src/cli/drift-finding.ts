@@ -7,6 +7,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { DriftExtent, SourceDrift } from '../state/drift.ts';
 import { driftBetween, kindsOutsideDrift } from '../state/drift.ts';
 import type { Reference } from '../state/reference.ts';
+import { pairWarnings } from './pair-warnings.ts';
 import type { StateOpener } from './state-opener.ts';
 import { isOfMirror } from './state-opener.ts';
 
@@ -15,6 +16,13 @@ export interface DriftQuestion extends DriftExtent {
   readonly to: Reference;
   /** Of an export: it holds all there is of what it speaks of. */
   readonly isFileWhole?: boolean;
+  /** Ids of the filter as the user gave them: one that was given masked is never written out. */
+  readonly typedIds?: readonly string[];
+}
+
+export interface FoundDrift extends SourceDrift {
+  /** What speaks against the question, a line each. */
+  readonly warnings: readonly string[];
 }
 
 /**
@@ -26,14 +34,16 @@ export async function findDrift(
   config: Config,
   opener: StateOpener,
   question: DriftQuestion,
-): Promise<SourceDrift> {
+): Promise<FoundDrift> {
   const { source, from, to, filter } = question;
   const sides = await opener.openPair(
     { reference: from, source },
     { reference: to, source },
     { filter, except: new Set(kindsOutsideDrift(filter)), isFileWhole: question.isFileWhole === true },
   );
-  return driftBetween(config, opener.mirrorIfAny(), sides, isOfMirror(from) && isOfMirror(to), question);
+  const isOfOneMirror = isOfMirror(from) && isOfMirror(to);
+  const drift = await driftBetween(config, opener.mirrorIfAny(), sides, isOfOneMirror, question);
+  return { ...drift, warnings: pairWarnings(sides, filter, question.typedIds) };
 }
 
 /** True for what matters at least as much as the threshold. */

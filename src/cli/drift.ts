@@ -17,11 +17,11 @@ import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { comparisonNotes } from './comparison-notes.ts';
-import { formDocument, formNotes } from './drift-forms.ts';
 import { remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import type { ComparisonOptions } from './diff.ts';
-import { comparisonMode, filterOf, knownTo, sourcesOf } from './diff.ts';
+import { comparisonMode, filterOf, knownTo, sourcesOf, TOLD } from './diff.ts';
+import type { FoundDrift } from './drift-finding.ts';
 import { findDrift, isAtLeast, requireBaseline } from './drift-finding.ts';
 import { withRealIds } from './masked-ids.ts';
 import { deliver, formatOf, renderDocument, reportEach } from './report-output.ts';
@@ -63,6 +63,7 @@ export async function drift(context: CommandContext, options: DriftOptions): Pro
         now: systemClock.now(),
         signal,
         isFileWhole: options.wholeFile === true,
+        ...(options.id === undefined ? {} : { typedIds: options.id }),
       });
       return driftReport(context, options, opener, found);
     });
@@ -76,14 +77,15 @@ function driftReport(
   context: CommandContext,
   options: DriftOptions,
   opener: StateOpener,
-  all: SourceDrift,
+  all: FoundDrift,
 ): SourceReport {
   const { found, below } = aboveThreshold(all, options.severity);
   const { source, definitions, severityOf, fingerprintOf, document } = found;
   const mirror = opener.mirrorIfAny();
   const beside = comparisonNotes(document, definitions);
-  remark(context, beside);
-  const notes = driftNotes(found, below, options);
+  const isForPeople = TOLD.includes(formatOf(context, options));
+  remark(context, isForPeople ? beside : [...all.warnings, ...beside]);
+  const notes = [...all.warnings, ...driftNotes(found, below, options)];
   const shared = {
     definitions,
     severityOf,
@@ -91,6 +93,7 @@ function driftReport(
     source,
     title: 'Configuration drift',
     isGravestFirst: true,
+    forms: found.forms,
     showsSecrets: options.showSecrets === true,
     generatedAt: isoTime(systemClock.now()),
     ...(mirror === null ? {} : { parentName: parentNames(mirror, source, definitions) }),
@@ -99,10 +102,7 @@ function driftReport(
   return {
     source,
     exitCode: diffExitCode(document),
-    json: () => {
-      const document = driftDocument(found, { below, showsSecrets: shared.showsSecrets });
-      return JSON.stringify({ ...document, schema_changes: found.forms.map(formDocument) }, null, 2);
-    },
+    json: () => JSON.stringify(driftDocument(found, { below, showsSecrets: shared.showsSecrets }), null, 2),
     render: (format) =>
       renderDocument(context, document, format, {
         ...shared,
@@ -132,7 +132,7 @@ function aboveThreshold(
 
 /** What stands beside the open drift, a line each. */
 function driftNotes(
-  { source, open, accepted, ignored, forms, missed, stale, definitions }: SourceDrift,
+  { open, accepted, ignored, missed, stale, definitions }: SourceDrift,
   below: number,
   { severity: threshold, showSecrets }: DriftOptions,
 ): string[] {
@@ -154,6 +154,5 @@ function driftNotes(
     ...(stale.length === 0
       ? []
       : [`${plural(stale.length, 'acceptance')} of what no longer drifts (\`tidemark drift unaccept\`)`]),
-    ...formNotes(forms, source),
   ];
 }

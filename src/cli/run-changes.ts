@@ -3,7 +3,7 @@ import { createColors } from 'picocolors';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source-definitions.ts';
 import { plural } from '../core/wording.ts';
-import type { DiffDocument } from '../diff/change.ts';
+import type { DiffDocument, FirstRead } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
@@ -68,6 +68,7 @@ export interface ToldChanges {
   readonly text: string;
   /** Of the same comparison; null for a source's first run, and for one that was not published. */
   readonly summary: DiffDocument['summary'] | null;
+  readonly firstReads: readonly FirstRead[];
 }
 
 export function tellRunChanges(
@@ -76,12 +77,16 @@ export function tellRunChanges(
   config: Config,
   run: RunRow,
 ): ToldChanges {
-  if (!isPublished(run)) return { text: '', summary: null };
+  if (!isPublished(run)) return { text: '', summary: null, firstReads: [] };
   const from = previousRun(mirror, run);
   if (from === undefined) {
     const kept = mirror.forgottenBefore(run.run) === undefined ? '' : ' that is kept';
     const records = plural(recordsAt(mirror, run), 'record');
-    return { text: `the first run of ${run.source}${kept}: ${records}, all new\n`, summary: null };
+    return {
+      text: `the first run of ${run.source}${kept}: ${records}, all new\n`,
+      summary: null,
+      firstReads: [],
+    };
   }
   const definitions = definitionsFor(config, run.source);
   const document = changesBetween(mirror, config, { from, to: run });
@@ -94,5 +99,5 @@ export function tellRunChanges(
     maxRecords: RECORDS_SHOWN,
     moreHint: `tidemark diff run:${from.run} run:${run.run}`,
   });
-  return { text, summary: document.summary };
+  return { text, summary: document.summary, firstReads: document.first_read ?? [] };
 }

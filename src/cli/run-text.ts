@@ -1,25 +1,40 @@
 /** A run for people and as `tidemark.sync/1`. */
 import { count, duration, plural } from '../core/wording.ts';
+import type { FirstRead } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
 import type { SweepReport } from '../sync/outcome.ts';
 import type { RunReport } from '../sync/run.ts';
 import { groupAlike, groupText } from './collection-groups.ts';
+import { newHereLines } from './first-read-text.ts';
+import { firstReadsOfRun } from './run-first-reads.ts';
 import { schemaChangeDocument, schemaChangeLines } from './schema-change-text.ts';
 import { renderTable } from './table.ts';
 
-/** A run, and what it found of the form of records. */
+/** A run, and what of its findings says nothing of the service's content. */
 export interface ReportedRun {
   readonly report: RunReport;
   readonly schemaChanges: readonly SchemaChange[];
+  /** Collections whose records are new to the mirror only. */
+  readonly firstReads: readonly FirstRead[];
+}
+
+/** A run that ended, with what the mirror knows of it. */
+export function reportedRun(mirror: Mirror, report: RunReport): ReportedRun {
+  return {
+    report,
+    schemaChanges: mirror.schemaChanges({ run: report.run }),
+    firstReads: firstReadsOfRun(mirror, report.run),
+  };
 }
 
 /** The JSON document of one or more runs (design.md, JSON documents). */
 export function runDocument(runs: readonly ReportedRun[]): object {
   return {
     schema: 'tidemark.sync/1',
-    runs: runs.map(({ report, schemaChanges }) => ({
+    runs: runs.map(({ report, schemaChanges, firstReads }) => ({
       ...report,
+      first_read: firstReads,
       schema_changes: schemaChanges.map(schemaChangeDocument),
       sweeps: report.sweeps.map((sweep) => {
         const { pageCap, ...rest } = sweep;
@@ -46,7 +61,7 @@ export function afterDeath(mirror: Pick<Mirror, 'runs' | 'latestRun'>, source: s
 
 /** A run as a table per kind, then every sweep that was not whole with its reason and what to do. */
 export function renderRun(
-  { report, schemaChanges }: ReportedRun,
+  { report, schemaChanges, firstReads }: ReportedRun,
   {
     mirrorPath,
     isQuiet,
@@ -63,7 +78,7 @@ export function renderRun(
   const head = `run ${report.run} of ${report.source}: ${report.outcome} in ${seconds}, ${plural(report.requests, 'request')}`;
   lines.push(report.retries > 0 ? `${head}, ${plural(report.retries, 'retry', 'retries')}` : head);
   if (!isQuiet) {
-    lines.push('', kindTable(report.sweeps, width), '');
+    lines.push('', kindTable(report.sweeps, width), '', ...newHereLines(firstReads));
   }
   lines.push(...troubleLines(report.sweeps.filter((sweep) => sweep.outcome !== 'complete')));
   const pending = report.sweeps.reduce((sum, sweep) => sum + sweep.pending, 0);

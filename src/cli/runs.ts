@@ -14,6 +14,7 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText } from './collection-groups.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
+import { newHereLines } from './first-read-text.ts';
 import type { ToldChanges } from './run-changes.ts';
 import { runChangesDocument, tellRunChanges } from './run-changes.ts';
 import { schemaChangeDocument, schemaChangeLines } from './schema-change-text.ts';
@@ -89,6 +90,7 @@ export async function showRun(context: CommandContext, options: { readonly run: 
           schema_changes: schemaChanges.map(schemaChangeDocument),
           sweeps: sweeps.map(sweepDocument),
           summary: compared === null ? null : changeCounts(compared.summary),
+          first_read: compared?.first_read ?? [],
           changes: compared,
         })}\n`,
       );
@@ -101,6 +103,7 @@ export async function showRun(context: CommandContext, options: { readonly run: 
       run.root === null ? 'not published: the mirror holds nothing of it' : `sealed as ${run.root}`,
       ...(forgotten === undefined ? [] : [tookOver(forgotten, told)]),
       ...(sweeps.length === 0 ? [] : ['', sweepTable(sweeps, terminalWidth(context))]),
+      ...newHereLines(told.firstReads),
       ...sweepErrorLines(sweeps),
       ...schemaChangeLines(schemaChanges),
     ].map((line) => line.split('\n').map(neutralise).join('\n'));

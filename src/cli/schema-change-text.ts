@@ -1,20 +1,13 @@
 /** Changes of the service's contract, apart from drift: fields that its records gained, lost or retyped. */
 import { MAX_FIELDS } from '../mirror/field-shapes.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
-import { neutralise } from '../report/neutralise.ts';
+import { formChangeText } from '../report/form-text.ts';
 
 /** One line, e.g. `roles: /name is gone (string)`. */
 export function schemaChangeLine({ kind, field, change, before, after }: SchemaChange): string {
-  switch (change) {
-    case 'gained':
-      return neutralise(`${kind}: ${field} is new${after.length === 0 ? '' : ` (${after.join(', ')})`}`);
-    case 'lost':
-      return neutralise(`${kind}: ${field} is gone${before.length === 0 ? '' : ` (${before.join(', ')})`}`);
-    case 'retyped':
-      return neutralise(`${kind}: ${field} was ${before.join(' or ')}, is ${after.join(' or ')}`);
-    case 'unwatched':
-      return `${kind}: more than ${MAX_FIELDS} fields; changes of further ones are not noticed`;
-  }
+  return change === 'unwatched'
+    ? `${kind}: more than ${MAX_FIELDS} fields; changes of further ones are not noticed`
+    : formChangeText({ kind, field, change, before, after });
 }
 
 /** As JSON documents show it (`schema_changes`). */

@@ -15,6 +15,7 @@ import type { CommandContext } from './context.ts';
 import type { QueuedRequest, RequestState } from './daemon-request.ts';
 import { askDaemon, lookUpRequest } from './daemon-request.ts';
 import { reportFromMirror } from './run-from-mirror.ts';
+import { reportedRun } from './run-text.ts';
 import type { ReportedRun } from './run-text.ts';
 
 export interface SyncedRuns {
@@ -130,10 +131,8 @@ function reportOf(context: CommandContext, config: Config, ended: RequestState):
     const run = job.run === null ? undefined : mirror.run(job.run);
     if (run === undefined) throw failureOf(job);
     const source = config.configured.find(({ name }) => name === job.source);
-    return {
-      report: reportFromMirror(mirror, run, summaryOf('sync', job), source?.definitions ?? []),
-      schemaChanges: mirror.schemaChanges({ run: run.run }),
-    };
+    const definitions = source?.definitions ?? [];
+    return reportedRun(mirror, reportFromMirror(mirror, run, summaryOf('sync', job), definitions));
   } finally {
     mirror.close();
   }

@@ -17,7 +17,7 @@ import type { CommandContext } from './context.ts';
 import { showProgress } from './progress.ts';
 import type { Progress } from './progress.ts';
 import { loggingAbove } from './progress-log.ts';
-import { afterDeath, renderRun, runDocument } from './run-text.ts';
+import { afterDeath, renderRun, reportedRun, runDocument } from './run-text.ts';
 import type { ReportedRun } from './run-text.ts';
 import { syncByDaemon } from './sync-by-daemon.ts';
 import type { SyncedRuns } from './sync-by-daemon.ts';
@@ -117,7 +117,7 @@ async function syncHere(
           acceptRemovals: options.acceptRemovals ?? 0,
         });
         progress?.stop();
-        const run = { report, schemaChanges: mirror.schemaChanges({ run: report.run }) };
+        const run = reportedRun(mirror, report);
         runs.push(run);
         if (context.options.json !== true) await printRun(context, mirror.path, run);
       } finally {

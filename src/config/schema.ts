@@ -5,7 +5,7 @@ import type { Mistakes } from './mistakes.ts';
 import { shown } from './mistakes.ts';
 import type { OptionNode, Options, Parsed, Section } from './option.ts';
 import { nodeAt, withDefaults } from './option.ts';
-import { isMapping, nearest, setAt, valueAt } from './tree.ts';
+import { isMapping, nearest, pathKey, setAt, valueAt } from './tree.ts';
 import type { Mapping, Path, PathPart, Tree } from './tree.ts';
 
 // A configuration is parsed once: compiling a parser for each of its sections would cost more than it saves.
@@ -83,6 +83,8 @@ function messageFor(table: Section, tree: Tree, issue: z.core.$ZodIssue, path: P
   if (issue.code === 'unrecognized_keys') return unknownKey(table, path);
   const node = nodeAt(table, path);
   if (issue.code === 'custom' && issue.params?.['isTold'] === true) return issue.message;
+  const own = tree.templates.get(pathKey(path));
+  if (own !== undefined && valueAt(tree.root, path) === '') return `${own} is empty in the environment`;
   const expected = `expected ${expectation(table, node, path)}`;
   if (node?.node === 'option' && node.isSecret) return expected;
   const template = nearest(tree.templates, path);

@@ -4,6 +4,7 @@ import { SEVERITIES } from '../catalog/severities.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { isJsonObject, setOwn } from '../core/json.ts';
 import type { Acceptance, Drift, Finding, OpenFinding } from '../diff/drift.ts';
+import type { ExplainedForm } from '../diff/form-change.ts';
 import { maskedAt, maskedId, maskedPlace, withMaskedId } from './mask.ts';
 
 /** Drift of one source, with the catalog as that source has it. */
@@ -19,8 +20,8 @@ export interface DriftDocumentOptions {
 }
 
 /**
- * `{schema, source, from, to, compared, skipped, stale, left_out, findings: [{fingerprint, severity, kind, scope, id, name,
- * change, path, place?, from?, to?, reopened?}], accepted: [finding with acceptance], ignored: [finding with rule], withdrawable,
+ * `{schema, source, from, to, compared, skipped, stale, left_out, schema_changes: [{kind, field, change, before, after, runs,
+ * records}], findings: [{fingerprint, severity, kind, scope, id, name, change, path, place?, moved?, from?, to?, reopened?}], accepted: [finding with acceptance], ignored: [finding with rule], withdrawable,
  * summary}`. Of the summary, `findings` and the severities count findings, `open` too; all else counts records, whose sum is
  * `compared.records`. `place` is given where `path` leads through an element with an id; acceptances name it as their `path`. `path` is empty for a record that came or went; its value is then an object of its fields by pointer.
  */
@@ -36,6 +37,7 @@ export function driftDocument(drift: ShownDrift, { below, showsSecrets }: DriftD
     skipped: document.skipped,
     stale: document.stale ?? [],
     left_out: document.left_out ?? [],
+    schema_changes: drift.forms.map(formDocument),
     findings: open.map((finding) => withReopened(shown(finding), finding)),
     accepted: accepted.map(({ finding, acceptance }) => ({
       ...shown(finding),
@@ -64,6 +66,10 @@ export function driftDocument(drift: ShownDrift, { below, showsSecrets }: DriftD
       ...document.summary,
     },
   };
+}
+
+function formDocument({ kind, field, change, before, after, runs, records }: ExplainedForm): object {
+  return { kind, field, change, before, after, runs, records };
 }
 
 export function acceptanceDocument({ fingerprint, reason, acceptedAt, until }: Acceptance): object {

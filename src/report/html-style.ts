@@ -47,6 +47,8 @@ mark { color: inherit; border-radius: 2px; }
 .figures li { font-size: .875rem; font-weight: 400; }
 .warning { background: var(--raised); border: 1px solid var(--high); border-left-width: 5px; border-radius: 8px; padding: .6rem .9rem; margin: 1.25rem 0 0; }
 .warning strong { color: var(--high); }
+.forms { margin: 1.5rem 0 0; }
+.forms ul { margin: .25rem 0 0; padding-left: 1.25rem; list-style: disc; overflow-wrap: anywhere; }
 .warning ul { margin: .25rem 0 0; padding-left: 1.25rem; list-style: disc; overflow-wrap: anywhere; }
 
 .gravest { margin: 1.25rem 0 0; }

@@ -3,6 +3,7 @@ import type { JsonValue } from '../core/json.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { escapeMarkup } from './markup.ts';
 import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
+import { movedText } from './moved-text.ts';
 import { pathText } from './sections.ts';
 import { folded, foldedPair } from './value-text.ts';
 
@@ -17,6 +18,9 @@ export function fieldHtml(field: FieldChange): string {
   const { from, to } = field;
   if (isMaskedChange(field))
     return `<div class="field single">${path}<div class="value">${MASKED_CHANGE}</div></div>`;
+  const moves = movedText(field);
+  if (moves !== null)
+    return `<div class="field single">${path}<div class="value">${escapeMarkup(moves)}</div></div>`;
   if (from !== undefined && to !== undefined) {
     const [before, after] = pair(indented(from), indented(to));
     return `<div class="field">${path}${valueHtml(before, 'old')}${valueHtml(after, 'new')}</div>`;

@@ -2,7 +2,9 @@
 import type { ResourceDefinition, Severity } from '../catalog/definition.ts';
 import { grouped } from '../core/grouped.ts';
 import type { DiffDocument, StateReference } from '../diff/change.ts';
+import type { ExplainedForm } from '../diff/form-change.ts';
 import { fieldLine } from './field-line.ts';
+import { FORMS_HEADING, formLine } from './form-text.ts';
 import { filterTools, htmlPage, timeHtml } from './html-page.ts';
 import { fieldHtml } from './html-value.ts';
 import { escapeMarkup } from './markup.ts';
@@ -39,6 +41,7 @@ export function renderHtml(document: DiffDocument, options: ReportOptions): stri
       ? ''
       : contents(report) + filterTools(changesOf(document), severitiesOf(report)),
     ...report.sections.map(sectionHtml),
+    formsHtml(options.forms ?? []),
   ];
   return htmlPage(`${title}: ${report.summary}`, body.filter((part) => part !== '').join('\n'));
 }
@@ -145,6 +148,14 @@ function recordHtml(report: ReportChange, definition: ResourceDefinition, index:
 <p class="faint"><span class="id">${escapeMarkup(id)}</span>${place === '' ? '' : ` in ${escapeMarkup(place)}`}</p>
 ${shown.map(fieldHtml).join('\n')}${folded}
 </article>`;
+}
+
+function formsHtml(forms: readonly ExplainedForm[]): string {
+  if (forms.length === 0) return '';
+  const items = forms.map((form) => `<li>${escapeMarkup(formLine(form))}</li>`);
+  // No section: the filter over records hides those without any.
+  return `<aside class="forms"><h2>Changes of form <span class="count">${forms.length}</span></h2>
+<p class="faint">${escapeMarkup(FORMS_HEADING)}</p><ul>${items.join('')}</ul></aside>`;
 }
 
 /** Ids of elements come from our own words: a record's id could be anything. */

@@ -2,8 +2,11 @@
 import { grouped } from '../core/grouped.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
+import type { ExplainedForm } from '../diff/form-change.ts';
+import { FORMS_HEADING, formLine } from './form-text.ts';
 import { escapeMarkup } from './markup.ts';
 import { isMaskedChange, MASK } from './mask.ts';
+import { movedText } from './moved-text.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
 import type { Report, ReportChange, Section } from './sections.ts';
@@ -19,13 +22,18 @@ const DEFAULT_MAX_LENGTH = 60_000;
 const VALUE_LIMIT = 300; // characters of a value
 const FIELDS_SHOWN = 25; // of one record
 const SKIPPED_SHOWN = 20;
+const FORMS_SHOWN = 20;
 const TAIL_RESERVE = 400; // characters kept free for the closing tags and the "N more" line
 
 /** The diff as GitHub-flavoured Markdown; at most `maxLength` characters, saying how many records it leaves out. */
 export function renderMarkdown(document: DiffDocument, options: MarkdownOptions): string {
   const report = prepareReport(document, options);
   const { sections } = report;
-  const head = [...headLines(report, options), ...skippedLines(report)].join('\n');
+  const head = [
+    ...headLines(report, options),
+    ...skippedLines(report),
+    ...formLines(options.forms ?? []),
+  ].join('\n');
   const room = (options.maxLength ?? DEFAULT_MAX_LENGTH) - TAIL_RESERVE - head.length;
   const { text, left } = sectionText(sections, room);
   const tail =
@@ -63,6 +71,20 @@ function skippedLines({ skipped, skippedSummary }: Report): string[] {
     `> **${skippedSummary}**, so this may not be everything:`,
     ...shown.map((entry) => `> - ${plain(folded(entry, VALUE_LIMIT))}`),
     ...(skipped.length > shown.length ? [`> - and ${skipped.length - shown.length} more`] : []),
+    '',
+  ];
+}
+
+function formLines(forms: readonly ExplainedForm[]): string[] {
+  if (forms.length === 0) return [];
+  const more = forms.length - FORMS_SHOWN;
+  return [
+    `<details><summary>${escapeMarkup(FORMS_HEADING)} (${forms.length})</summary>`,
+    '',
+    ...forms.slice(0, FORMS_SHOWN).map((form) => `- ${code(folded(formLine(form), VALUE_LIMIT))}`),
+    ...(more > 0 ? [`- and ${more} more`] : []),
+    '',
+    '</details>',
     '',
   ];
 }
@@ -111,6 +133,8 @@ function changeText(field: FieldChange): string {
 export function fieldText(field: FieldChange): string {
   const path = code(pathText(field));
   if (isMaskedChange(field)) return `${path}: ${code(MASK)} changed`;
+  const moves = movedText(field);
+  if (moves !== null) return `${path}: ${code(moves)}`;
   if (field.from === undefined) return `${path}: ${code(foldedValue(field.to, VALUE_LIMIT))}`;
   if (field.to === undefined) return `${path}: ${code(foldedValue(field.from, VALUE_LIMIT))} → absent`;
   const [shownFrom, shownTo] = foldedValues(field.from, field.to, VALUE_LIMIT);

@@ -1,6 +1,7 @@
 /** What every rendering of a diff may be told beside the diff itself. */
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import type { FingerprintOf } from '../diff/fingerprint.ts';
+import type { ExplainedForm } from '../diff/form-change.ts';
 import type { SeverityOf } from '../diff/severity.ts';
 
 export interface ReportOptions {
@@ -22,6 +23,8 @@ export interface ReportOptions {
   readonly isGravestFirst?: boolean;
   /** Further lines of the summary, e.g. how much drift was accepted. */
   readonly notes?: readonly string[];
+  /** Changes of form that explain differences, which are then not among the findings. */
+  readonly forms?: readonly ExplainedForm[];
   /** When the report was made, ISO 8601; left out, it does not say. */
   readonly generatedAt?: string;
 }

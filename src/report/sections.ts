@@ -181,6 +181,7 @@ const SETTLED = [
   ['accepted', 'accepted'],
   ['ignored', 'ignored by rule'],
   ['below_threshold', 'below the threshold'],
+  ['reshaped', 'different in form only'],
 ] as const;
 
 function settledCounts(summary: MaybeNarrowed['summary']): string[] {

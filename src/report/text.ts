@@ -4,7 +4,10 @@ import type { Severity } from '../catalog/definition.ts';
 import { plural } from '../core/wording.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
+import type { ExplainedForm } from '../diff/form-change.ts';
+import { FORMS_HEADING, formLine } from './form-text.ts';
 import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
+import { movedText } from './moved-text.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
 import type { Report, ReportChange, Section } from './sections.ts';
@@ -38,10 +41,15 @@ export function renderText(document: DiffDocument, options: TextOptions): string
     `${report.from} → ${report.to}`,
     `${colors.bold(report.summary)} ${colors.dim(`(${report.compared})`)}`,
     ...(options.notes ?? []).map(neutralise),
+    ...formLines(options.forms ?? []),
     ...skippedLines(report, colors),
     ...recordLines(report.sections, options),
   ];
   return `${lines.join('\n')}\n`;
+}
+
+function formLines(forms: readonly ExplainedForm[]): string[] {
+  return forms.length === 0 ? [] : [`${FORMS_HEADING}:`, ...forms.map((form) => `  ${formLine(form)}`)];
 }
 
 function skippedLines({ skipped, skippedSummary }: Report, colors: Colors): string[] {
@@ -128,6 +136,8 @@ export function fieldLines(field: FieldChange, options: LineOptions): string[] {
     const sign = field.to === undefined ? '-' : '+';
     return [`      ${paint(sign)} ${path} ${paint(text)}`];
   }
+  const moves = movedText(field);
+  if (moves !== null) return [`      ${path} ${colors.yellow(moves)}`];
   // What fits one line is never folded: two lines are the limit.
   const [from, to] = foldedValues(field.from, field.to, 2 * (room - 4));
   if (path.length + from.length + to.length + 5 <= room) {

@@ -27,7 +27,8 @@ interface Listed {
 
 interface Listing {
   readonly startedAt: number;
-  readonly records: Promise<Map<string, Listed>>;
+  /** With what was read of single records since, in the order in which that was asked for. */
+  records: Promise<Map<string, Listed>>;
   isOver: boolean;
 }
 
@@ -81,7 +82,7 @@ export class LiveRecords {
         ? withShownFields(definition, retrieved.body)
         : this.#parsed(definition, retrieved.text);
     }
-    if (this.#listings.size > 0) await this.#follow(definition, scope, id, body);
+    this.#follow(definition, scope, id, body);
     return body;
   }
 
@@ -131,18 +132,21 @@ export class LiveRecords {
     this.#listings.delete(keyOf(definition, scope));
   }
 
-  /** Keeps a list that is held in step with what was just read of one record. */
-  async #follow(
-    definition: ResourceDefinition,
-    scope: Scope,
-    id: string,
-    body: JsonValue | undefined,
-  ): Promise<void> {
+  /**
+   * Keeps a list that is held in step with what was just read of one record. Nothing waits for it but who asks for the
+   * list: the list may be under way itself, behind whoever read the record.
+   */
+  #follow(definition: ResourceDefinition, scope: Scope, id: string, body: JsonValue | undefined): void {
+    if (this.#listings.size === 0) return;
     const listing = this.#listings.get(keyOf(definition, scope));
     if (listing === undefined) return;
-    const records = await listing.records.catch(() => undefined);
-    if (body === undefined) records?.delete(id);
-    else records?.set(id, { key: naturalKeyDigest(definition, body), text: null });
+    listing.records = listing.records.then((records) => {
+      if (body === undefined) records.delete(id);
+      else records.set(id, { key: naturalKeyDigest(definition, body), text: null });
+      return records;
+    });
+    // That the list failed is told to who asked for it.
+    listing.records.catch(() => undefined);
   }
 
   #list(

@@ -101,7 +101,7 @@ async function attempt(
   const work = (slot?: Slot): Promise<WriteOutcome | StepEnd> =>
     lookAndSend(context, ready, { before, isJournaled, held, slot });
   try {
-    return await (looksOnce(ready) ? client.inSlot(work) : work());
+    return await (looksOnce(ready) ? client.inSlot(ready.request.kind, work) : work());
   } finally {
     // Also when the journal fails: others may wait for the start that was kept.
     held?.release();

@@ -45,6 +45,25 @@ describe('notices', () => {
     expect(inspect(config, { depth: null }) + JSON.stringify(config)).not.toMatch(/T0PS3CRET|sign-me|me:pw/);
   });
 
+  it('with an empty variable are refused by its name and place, and nothing else is said of them', () => {
+    const error = refused(
+      `${notices('- { name: chat, type: slack, url: "${HOOK}" }', '- { name: mail, type: email, smtpUrl: "${SMTP}", from: a@example.com, to: ["${HOOK}"] }')}pings:\n  - success: "\${HOOK}"\n`,
+      { ...URLS, HOOK: '' },
+    );
+    expect(error.code).toBe('config_invalid');
+    expect(error.message.split('\n').slice(1)).toEqual([
+      expect.stringMatching(
+        /^tidemark\.yaml:\d+: notices\[0\]\.url: \$\{HOOK\} is empty in the environment$/,
+      ),
+      expect.stringMatching(
+        /^tidemark\.yaml:\d+: notices\[1\]\.to\[0\]: \$\{HOOK\} is empty in the environment$/,
+      ),
+      expect.stringMatching(
+        /^tidemark\.yaml:\d+: pings\[0\]\.success: \$\{HOOK\} is empty in the environment$/,
+      ),
+    ]);
+  });
+
   it.each<[string, string, string]>([
     [
       'an unknown type',

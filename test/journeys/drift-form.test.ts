@@ -72,6 +72,13 @@ describe('drift where the service changed the form of its records', () => {
     expect(sumOf(told.summary)).toBe(told.compared.records);
     const { stdout } = await expectRun(0, 'drift');
     expect(stdout).toContain('proxy_records: /level was number, is string: 3 records, run 2');
+    expect(stdout).toContain('Nothing open');
+    expect(stdout).toMatch(/compared: \d+ unchanged, 3 different in form only/);
+    const html = await expectRun(0, 'drift', '--format', 'html');
+    expect(html.stdout).toMatch(/<aside class="forms"><h2>Changes of form <span class="count">3<\/span>/);
+    expect(html.stdout).toContain('<li>proxy_records: /note is gone (string): 3 records, run 2</li>');
+    const markdown = await expectRun(0, 'drift', '--format', 'markdown');
+    expect(markdown.stdout).toContain('- `proxy_records: /region is new (string): 3 records, run 2`');
     // A diff stays exact.
     await expectRun(2, 'diff', 'run:1', 'run:2');
   });
@@ -97,9 +104,13 @@ describe('drift where the service changed the form of its records', () => {
   });
 
   it('takes what only some records gained or lost for drift', async () => {
-    const { sync, drift } = await baselined(bodies(() => ({ level: 1 })));
+    const { sync, drift, expectRun } = await baselined(bodies(() => ({ level: 1 })));
     await sync(bodies((n) => ({ level: 1, ...(n === 1 ? { is_admin: true } : {}) })));
     expect((await drift(2)).findings.map(({ id, path }) => [id, path])).toEqual([['p2', '/is_admin']]);
     expect((await drift(2, '--id', 'p2')).schema_changes).toEqual([]);
+    // An id that nobody has is no "nothing drifted".
+    const args = ['drift', '--id', 'p2', '--id', 'p99'];
+    expect((await expectRun(2, ...args)).stdout).toContain('neither state has a record with the id p99');
+    expect((await expectRun(2, ...args, '--json')).stderr).toContain('the id p99');
   });
 });

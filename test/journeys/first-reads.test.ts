@@ -20,7 +20,8 @@ describe('a first reading', () => {
     await expectRun(3, 'sync', '--quiet');
     service.quirks.pop();
     service.set('invites', [{ id: 'i1', target_email: 'eve@mail.test' }]);
-    await expectRun(0, 'sync', '--quiet');
+    const synced = await expectRun(0, 'sync');
+    expect(synced.stdout).toContain('2 new here, read for the first time: domains (organization ');
 
     const compared = await diff(3, 'run:1', 'run:2');
     expect(compared.summary).toMatchObject({ added: 1, changed: 0, removed: 0 });
@@ -33,10 +34,18 @@ describe('a first reading', () => {
     const { stdout } = await expectRun(0, 'runs', 'show', '2');
     expect(stdout).toMatch(/2 domains: read for the first time/);
     expect(stdout).not.toMatch(/\+ one\.example/);
+    expect(stdout).toContain('2 new here, read for the first time: domains (organization ');
     for (const narrowed of [[], ['--kind', 'domains']]) {
       const period = await expectRun(0, 'changes', '--since', 'run:1', ...narrowed, '--json');
-      expect(JSON.parse(period.stdout)).toMatchObject({ summary: { added: narrowed.length === 0 ? 1 : 0 } });
+      expect(JSON.parse(period.stdout)).toMatchObject({
+        summary: { added: narrowed.length === 0 ? 1 : 0 },
+        runs: [{ run: 2, first_read: [{ kind: 'domains', records: 2 }] }],
+      });
     }
+    const told = await expectRun(0, 'changes', '--since', 'run:1');
+    expect(told.stdout).toMatch(/2 domains \(organization \S+\): read for the first time: .*denied in run 1/);
+    // Naming the kind shows nothing more: it was not read at all.
+    expect(told.stdout).not.toContain('perhaps only read');
     const page = await run('changes', '--since', 'run:1', '--format', 'html');
     expect(page.stdout).not.toContain('one.example');
 
@@ -46,6 +55,8 @@ describe('a first reading', () => {
     const next = JSON.parse((await expectRun(0, 'runs', 'show', '3', '--json')).stdout) as RunJson;
     expect(next.changes).toMatchObject({ summary: { added: 1 } });
     expect(next.changes.first_read).toBeUndefined();
+    const quiet = await expectRun(0, 'sync', '--json');
+    expect(JSON.parse(quiet.stdout)).toMatchObject({ runs: [{ run: 4, first_read: [] }] });
   });
 
   it('of everything after a run of some kinds is none either, but what a new parent brings is', async () => {
@@ -53,7 +64,14 @@ describe('a first reading', () => {
     service.set('roles', [{ id: 'r1', name: 'Editors' }]);
     service.lists.set(`/api/organizations/${ORG}/roles/r1/role_memberships/`, []);
     await expectRun(0, 'sync', '--kind', 'members', '--quiet');
-    await expectRun(0, 'sync', '--quiet');
+    const synced = JSON.parse((await expectRun(0, 'sync', '--json')).stdout) as {
+      runs: { first_read: { kind: string }[] }[];
+    };
+    expect(synced.runs[0]?.first_read.map(({ kind }) => kind).toSorted()).toEqual([
+      'domains',
+      'projects',
+      'roles',
+    ]);
     const shown = JSON.parse((await expectRun(0, 'runs', 'show', '2', '--json')).stdout) as RunJson;
     expect(shown.changes.summary).toMatchObject({ added: 0 });
     expect(shown.changes.first_read?.map(({ kind }) => kind)).toEqual(['projects', 'roles', 'domains']);

@@ -3,6 +3,7 @@ import { SEVERITIES } from '../../catalog/severities.ts';
 import { plural } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { maskedFinding, severityCounts } from '../../report/drift-document.ts';
+import { FORMS_HEADING, formLine } from '../../report/form-text.ts';
 import type { ReportOptions } from '../../report/options.ts';
 import { comparedText, prepareReport } from '../../report/sections.ts';
 import { compareSeverities } from '../../diff/severity.ts';
@@ -80,7 +81,12 @@ function sourceHtml(mirror: Mirror, drift: SourceDrift, hasOthers: boolean, now:
   return markup`<section>${heading}<p class="faint">${comparedText(document)}${ignored.length === 0 ? '' : `; ${plural(ignored.length, 'finding')} ignored by rule`}</p>
 ${figures.length === 0 ? NOTHING : markup`<div class="figures"><ul aria-label="By severity">${figures}</ul></div>`}${skipped}${nothing}${driftArticles(mirror, drift)}
 ${more > 0 ? markup`<p class="faint">and ${plural(more, 'more record')}: <code>tidemark drift</code> shows all</p>` : NOTHING}
-${accepted.length === 0 ? NOTHING : acceptedHtml(drift, now)}</section>`;
+${formsHtml(drift)}${accepted.length === 0 ? NOTHING : acceptedHtml(drift, now)}</section>`;
+}
+
+function formsHtml({ forms }: SourceDrift): Html {
+  if (forms.length === 0) return NOTHING;
+  return markup`<h2>Changes of form</h2><p class="faint">${FORMS_HEADING}</p><ul>${forms.map((form) => markup`<li>${formLine(form)}</li>`)}</ul>`;
 }
 
 function acceptedHtml(drift: SourceDrift, now: number): Html {

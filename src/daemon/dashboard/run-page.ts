@@ -1,13 +1,15 @@
 /** One run: how it ended, what it saw of each collection, what it changed. */
+import { collectionKey } from '../../catalog/collection-key.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source-definitions.ts';
 import { count, plural } from '../../core/wording.ts';
-import type { RecordChange } from '../../diff/change.ts';
+import type { FirstRead, RecordChange } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../../mirror/run-rows.ts';
 import { forgottenInto, forgottenText } from '../../state/forgotten-history.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { FEEDS } from '../http/feeds.ts';
+import { readFirstReads } from '../http/first-reads.ts';
 import { tookMs } from '../http/wording.ts';
 import { changeArticle } from './change-article.ts';
 import type { PageContent } from './frame.ts';
@@ -35,6 +37,8 @@ export function runPage({ mirror, config, run, changes, now }: RunFacts): PageCo
   const names = parentNames(mirror, run.source, definitions);
   const place = (scope: SweepRow['scope']): string => placeOf(scope, definitions, names);
   const forgotten = forgottenInto(mirror, run.run);
+  const firstReads = readFirstReads(mirror, [run.run], null);
+  const firsts = firstReads.reduce((sum, { records }) => sum + records, 0);
   const facts = [
     ['Source', nameHtml(run.source)],
     ['Outcome', toned(outcomeTone(run.outcome), run.outcome)],
@@ -44,7 +48,7 @@ export function runPage({ mirror, config, run, changes, now }: RunFacts): PageCo
     ['Requests', `${count(run.requests)}, ${plural(run.retries, 'retry', 'retries')} among them`],
     [
       'Records',
-      `${count(run.added)} added, ${count(run.changed)} changed, ${count(run.removed)} removed, ${count(run.unchanged)} unchanged`,
+      `${count(run.added)} added, ${count(run.changed)} changed, ${count(run.removed)} removed, ${count(run.unchanged)} unchanged${firsts === 0 ? '' : `; ${count(firsts)} of what was added was only read for the first time`}`,
     ],
     ...(forgotten === undefined
       ? []
@@ -68,16 +72,26 @@ export function runPage({ mirror, config, run, changes, now }: RunFacts): PageCo
   const feeds = sweeps
     .filter(({ kind }) => FEEDS.includes(kind))
     .reduce((sum, { added, changed, removed }) => sum + added + changed + removed, 0);
+  const ofFeeds = firstReads.reduce(
+    (sum, { kind, records }) => sum + (FEEDS.includes(kind) ? records : 0),
+    0,
+  );
+  const moves = Math.max(feeds - ofFeeds, 0);
   const body = markup`<p class="crumbs faint"><a href="/runs">Runs</a></p><h1>Run ${run.run}</h1>
 <dl class="facts">${facts.map(([key, value]) => markup`<dt>${key}</dt><dd>${value}</dd>`)}</dl>
 <section><h2>What changed</h2>${changes === null ? emptyHtml('Nothing to compare with.', run.root === null ? 'This run published nothing.' : 'It was the first of its source that is kept: all of it was new.') : articles.length === 0 ? emptyHtml('Nothing changed.', '') : articles}
-${feeds === 0 ? NOTHING : markup`<p class="faint">${plural(feeds, 'change')} of recordings beside that: <a href="/changes?kind=session_recordings">of kinds that fill by themselves</a></p>`}${changes?.isMore === true ? markup`<p class="faint">and more: <code>tidemark runs show ${run.run}</code></p>` : NOTHING}</section>
-<section><h2>Collections</h2>${sweepsHtml(sweeps, (sweep) => [definitions(sweep.kind).title.many, place(sweep.scope)])}</section>`;
+${moves === 0 ? NOTHING : markup`<p class="faint">${plural(moves, 'change')} of recordings beside that: <a href="/changes?kind=session_recordings">of kinds that fill by themselves</a></p>`}${changes?.isMore === true ? markup`<p class="faint">and more: <code>tidemark runs show ${run.run}</code></p>` : NOTHING}</section>
+<section><h2>Collections</h2>${sweepsHtml(sweeps, firstReads, (sweep) => [definitions(sweep.kind).title.many, place(sweep.scope)])}</section>`;
   return { title: `Run ${run.run}`, body };
 }
 
-function sweepsHtml(sweeps: readonly SweepRow[], namesOf: (sweep: SweepRow) => [string, string]): Html {
+function sweepsHtml(
+  sweeps: readonly SweepRow[],
+  firstReads: readonly FirstRead[],
+  namesOf: (sweep: SweepRow) => [string, string],
+): Html {
   if (sweeps.length === 0) return emptyHtml('None was read.', '');
+  const newHere = new Map(firstReads.map((each) => [collectionKey(each), each.records]));
   const sorted = sweeps.toSorted(
     (a, b) => Number(a.outcome === 'complete') - Number(b.outcome === 'complete'),
   );
@@ -90,7 +104,7 @@ function sweepsHtml(sweeps: readonly SweepRow[], namesOf: (sweep: SweepRow) => [
       count(sweep.added),
       count(sweep.changed),
       count(sweep.removed),
-      markup`<span class="faint">${sweep.error ?? (sweep.held > 0 ? `${plural(sweep.held, 'removal')} held` : '')}</span>`,
+      markup`<span class="faint">${noteText(sweep, newHere.get(collectionKey(sweep)))}</span>`,
     ];
   });
   const columns = [
@@ -104,4 +118,10 @@ function sweepsHtml(sweeps: readonly SweepRow[], namesOf: (sweep: SweepRow) => [
   ];
   const more = sweeps.length - rows.length;
   return markup`${tableHtml('Collections of the run', columns, rows)}${more > 0 ? markup`<p class="faint">and ${plural(more, 'other collection')}</p>` : NOTHING}`;
+}
+
+function noteText({ error, held }: SweepRow, newHere: number | undefined): string {
+  if (error !== null) return error;
+  if (newHere !== undefined) return `${count(newHere)} new here, read for the first time`;
+  return held > 0 ? `${plural(held, 'removal')} held` : '';
 }

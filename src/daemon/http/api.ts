@@ -5,6 +5,7 @@ import type { Clock } from '../../core/clock.ts';
 import { isoTime } from '../../core/clock.ts';
 import { suggest } from '../../core/suggest.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
+import type { FirstRead } from '../../diff/change.ts';
 import type { JobRow } from '../../mirror/daemon-state.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
@@ -18,6 +19,8 @@ import { identityDocument, jobDocument, requestDocument, sweepDocument } from '.
 import { countChanges } from './change-counts.ts';
 import type { ChangesMemory } from './changes-memory.ts';
 import type { DriftNow } from './drift-now.ts';
+import type { RunFirstRead } from './first-reads.ts';
+import { readFirstReads } from './first-reads.ts';
 import { lookAtCopies, readSituation } from './health-facts.ts';
 import { kindsIn, numberIn, sourcesIn, timeIn } from './query.ts';
 import { Refusal } from './refusal.ts';
@@ -148,6 +151,7 @@ async function runShown({ view }: ApiParts, mirror: Mirror, run: RunRow): Promis
     forgotten: forgottenInto(mirror, run.run) ?? null,
     summary: changes?.summary ?? null,
     changes: changes?.changes ?? null,
+    first_read: firstReadsIn(readFirstReads(mirror, [run.run], null), run),
     is_cut: changes?.isMore ?? false,
   };
 }
@@ -181,6 +185,7 @@ async function changesShown(
     throw new TidemarkError('usage', 'the period ends before it begins', {
       hint: 'give `from` the earlier and `to` the later time',
     });
+  const kinds = kindsIn(query, 'kind');
   const { runs, isCut } = await findChanges(
     mirror,
     view.config(),
@@ -188,10 +193,15 @@ async function changesShown(
       from,
       to,
       sources: sourcesIn(query, knownSources(view, mirror)),
-      kinds: kindsIn(query, 'kind'),
+      kinds,
       limit: numberIn(query, 'limit', 500, MOST_CHANGES),
     },
     memory,
+  );
+  const firstReads = readFirstReads(
+    mirror,
+    runs.map(({ run }) => run.run),
+    kinds,
   );
   const summaryOfAll = countChanges(runs.flatMap(({ changes }) => changes ?? []));
   return {
@@ -207,9 +217,15 @@ async function changesShown(
       previous,
       forgotten,
       summary,
+      first_read: firstReadsIn(firstReads, run),
       changes,
     })),
   };
+}
+
+/** A run's own, as documents show them. */
+function firstReadsIn(found: readonly RunFirstRead[], { run: number }: RunRow): FirstRead[] {
+  return found.flatMap(({ run, ...firstRead }) => (run === number ? [firstRead] : []));
 }
 
 /** A document per source, as the command line gives them; without a baseline there is nothing to measure from. */
