@@ -91,4 +91,13 @@ async function main(): Promise<number> {
   });
 }
 
+/** Node's own for a program whose last wait can never end. */
+const NEVER_SETTLED = 13;
+process.once('exit', (code) => {
+  if (code !== NEVER_SETTLED) return;
+  process.stderr.write(
+    'tidemark stopped: everything that it waited for waits for something else; this is a defect of Tidemark: report it with the command that you ran\n',
+  );
+  process.exitCode = 1;
+});
 process.exitCode = await main();

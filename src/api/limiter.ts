@@ -13,6 +13,7 @@ import type { KindUse, WindowUse } from './figures.ts';
 import { openLanes } from './kind-lanes.ts';
 import type { KindLane, KindLimits, Place } from './kind-lanes.ts';
 import { createPace } from './pace.ts';
+import { tooLong, untilTold } from './limit-waits.ts';
 import { StartWindows } from './start-windows.ts';
 import type { RateLog } from './start-windows.ts';
 
@@ -286,27 +287,3 @@ interface Wait {
 }
 
 const LONE: HeldStart = { isLone: true, release: () => undefined, isOpen: () => false };
-
-/** Resolves when it is told to, or when the signal is aborted. */
-async function untilTold(listen: (tell: () => void) => void, signal: AbortSignal | undefined): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const over = (): void => {
-      signal?.removeEventListener('abort', over);
-      resolve();
-    };
-    signal?.addEventListener('abort', over);
-    listen(over);
-  });
-}
-
-function tooLong(waitMs: number, maxWaitMs: number, option: string): TidemarkError {
-  const seconds = Math.ceil(waitMs / 1000);
-  return new TidemarkError(
-    'throttled',
-    `the rate limit asks for a wait of ${seconds} s, and the most allowed is ${Math.round(maxWaitMs / 1000)} s`,
-    {
-      hint: `run again later, or raise retry.maxWaitSeconds or ${option}`,
-      retryAfterMs: waitMs,
-    },
-  );
-}

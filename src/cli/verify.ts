@@ -30,7 +30,15 @@ export async function verify(context: CommandContext): Promise<ExitCode> {
 /** Where the file is too damaged to be opened, its structure still tells what is. */
 function withDamage(error: unknown, path: string): unknown {
   if (!(error instanceof TidemarkError) || error.code !== 'mirror_corrupt') return error;
-  const found = fileDamage(path);
+  let found: readonly string[];
+  try {
+    found = fileDamage(path);
+  } catch (cause) {
+    return new TidemarkError(error.code, error.message, {
+      ...(error.hint === undefined ? {} : { hint: error.hint }),
+      cause,
+    });
+  }
   if (found.length === 0) return error;
   const lines = found.slice(0, PLACES).map((line) => `  ${line}`);
   const more = found.length > PLACES ? ['  and more'] : [];

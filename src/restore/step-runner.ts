@@ -157,6 +157,15 @@ async function sendAgain(
   const { step } = ready;
   if (signal.aborted) return 'not_begun';
   const before = journal.row(step.n);
+  if (ready.request.role === 'remove') {
+    // What came into the record since it was first looked at would go with it.
+    try {
+      const obstacle = await obstacleTo(context, ready);
+      if (obstacle !== null) return fail(context, step, obstacle, before.status);
+    } catch (cause) {
+      return context.signal.aborted ? 'not_begun' : leaveOpen(context, step, cause);
+    }
+  }
   const lookedAt = clock.monotonicMs();
   await journal.sending(step.n);
   const answer = await request(context, ready, before, { held: null, lookedAt });

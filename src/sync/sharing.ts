@@ -50,9 +50,9 @@ export async function sweepEach(
   const shape = shapeOf(definition);
   const tally = { asked: 0, found: 0, absent: 0, removed: 0 };
   const failures: TidemarkError[] = [];
-  let isOutOfRoom = false;
+  const room: { ended: TidemarkError | null } = { ended: null };
   await eachConcurrently(options.ids, context.concurrency, async (id) => {
-    if (isOutOfRoom || failures.some(({ code }) => STOPPING.has(code))) return;
+    if (room.ended !== null || failures.some(({ code }) => STOPPING.has(code))) return;
     tally.asked += 1;
     try {
       const retrieved = await client.retrieve(definition, scope, id, signal);
@@ -77,7 +77,7 @@ export async function sweepEach(
         error instanceof SyntaxError ? new TidemarkError('malformed', error.message) : asTidemarkError(error);
       if (isLocalTrouble(known.code)) throw error;
       if (options.mayWait && isOwnLimit(known)) {
-        isOutOfRoom = true;
+        room.ended = known;
         tally.asked -= 1;
         return;
       }
@@ -87,6 +87,8 @@ export async function sweepEach(
     events.sweepProgressed({ kind, scope, pages: tally.asked, received: tally.found + tally.absent, count });
   });
 
+  // Not one had its turn: that is not told as a part of many runs' work.
+  if (room.ended !== null && tally.asked === 0) failures.push(room.ended);
   tally.removed += await run.removeOrphans(kind, scope);
   const failure = failures.find(({ code }) => STOPPING.has(code)) ?? failures[0] ?? null;
   const hadAny = stage.known > 0 || stage.hasRemoved;
@@ -178,10 +180,14 @@ function notOffered(tally: Tally): TidemarkError {
 
 /** The share of a kind's own hour that what is read one by one may use: the rest is for the lists of the runs to come. */
 const SHARE_OF_HOUR = 0.5;
+/** What a run may ask for in any case, so that it goes on where the lists alone use that much. */
+const LEAST_SHARE = 0.01;
 
 /** How many a run may ask for: within its budget, and within that share where the kind has a limit of its own. */
 export function roomForEach({ client }: SweepContext, kind: Kind, budget: number): number {
   const own = client.figures().kinds?.find(({ kinds }) => kinds.includes(kind));
   if (own === undefined || own.perHour.limit === 0) return budget;
-  return Math.min(budget, Math.max(0, Math.floor(own.perHour.limit * SHARE_OF_HOUR) - own.perHour.used));
+  const { limit, used } = own.perHour;
+  const room = Math.floor(limit * SHARE_OF_HOUR) - used;
+  return Math.min(budget, Math.max(room, Math.ceil(limit * LEAST_SHARE)));
 }

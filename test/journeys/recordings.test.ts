@@ -82,10 +82,29 @@ describe('recording sharing', () => {
     expect(asked()).toBe(11);
     const again = await sweeps(env);
     expect(again('session_recordings')).toMatchObject({ outcome: 'complete', mode: 'head' });
+    // One in a hundred of the hour, so that it never stands still.
     expect(again('recording_sharing')).toMatchObject({
       outcome: 'complete',
-      added: 0,
-      pending: first.pending,
+      added: 1,
+      pending: first.pending - 1,
+    });
+  });
+
+  it('of which none had its turn is no complete reading', async () => {
+    const far = await service(60);
+    const env = environment(far.url, scratch(), {
+      TIDEMARK_RECORDINGS_SHARING_PER_RUN: '50',
+      TIDEMARK_RETRY_MAX_WAIT_SECONDS: '1',
+      TIDEMARK_DEFINITIONS: JSON.stringify({ session_recordings: { rate: { perMinute: 0, perHour: 2 } } }),
+    });
+    const { code, stdout } = await tidemark(['sync', '--json'], { env });
+    expect(code, stdout).toBe(3);
+    const { runs } = JSON.parse(stdout) as {
+      runs: { sweeps: (Sweep & { error: { code: string } | null })[] }[];
+    };
+    expect(runs[0]!.sweeps.find(({ kind }) => kind === 'recording_sharing')).toMatchObject({
+      outcome: 'failed',
+      error: { code: 'throttled' },
     });
   });
 

@@ -7,12 +7,12 @@ import type { Pinger } from './pings.ts';
 export function createPingObserver(pinger: Pinger, sources: () => readonly string[]): JobObserver {
   return {
     name: 'pings',
-    began: async ({ row: { name, source }, kinds }) => {
+    began: async ({ row: { name, source }, kinds }, { signal }) => {
       if (name !== 'sync' || source === null || kinds !== null) return;
       pinger.started(source);
-      await pinger.settled();
+      await pinger.settled(signal);
     },
-    ended: async ({ row, kinds, report }, { keeper }) => {
+    ended: async ({ row, kinds, report }, { keeper, signal }) => {
       if (row.name !== 'sync' || row.source === null || kinds !== null) return;
       const { source, outcome, error } = row;
       // The daemon was stopped: no failure of the service. Where nobody starts it again, no success comes.
@@ -26,7 +26,7 @@ export function createPingObserver(pinger: Pinger, sources: () => readonly strin
       } else {
         pinger.failed(source, `the sync ended as ${outcome}${error === null ? '' : `: ${error}`}`);
       }
-      await pinger.settled();
+      await pinger.settled(signal);
     },
   };
 }

@@ -33,8 +33,11 @@ export interface Pinger {
   succeeded(source: string, others: readonly string[]): void;
   /** It ended in any other way. `why`: one line without secrets. */
   failed(source: string, why: string): void;
-  /** Resolves when every call so far was made. */
-  settled(): Promise<void>;
+  /**
+   * Resolves when every call so far was made.
+   * @param stop aborted when the daemon stops: what still waits for another attempt is given up then
+   */
+  settled(stop: AbortSignal): Promise<void>;
   /** Ends what is under way. */
   close(): Promise<void>;
 }
@@ -49,6 +52,7 @@ interface Line {
 
 export function createPinger({ pings, sources, poster, clock, log }: PingerOptions): Pinger {
   const closing = new AbortController();
+  const stopping = new AbortController();
   let lines = new Map<PingConfig, Line>();
   /** Lines of pings that are no longer configured stay as long as they are at work. */
   const underWay = new Set<Promise<void>>();
@@ -66,7 +70,7 @@ export function createPinger({ pings, sources, poster, clock, log }: PingerOptio
   };
 
   const call = async (ping: PingConfig, url: Secret, body: string, newer: AbortSignal): Promise<void> => {
-    const ends = AbortSignal.any([closing.signal, newer]);
+    const ends = AbortSignal.any([closing.signal, stopping.signal, newer]);
     for (let failures = 0; ; failures += 1) {
       try {
         const answer = await poster.post({
@@ -122,8 +126,15 @@ export function createPinger({ pings, sources, poster, clock, log }: PingerOptio
       failing.add(source);
       for (const line of linesOf(source)) send(line, line.ping.fail, `${source}: ${why}\n`);
     },
-    settled: async () => {
-      await Promise.all(underWay);
+    settled: async (stop) => {
+      const giveUp = (): void => stopping.abort();
+      if (stop.aborted) giveUp();
+      stop.addEventListener('abort', giveUp);
+      try {
+        await Promise.all(underWay);
+      } finally {
+        stop.removeEventListener('abort', giveUp);
+      }
     },
     close: async () => {
       closing.abort(new Error('closed'));

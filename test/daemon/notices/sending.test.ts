@@ -223,6 +223,8 @@ describe('pings', () => {
     ...more,
   });
 
+  const running = new AbortController().signal;
+
   it('call start, then success after a complete run and fail with the reason after any other', async () => {
     const far = await receiver({ status: 200 });
     const { poster } = rig();
@@ -232,7 +234,7 @@ describe('pings', () => {
     pinger.succeeded('production', []);
     pinger.started('production');
     pinger.failed('production', 'partial: plugins denied');
-    await pinger.settled();
+    await pinger.settled(running);
     expect(far.received.map(({ path }) => path)).toEqual(['/start', '/ok', '/start', '/fail']);
     expect(far.received[3]!.body).toBe('production: partial: plugins denied\n');
   });
@@ -248,7 +250,7 @@ describe('pings', () => {
     pinger.failed('a', 'failed');
     pinger.succeeded('b', []);
     pinger.succeeded('a', []);
-    await pinger.settled();
+    await pinger.settled(running);
     expect(far.received.map(({ method, path }) => `${method} ${path}`).sort()).toEqual([
       'GET /only/ok',
       'POST /fail',
@@ -266,9 +268,9 @@ describe('pings', () => {
     const pinger = createPinger({ pings: () => pings, sources, poster, clock: systemClock, log });
     pinger.succeeded('a', ['c']);
     pinger.failed('gone', 'failed');
-    await pinger.settled();
+    await pinger.settled(running);
     pinger.succeeded('a', []);
-    await pinger.settled();
+    await pinger.settled(running);
     expect(far.received.map(({ path }) => path)).toEqual(['/only/ok', '/fail', '/ok', '/only/ok']);
   });
 
@@ -285,13 +287,13 @@ describe('pings', () => {
     };
     const pinger = createPinger({ pings: () => pings, sources, poster, clock, log });
     pinger.succeeded('a', []);
-    await pinger.settled();
+    await pinger.settled(running);
     expect([far.received.length, logged, waits]).toEqual([2, [], []]);
     pinger.succeeded('a', []);
-    await pinger.settled();
+    await pinger.settled(running);
     expect([far.received.length, logged.length, waits]).toEqual([5, 1, [10_000]]);
     pinger.succeeded('a', []);
-    await pinger.settled();
+    await pinger.settled(running);
     expect([far.received.length, logged.length, waits]).toEqual([9, 2, [10_000, 10_000, 60_000]]);
     expect(JSON.stringify(logged)).not.toContain('s3cretuuid');
   });
@@ -304,8 +306,22 @@ describe('pings', () => {
     pinger.started('a');
     await far.came(2);
     pinger.succeeded('a', []);
-    await pinger.settled();
+    await pinger.settled(running);
     expect(far.received.map(({ path }) => path)).toEqual(['/start', '/start', '/ok']);
+  });
+
+  it('give up waiting for another attempt when the daemon stops', async () => {
+    const far = await receiver({ status: 500 }, { status: 500 });
+    const { poster } = rig();
+    const pings = [ping(far.url)];
+    const pinger = createPinger({ pings: () => pings, sources, poster, clock: systemClock, log });
+    const stop = new AbortController();
+    pinger.started('a');
+    const settled = pinger.settled(stop.signal);
+    await far.came(2);
+    stop.abort();
+    await settled;
+    expect(far.received).toHaveLength(2);
   });
 
   it('end with the daemon', async () => {

@@ -1,0 +1,89 @@
+/** Many steps share few connections: none of them may wait for what waits for it. */
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { createLimiter } from '../../src/api/limiter.ts';
+import type { RateLimits } from '../../src/api/limiter.ts';
+import { createWriteClient } from '../../src/api/write-client.ts';
+import { silentLogger } from '../../src/core/logger.ts';
+import { Secret } from '../../src/core/secret.ts';
+import { FakeClock } from '../faults/fake-clock.ts';
+import { KEY } from '../server/running-sandbox.ts';
+import { startRig } from './apply-rig.ts';
+import type { Rig } from './apply-rig.ts';
+
+const CONNECTIONS = 4;
+const STEPS_AT_A_TIME = 128;
+
+/** An organization with so many roles, and a plan that renames all of them back and creates the first `lost` again. */
+async function rolesToRestore(count: number, lost: number) {
+  const rig = await startRig();
+  const post = async (path: string, body: object): Promise<string> => {
+    const { json } = await rig.running.call('POST', path, body);
+    return (json as { id: string }).id;
+  };
+  const organization = await post('/api/organizations/', { name: 'Acme' });
+  const roles = `/api/organizations/${organization}/roles/`;
+  const ids: string[] = [];
+  for (let n = 0; n < count; n += 1) ids.push(await post(roles, { name: `role ${n}` }));
+  const native = rig.live();
+  for (const id of ids.slice(lost))
+    await rig.running.call('PATCH', `${roles}${id}/`, { name: `moved ${id}` });
+  for (const id of ids.slice(0, lost)) await rig.running.call('DELETE', `${roles}${id}/`);
+  const plan = rig.plan(native);
+  expect(plan.steps.length).toBe(count);
+  return { rig, plan };
+}
+
+function clientOf(rig: Rig, clock: FakeClock, rate: Partial<RateLimits>) {
+  const client = createWriteClient({
+    baseUrl: new URL(rig.proxy.url),
+    apiKey: new Secret(KEY),
+    rate: { perMinute: 0, perHour: 0, concurrency: CONNECTIONS, ...rate },
+    retry: { attempts: 3, maxWaitSeconds: 300 },
+    userAgent: 'test',
+    clock,
+    random: () => 0.5,
+    log: silentLogger,
+  });
+  onTestFinished(() => client.close());
+  return client;
+}
+
+describe('many steps over few connections', () => {
+  it('creations that list their collection beside updates of its records', async () => {
+    const { rig, plan } = await rolesToRestore(12, 2);
+    const clock = new FakeClock();
+    const client = clientOf(rig, clock, {});
+    const report = await rig.apply(plan, { client, clock, concurrency: STEPS_AT_A_TIME });
+    expect(report.outcome).toBe('complete');
+  });
+
+  it('of a kind that has limits of its own', async () => {
+    const { rig, plan } = await rolesToRestore(40, 0);
+    const clock = new FakeClock();
+    const client = clientOf(rig, clock, { kinds: [{ kinds: ['roles'], perMinute: 20, perHour: 0 }] });
+    const report = await rig.apply(plan, { client, clock, concurrency: STEPS_AT_A_TIME });
+    expect(report.outcome).toBe('complete');
+  });
+});
+
+it('a start that was kept is good for one request: sent again, it waits for the kind’s limit like any other', async () => {
+  const clock = new FakeClock();
+  const kinds = [{ kinds: ['roles'], perMinute: 2, perHour: 0 }] as const;
+  const limiter = createLimiter({
+    rate: { perMinute: 0, perHour: 0, concurrency: CONNECTIONS, kinds },
+    maxWaitMs: 300_000,
+    clock,
+    log: silentLogger,
+  });
+  const held = await limiter.hold(undefined, 'roles');
+  expect(held?.isOpen()).toBe(true);
+  const starts: number[] = [];
+  for (let n = 0; n < 5; n += 1) {
+    await limiter.run((startedAt) => Promise.resolve(starts.push(startedAt)), undefined, {
+      held: held ?? undefined,
+      kind: 'roles',
+    });
+  }
+  const [first = 0] = starts;
+  expect(starts.map((at) => at - first)).toEqual([0, 0, 60_000, 60_000, 120_000]);
+});
