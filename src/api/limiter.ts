@@ -7,7 +7,6 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import type { Kind } from '../catalog/definition.ts';
 import type { Clock } from '../core/clock.ts';
-import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { KindUse, WindowUse } from './figures.ts';
 import { openLanes } from './kind-lanes.ts';
