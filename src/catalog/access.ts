@@ -23,6 +23,8 @@ export const members: ResourceDefinition = {
   idParameter: 'user__uuid',
   naturalKey: ['/user/email'],
   nameFrom: ['/user/email', '/user/first_name'],
+  // interface.md, Member: a user summary.
+  embeds: { users: ['/user'] },
   permission: { ...MEMBER, isDocumented: true },
   operations: verbs(membersPath, 'user__uuid', ['list', 'update', 'remove'], MEMBER),
   hasDocumentedFields: true,
@@ -136,6 +138,11 @@ export const roles: ResourceDefinition = {
   listing: DEFAULT_LISTING,
   family: null,
   sets: ['members'],
+  // wire-notes.md, Values: `role.members` is an array, of the memberships with their users.
+  embeds: {
+    records: ['/members/*', '/members/*/organization_member'],
+    users: ['/members/*/user', '/members/*/organization_member/user'],
+  },
   restore: {
     ...PLAIN_RESTORE,
     // wire-notes.md, Values: `role.members` is an array of the memberships.
@@ -159,6 +166,8 @@ export const roleMemberships: ResourceDefinition = {
   idParameter: 'id',
   naturalKey: ['/user/email'],
   nameFrom: ['/user/email', '/user_uuid'],
+  // config/profiles/posthog.yaml, role_memberships: the user, and their membership of the organization.
+  embeds: { records: ['/organization_member'], users: ['/user', '/organization_member/user'] },
   permission: { ...ORGANIZATION, isDocumented: false },
   operations: verbs(roleMembershipsPath, 'id', ['list', 'create', 'remove'], null),
   hasDocumentedFields: false,

@@ -178,12 +178,16 @@ export interface ResourceDefinition {
   readonly fields: readonly FieldDefinition[];
   /** True where interface.md shows the fields: only then are writable fields known without a profile. */
   readonly hasDocumentedFields: boolean;
+  /** True where nobody but the configuration says that something may be written: what else may be is not known. */
+  readonly isOpenedByHand?: boolean;
   readonly references: readonly Reference[];
   readonly listing: ListingRules;
   /** Where the service limits the kind by itself. What is read one by one per parent counts with the parent's kind. */
   readonly rate?: KindRate;
   /** Kinds whose list can show the same record under the same id (the pipeline families share the plugin rows). */
   readonly family: string | null;
+  /** Pointers to what a body holds of other records, each before what is below it; `*` is every element. */
+  readonly embeds?: { readonly records?: readonly string[]; readonly users?: readonly string[] };
   /** Response-only arrays without order in kinds whose payload is not shown: names of members that no row describes. */
   readonly sets?: readonly string[];
   readonly restore: RestoreRules;

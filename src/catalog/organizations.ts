@@ -20,6 +20,8 @@ export const organizations: ResourceDefinition = {
   idParameter: 'id',
   naturalKey: ['/name'],
   nameFrom: ['/name', '/slug'],
+  // interface.md, Organization: the projects as summaries.
+  embeds: { records: ['/teams/*'] },
   permission: { ...ORGANIZATION, isDocumented: true },
   operations: verbs(
     organizationsPath,

@@ -1,6 +1,7 @@
 /**
- * What moves by the service's own activity wherever it stands, told by its name: for members that no row of the catalog
- * describes, since nobody documents what lies in an open object or in a kind without a payload (wire-notes.md, Values).
+ * What moves by the service's own activity, told by its name: for members of records that no row of the catalog describes,
+ * at their top level alone (wire-notes.md, Values). Deeper down a name tells nothing: `updated_at` in a component's
+ * settings is what somebody called a column.
  */
 import type { FieldDefinition, ResourceDefinition } from './definition.ts';
 
@@ -34,7 +35,7 @@ export function isMovingMember(
   return field === undefined ? !hasDocumentedFields && MOVING.has(name) : field.isVolatile;
 }
 
-/** True for a member below a response-only field that moves by itself. */
+/** True for a member of an embedded record or user (`embedded.ts`) that moves by itself. */
 export function movesInside(name: string): boolean {
   return MOVING_INSIDE.has(name);
 }

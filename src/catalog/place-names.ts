@@ -1,6 +1,7 @@
 /**
  * Members by which a service names a place of its own, told by their names where no row of the catalog says who sets them:
- * in another source each has another value by nature. Tokens are those that a service gives (wire-notes.md, Secrets).
+ * in another source each has another value by nature. Of records and of what they are known to embed (`embedded.ts`), never
+ * of what lies in a field: a `project_id` there may be the address that somebody sends data to. Tokens are those that a service gives (wire-notes.md, Secrets).
  */
 const PLACE_NAMES: ReadonlySet<string> = new Set([
   'id',

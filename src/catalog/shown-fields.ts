@@ -20,6 +20,25 @@ export function withShownFields(definition: ResourceDefinition, body: JsonValue)
   return shown;
 }
 
+const AS_RECEIVED = new WeakMap<ResourceDefinition, ResourceDefinition>();
+
+/**
+ * The definition with every field only where the answer has it: for a comparison that must not name members which the body
+ * does not hold, as a patch of it.
+ */
+export function asReceived(definition: ResourceDefinition): ResourceDefinition {
+  if (definition.fields.every(({ shownAt }) => shownAt === undefined)) return definition;
+  const known = AS_RECEIVED.get(definition);
+  if (known !== undefined) return known;
+  const fields = definition.fields.map((field) => {
+    const { shownAt, ...plain } = field;
+    return shownAt === undefined ? field : plain;
+  });
+  const received = { ...definition, fields };
+  AS_RECEIVED.set(definition, received);
+  return received;
+}
+
 /** Through members of objects only: an element of an array is no place of a field. */
 function valueAt(body: JsonValue, pointer: string): JsonValue | undefined {
   let value: JsonValue | undefined = body;

@@ -1,5 +1,6 @@
 /** `tidemark diff [FROM] [TO]`: what differs between two states of a source, or between two sources. */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import { asReceived } from '../catalog/shown-fields.ts';
 import { unlistedKinds } from '../catalog/unlisted-kinds.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source-definitions.ts';
@@ -82,7 +83,7 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
         { reference: to, source },
         { filter, isFileWhole: options.wholeFile === true },
       );
-      const definitions = definitionsFor(config, source ?? config.sources[0]?.name ?? '');
+      const definitions = definitionsOf(context, options, config, source ?? config.sources[0]?.name ?? '');
       const document = await compareStates({
         ...sides,
         filter,
@@ -90,10 +91,11 @@ export async function diff(context: CommandContext, options: DiffOptions): Promi
         fields: options.field ?? [],
         definitions,
         ...(isOfMirror(from) && isOfMirror(to) ? { mirror: opener.mirror() } : {}),
+        ...(options.id === undefined ? {} : { typedIds: options.id }),
         idMap: source === null ? [] : (opener.mirrorIfAny()?.idMap(source) ?? []),
         signal,
       });
-      const warnings = pairWarnings(sides, filter, options.id);
+      const warnings = pairWarnings(sides);
       return diffReport(context, options, opener, { document, source, definitions, warnings });
     });
     return await deliver(context, options, results);
@@ -121,7 +123,7 @@ async function diffTwoSources(
         except: new Set(unlistedKinds().filter((kind) => options.kind?.includes(kind) !== true)),
       },
     );
-    const definitions = definitionsFor(config, other);
+    const definitions = definitionsOf(context, options, config, other);
     const filter = filterOf(withRealIds(options, config, knownTo(opener, pair)));
     const mode = comparisonMode(options);
     const document = compareSources({ ...sides, filter, mode, fields: options.field ?? [], definitions });
@@ -131,6 +133,17 @@ async function diffTwoSources(
   } finally {
     opener.close();
   }
+}
+
+/** A patch is applied to bodies: it names no field that they do not have. */
+function definitionsOf(
+  context: CommandContext,
+  options: DiffOptions,
+  config: Config,
+  source: string,
+): (kind: Kind) => ResourceDefinition {
+  const definitions = definitionsFor(config, source);
+  return formatOf(context, options) === 'patch' ? (kind) => asReceived(definitions(kind)) : definitions;
 }
 
 function diffReport(

@@ -16,8 +16,6 @@ export interface DriftQuestion extends DriftExtent {
   readonly to: Reference;
   /** Of an export: it holds all there is of what it speaks of. */
   readonly isFileWhole?: boolean;
-  /** Ids of the filter as the user gave them: one that was given masked is never written out. */
-  readonly typedIds?: readonly string[];
 }
 
 export interface FoundDrift extends SourceDrift {
@@ -43,7 +41,7 @@ export async function findDrift(
   );
   const isOfOneMirror = isOfMirror(from) && isOfMirror(to);
   const drift = await driftBetween(config, opener.mirrorIfAny(), sides, isOfOneMirror, question);
-  return { ...drift, warnings: pairWarnings(sides, filter, question.typedIds) };
+  return { ...drift, warnings: pairWarnings(sides) };
 }
 
 /** True for what matters at least as much as the threshold. */

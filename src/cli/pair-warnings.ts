@@ -1,6 +1,4 @@
-/** What speaks against the question of a comparison rather than for its answer: ids that nobody has, states of two places. */
-import type { StateFilter } from '../state/filter.ts';
-import { filterParts } from '../state/filter.ts';
+/** What speaks against the question of a comparison rather than for its answer: states of two places. */
 import type { LoadedState } from '../state/state.ts';
 
 interface Pair {
@@ -8,32 +6,8 @@ interface Pair {
   readonly to: LoadedState;
 }
 
-/** A line each. `typed` are the ids as the user gave them: one that was given masked is never written out. */
-export function pairWarnings(pair: Pair, filter: StateFilter, typed: readonly string[] = []): string[] {
-  return [...unknownIds(pair, filter, typed), ...otherPlace(pair)];
-}
-
-function unknownIds({ from, to }: Pair, filter: StateFilter, typed: readonly string[]): string[] {
-  const { ids = [], organizations = [] } = filter;
-  const parts = filterParts(filter, () => [
-    ...new Set([...from.projectsOf(organizations), ...to.projectsOf(organizations)]),
-  ]);
-  const isHeld = (id: string): boolean =>
-    [from, to].some((state) =>
-      parts.some((part) => {
-        const narrowed = { ...part, ids: [id] };
-        for (const _record of state.keys?.(narrowed) ?? state.records(narrowed)) return true;
-        return false;
-      }),
-    );
-  const missing = ids.filter((id) => !isHeld(id)).map((id) => (typed.includes(id) ? id : 'given masked'));
-  return missing.length === 0
-    ? []
-    : [`neither state has a record with the id ${missing.join(', ')}: nothing was compared for it`];
-}
-
-/** Ids of another deployment are other ids: matched by them, everything there has come, and everything here gone. */
-function otherPlace({ from, to }: Pair): string[] {
+/** A line each. Ids of another deployment are other ids: matched by them, everything there has come, and everything here gone. */
+export function pairWarnings({ from, to }: Pair): string[] {
   const file = [from, to].find(({ reference }) => reference.ref.startsWith('file:'));
   if (file === undefined) return [];
   const [one, other] = [organizationsOf(from), organizationsOf(to)];

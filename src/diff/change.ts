@@ -21,6 +21,18 @@ export interface RecordChange {
   readonly change: 'added' | 'removed' | 'changed';
   /** Added: every compared top-level field with `to`. Removed: with `from`. Changed: what differs; never empty. */
   readonly fields: readonly FieldChange[];
+  /** Given where what a run changed is told, for a record that a restore created again under this id. */
+  readonly created_again?: CreatedAgain;
+}
+
+/** A record that goes on under a new id. */
+export interface CreatedAgain {
+  /** The id before. */
+  readonly was: string;
+  /** The restore that created it, or that recognised what somebody else had created. */
+  readonly restore: number;
+  /** True where somebody else created it and the restore only recognised it. */
+  readonly is_recognised?: true;
 }
 
 /** One side of a diff, as the user named it and what it turned out to be. */

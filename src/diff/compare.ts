@@ -3,12 +3,15 @@
  */
 import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
 import { fieldsByName } from '../catalog/definition.ts';
+import type { Embedding } from '../catalog/embedded.ts';
+import { embeddingOf } from '../catalog/embedded.ts';
 import { isMovingMember, movesInside } from '../catalog/own-motion.ts';
+import { withShownFields } from '../catalog/shown-fields.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { getOwn, isJsonObject } from '../core/json.ts';
 import type { MovedElement } from './elements.ts';
 import { elementSegment, equalUnordered, pairElements } from './elements.ts';
-import { isOwnTaste, isSamePerson, isUserSummary, saysWho, steadyValue } from './embedded-user.ts';
+import { isOwnTaste, isSamePerson, isUserAt, saysWho, steadyValue } from './embedded-user.ts';
 import { equalValues } from './equal.ts';
 import { escapeSegment } from './pointer.ts';
 
@@ -54,19 +57,13 @@ interface Place {
   readonly element?: JsonValue | undefined;
 }
 
-/** What of a value is compared. */
-interface Reading {
-  /** True below a response-only field in every mode but `all`: what moves by itself there takes no part. */
-  readonly isSteady: boolean;
-  /** Members that lead to the user whom the record itself is about, from here on; null anywhere else. */
-  readonly toSubject: readonly string[] | null;
-}
-
-interface Pending extends Reading {
+interface Pending {
   readonly place: Place;
   readonly from: JsonValue | undefined;
   readonly to: JsonValue | undefined;
   readonly isUnordered: boolean;
+  /** What the record holds of others here, of which not everything counts; undefined where everything does. */
+  readonly embedding: Embedding | undefined;
   /** Given for an array of which only the order is left to tell. */
   readonly moved?: readonly MovedElement[];
 }
@@ -79,16 +76,18 @@ interface Pending extends Reading {
  * first, then additions from the first to the last, then the order as the whole array: replayed in this order on FROM, the
  * changes give TO.
  *
- * In every mode but `all`, what moves by itself inside response-only fields takes no part, and a user who is embedded there
- * counts by who it is (`embedded-user.ts`).
+ * In every mode but `all`, a field that the answer shows elsewhere stands in its own place as well (`shown-fields.ts`), what
+ * moves by itself in records that a response-only field embeds takes no part, and a user who is embedded there counts by who
+ * it is (`embedded-user.ts`).
  */
 export function compareBodies(
   definition: ResourceDefinition,
-  from: JsonValue,
-  to: JsonValue,
+  fromBody: JsonValue,
+  toBody: JsonValue,
   mode: ComparisonMode,
 ): FieldChange[] {
   const changes: FieldChange[] = [];
+  const [from, to] = [asCompared(definition, fromBody, mode), asCompared(definition, toBody, mode)];
   if (!isJsonObject(from) || !isJsonObject(to)) {
     // A body that is no object has no fields, so none that is managed.
     if (mode !== 'managed' && !equalValues(from, to)) changes.push({ path: '', from, to });
@@ -98,25 +97,30 @@ export function compareBodies(
   for (const name of memberNames(from, to)) {
     const field = fields.get(name);
     if (!isCompared(definition, field, name, mode)) continue;
-    const [subject, ...toSubject] = definition.idPath.slice(0, -1);
+    const isWhole = mode === 'all' || field?.isWritable === true;
     compareFrom(changes, {
       place: { parent: null, fromSegment: name, toSegment: name },
       from: getOwn(from, name),
       to: getOwn(to, name),
       isUnordered: field?.isUnordered ?? definition.sets?.includes(name) ?? false,
-      isSteady: mode !== 'all' && field?.isWritable !== true,
-      toSubject: subject === name ? toSubject : null,
+      embedding: isWhole ? undefined : embeddingOf(definition).inside.get(name),
     });
   }
   return changes;
 }
 
-/** The top-level members of a body that take part in a comparison, sorted by name. */
+function asCompared(definition: ResourceDefinition, body: JsonValue, mode: ComparisonMode): JsonValue {
+  return mode === 'all' ? body : withShownFields(definition, body);
+}
+
+/** The top-level members of a body that take part in a comparison, as it sees them, sorted by name. */
 export function comparedMembers(
   definition: ResourceDefinition,
-  body: JsonObject,
+  received: JsonObject,
   mode: ComparisonMode,
 ): [string, JsonValue][] {
+  const body = asCompared(definition, received, mode);
+  if (!isJsonObject(body)) return [];
   const fields = fieldsByName(definition);
   return Object.keys(body)
     .sort()
@@ -159,18 +163,16 @@ function compareFrom(changes: FieldChange[], start: Pending): void {
     } else if (from === undefined || to === undefined) {
       changes.push(changeAt(place, from, to));
     } else if (isJsonObject(from) && isJsonObject(to)) {
-      for (const name of comparedInside(pending, from, to).reverse()) {
+      for (const name of comparedInside(pending.embedding, from, to).reverse()) {
         const fromMember = getOwn(from, name);
         const toMember = getOwn(to, name);
         if (fromMember === toMember) continue;
-        const [next, ...toSubject] = pending.toSubject ?? [];
         stack.push({
           place: { parent: place, fromSegment: name, toSegment: name },
           from: fromMember,
           to: toMember,
           isUnordered: false,
-          isSteady: pending.isSteady,
-          toSubject: next === name ? toSubject : null,
+          embedding: pending.embedding?.inside.get(name),
         });
       }
     } else if (Array.isArray(from) && Array.isArray(to)) {
@@ -184,25 +186,27 @@ function compareFrom(changes: FieldChange[], start: Pending): void {
 }
 
 /** The members of two objects that are compared, sorted. */
-function comparedInside({ isSteady, toSubject }: Reading, from: JsonObject, to: JsonObject): string[] {
+function comparedInside(embedding: Embedding | undefined, from: JsonObject, to: JsonObject): string[] {
   const names = memberNames(from, to);
-  if (!isSteady) return names;
-  if (!isUserSummary(from) || !isUserSummary(to)) return names.filter((name) => !movesInside(name));
-  if (toSubject?.length === 0) return names.filter((name) => !movesInside(name) && !isOwnTaste(name));
+  if (embedding?.holds === 'record') return names.filter((name) => !movesInside(name));
+  if (!isUserAt(embedding, from) || !isUserAt(embedding, to)) return names;
+  if (embedding?.holds === 'subject') return names.filter((name) => !movesInside(name) && !isOwnTaste(name));
   return isSamePerson(from, to) ? [] : names.filter(saysWho);
 }
 
 /** What to look at inside two arrays, or that they differ as a whole; nothing to look at when they are equal. */
 function compareArrays(
-  { place, isUnordered, isSteady }: Pending,
+  { place, isUnordered, embedding }: Pending,
   from: JsonValue[],
   to: JsonValue[],
 ): Pending[] | 'differ' {
   const pairing = pairElements(from, to);
   if (pairing === null) {
-    const [one, other] = isSteady
-      ? [from.map((each) => steadyValue(each)), to.map((each) => steadyValue(each))]
-      : [from, to];
+    const inside = embedding?.inside.get('*');
+    const [one, other] = [
+      from.map((each) => steadyValue(each, inside)),
+      to.map((each) => steadyValue(each, inside)),
+    ];
     return (isUnordered ? equalUnordered(one, other) : equalValues(one, other)) ? [] : 'differ';
   }
   const element = (fromIndex: number | undefined, toIndex: number | undefined): Pending => ({
@@ -215,12 +219,11 @@ function compareArrays(
     from: fromIndex === undefined ? undefined : from[fromIndex],
     to: toIndex === undefined ? undefined : to[toIndex],
     isUnordered: false,
-    isSteady,
-    toSubject: null,
+    embedding: embedding?.inside.get('*'),
   });
   // Order is content unless the catalog says otherwise.
   const { moved } = pairing;
-  const order = { place, from, to, isUnordered, isSteady, toSubject: null, moved };
+  const order = { place, from, to, isUnordered, embedding, moved };
   return [
     ...pairing.matched.map(({ fromIndex, toIndex }) => element(fromIndex, toIndex)),
     ...pairing.removed.toReversed().map((index) => element(index, undefined)),

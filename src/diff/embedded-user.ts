@@ -1,18 +1,23 @@
 /** Users as answers embed them (interface.md, User summary): who it is counts, what else they are is their own affair. */
+import type { Embedding } from '../catalog/embedded.ts';
 import { movesInside } from '../catalog/own-motion.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import { equalValues } from './equal.ts';
 
 /** The surest first. */
-const SAYS_WHO = ['uuid', 'id', 'email'] as const;
+const SAYS_WHO = ['uuid', 'id', 'email', 'distinct_id'] as const;
 const PERSON: ReadonlySet<string> = new Set([...SAYS_WHO, 'first_name', 'last_name']);
-const ONLY_USERS_HAVE = ['distinct_id', 'first_name', 'is_email_verified', 'hedgehog_config'];
 
-/** True for an object that is a user's summary by its members. */
-export function isUserSummary(value: JsonValue | undefined): boolean {
-  if (value === undefined || !isJsonObject(value) || !Object.hasOwn(value, 'email')) return false;
-  return ONLY_USERS_HAVE.some((name) => Object.hasOwn(value, name));
+/** True for a user's summary at a place that is known to hold one: a name alone makes no user of a configured value. */
+export function isUserAt(
+  embedding: Embedding | undefined,
+  value: JsonValue | undefined,
+): value is JsonObject {
+  if (embedding?.holds !== 'user' && embedding?.holds !== 'subject') return false;
+  if (value === undefined || !isJsonObject(value)) return false;
+  const has = (name: string): boolean => (getOwn(value, name) ?? null) !== null;
+  return has('uuid') || has('distinct_id') || (has('id') && has('email'));
 }
 
 /** True for a member of a summary that says who it is. */
@@ -34,21 +39,22 @@ export function isSamePerson(from: JsonObject, to: JsonObject): boolean {
   return false;
 }
 
-/** Deeper than any record is: what nests deeper stays as it is. */
-const MOST_RECURSION = 64;
-
-/** A response-only value without what moves inside it, and of a user only who it is: for telling equality, never shown. */
-export function steadyValue(value: JsonValue, depth = 0): JsonValue {
-  if (depth > MOST_RECURSION) return value;
-  if (Array.isArray(value)) return value.map((element) => steadyValue(element, depth + 1));
+/**
+ * A response-only value without what moves inside it, and of a user only who it is: for telling equality, never shown.
+ * What no place is known of stays as it is; so deep as places are known is as deep as this goes.
+ */
+export function steadyValue(value: JsonValue, embedding: Embedding | undefined): JsonValue {
+  if (embedding === undefined) return value;
+  if (Array.isArray(value)) return value.map((element) => steadyValue(element, embedding.inside.get('*')));
   if (!isJsonObject(value)) return value;
-  if (isUserSummary(value)) {
+  if (isUserAt(embedding, value)) {
     const name = SAYS_WHO.find((each) => (getOwn(value, each) ?? null) !== null);
     if (name !== undefined) return { [name]: getOwn(value, name) ?? null };
   }
   const kept: JsonObject = {};
   for (const [name, member] of Object.entries(value)) {
-    if (!movesInside(name)) setOwn(kept, name, steadyValue(member, depth + 1));
+    if (embedding.holds === 'record' && movesInside(name)) continue;
+    setOwn(kept, name, steadyValue(member, embedding.inside.get(name)));
   }
   return kept;
 }

@@ -1,7 +1,7 @@
 /**
  * Changes of the form of a kind's records (a field gained, lost or retyped by the service) told apart from drift. What a
- * change of form may hide stays drift: a field that only some records gained or lost, and a value that became another one
- * while it was retyped.
+ * change of form may hide stays drift: a field that only some records gained or lost, one that people set (somebody may have
+ * set it in all of them, and restore would take it back), and a value that became another one while it was retyped.
  */
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
@@ -12,6 +12,7 @@ import type { FieldChange } from './compare.ts';
 import { numberText } from './decimal.ts';
 import { equalValues } from './equal.ts';
 import type { RecordKey } from './order.ts';
+import { compareKeys } from './order.ts';
 
 /** A change of form as runs recorded it, once per kind, field and sort of change. */
 export interface FormChange {
@@ -35,8 +36,14 @@ export interface FormFacts {
   readonly forms: readonly FormChange[];
   /** Records of a kind that both states hold and that were compared; null where that cannot be told. */
   readonly bothSides: (kind: Kind) => number | null;
-  /** What the field was when the form was found to have changed; undefined where the record had none, or was not there. */
-  readonly valueThen: (form: FormChange, key: RecordKey) => JsonValue | undefined;
+  /** True for a field that is compared and restored, or lies in one. */
+  readonly isManaged: (kind: Kind, field: string) => boolean;
+  /** The field's values when the form was found to have changed, of the records that had it, in the order of `compareKeys`. */
+  readonly valuesThen: (form: FormChange) => Iterable<ValueThen>;
+}
+
+export interface ValueThen extends RecordKey {
+  readonly value: JsonValue;
 }
 
 /** Finds what explains a field's change; undefined where nothing does. Only for the changes that it was made with. */
@@ -44,39 +51,66 @@ export type ExplainField = (change: RecordChange, field: FieldChange) => FormCha
 
 /** One record alone cannot tell a change of form from one of its own. */
 const FEWEST_RECORDS = 2;
+/** So few may all have been set by hand, unless there is no value: a field that is new and null says nothing. */
+const FEWEST_WITH_VALUE = 5;
+
+interface Occurrence {
+  readonly change: RecordChange;
+  readonly field: FieldChange;
+}
 
 export function formExplainer(changes: readonly RecordChange[], facts: FormFacts): ExplainField {
   const forms = new Map(facts.forms.map((form) => [keyOf(form.kind, form.field, form.change), form]));
   if (forms.size === 0) return () => undefined;
   const formOf = ({ kind }: RecordChange, field: FieldChange): FormChange | undefined =>
     forms.get(keyOf(kind, field.path, sortOf(field)));
-  const records = new Map<FormChange, number>();
+  const found = new Map<FormChange, Occurrence[]>();
   for (const change of changes) {
     if (change.change !== 'changed') continue;
     for (const field of change.fields) {
       const form = formOf(change, field);
-      if (form !== undefined) records.set(form, (records.get(form) ?? 0) + 1);
+      if (form === undefined) continue;
+      const own = found.get(form) ?? [];
+      found.set(form, own);
+      own.push({ change, field });
     }
   }
-  const isOfAll = new Map(
-    [...records].map(([form, count]) => [form, isEverywhere(form, count, facts)] as const),
-  );
+  const real = new Set<FieldChange>();
+  for (const [form, own] of found) for (const field of realChanges(form, own, facts)) real.add(field);
   return (change, field) => {
-    if (change.change !== 'changed') return undefined;
-    const form = formOf(change, field);
-    if (form === undefined) return undefined;
-    if (form.change === 'retyped') return isSameValue(field.from, field.to) ? form : undefined;
-    if (isOfAll.get(form) !== true) return undefined;
-    if (form.change === 'lost') return form;
-    const then = facts.valueThen(form, change);
-    return then === undefined || (field.to !== undefined && equalValues(then, field.to)) ? form : undefined;
+    const form = change.change === 'changed' ? formOf(change, field) : undefined;
+    return form === undefined || real.has(field) ? undefined : form;
   };
 }
 
-/** True where every record that both states hold shows it: then it was not some of them that somebody configured. */
-function isEverywhere(form: FormChange, count: number, { bothSides }: FormFacts): boolean {
-  if (form.change === 'retyped') return true;
-  return count >= FEWEST_RECORDS && bothSides(form.kind) === count;
+/** What a change of form does not explain. */
+function realChanges(form: FormChange, own: readonly Occurrence[], facts: FormFacts): FieldChange[] {
+  const fields = own.map(({ field }) => field);
+  if (form.change === 'retyped') return fields.filter(({ from, to }) => !isSameValue(from, to));
+  // Where every record that both states hold shows it, it was not some of them that somebody configured.
+  const isEverywhere = own.length >= FEWEST_RECORDS && facts.bothSides(form.kind) === own.length;
+  if (!isEverywhere || facts.isManaged(form.kind, form.field)) return fields;
+  const valued =
+    own.length < FEWEST_WITH_VALUE
+      ? fields.filter(({ from, to }) => (to === undefined ? from : to) !== null)
+      : [];
+  return form.change === 'lost' ? valued : [...valued, ...changedSince(own, facts.valuesThen(form))];
+}
+
+/** What became another value after the field was gained. Of both, one record is looked at at a time. */
+function changedSince(own: readonly Occurrence[], then: Iterable<ValueThen>): FieldChange[] {
+  const changed: FieldChange[] = [];
+  const ordered = own.toSorted((a, b) => compareKeys(a.change, b.change));
+  let next = 0;
+  for (const before of then) {
+    let at = ordered[next];
+    while (at !== undefined && compareKeys(at.change, before) < 0) at = ordered[++next];
+    if (at === undefined) break;
+    const { to } = at.field;
+    const isOther = to !== undefined && !equalValues(before.value, to);
+    if (isOther && compareKeys(at.change, before) === 0) changed.push(at.field);
+  }
+  return changed;
 }
 
 function sortOf({ from, to }: FieldChange): FormChange['change'] {
@@ -102,7 +136,7 @@ export class ExplainedForms {
 }
 
 /** True for one value told as two types: 8 and "8", true and "true" or 1, a value and a list of it alone, JSON and its text. */
-export function isSameValue(from: JsonValue | undefined, to: JsonValue | undefined): boolean {
+function isSameValue(from: JsonValue | undefined, to: JsonValue | undefined): boolean {
   if (from === undefined || to === undefined) return false;
   return isToldAs(from, to) || isToldAs(to, from);
 }

@@ -5,6 +5,7 @@ import { isJsonObject, parseLossless } from '../core/json.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { ComparisonMode, FieldChange } from './compare.ts';
 import { compareBodies, comparedMembers } from './compare.ts';
+import type { CreatedAgain } from './change.ts';
 import { compareRecords } from './change.ts';
 import { escapeSegment } from './pointer.ts';
 
@@ -20,6 +21,15 @@ export interface HistoryRevision extends Sighting {
   readonly change: 'added' | 'changed' | 'removed' | 'rewritten';
   /** JSON as received; null for a removal. */
   readonly body: string | null;
+  /** Given where the record has another id from this revision on. */
+  readonly created_again?: RenewedId;
+  /** Given with it: the last body under the id before, with other records that were created again named as here. */
+  readonly before?: string;
+}
+
+/** A record's id from a revision on, and the one that it had. */
+export interface RenewedId extends CreatedAgain {
+  readonly id: string;
 }
 
 export interface HistoryOptions {
@@ -40,6 +50,8 @@ export interface LogEntry extends Sighting {
   readonly fields: readonly FieldChange[];
   /** Given for a record that came back after a removal: how it differs from what was removed. */
   readonly returned?: readonly FieldChange[];
+  /** Given where the record goes on under a new id from here on. `changed` where it was not seen away; then `fields` may be empty. */
+  readonly created_again?: RenewedId;
 }
 
 /** One field as it is, and since when. */
@@ -70,14 +82,20 @@ export function recordLog(
   const parsed = revisions.map(parse);
   return parsed.flatMap((revision, index): LogEntry[] => {
     const older = parsed[index + 1];
-    const { run, at, value } = revision;
-    const head = { run, at, last_seen_before: lastSeenBefore(revision, older, options) };
+    const { run, at, value, created_again: again } = revision;
+    const head = {
+      run,
+      at,
+      last_seen_before: lastSeenBefore(revision, older, options),
+      ...(again === undefined ? {} : { created_again: again }),
+    };
     if (value === undefined) {
       const fields = older?.value === undefined ? [] : whole(definition, older.value, options.mode, 'from');
       return [{ ...head, change: 'removed', fields }];
     }
     if (older?.value === undefined) {
-      const before = parsed.slice(index + 1).find((each) => each.value !== undefined)?.value;
+      const before =
+        valueBefore(revision) ?? parsed.slice(index + 1).find((each) => each.value !== undefined)?.value;
       return [
         {
           ...head,
@@ -89,8 +107,8 @@ export function recordLog(
         },
       ];
     }
-    const fields = compareBodies(definition, older.value, value, options.mode);
-    return fields.length === 0 ? [] : [{ ...head, change: 'changed', fields }];
+    const fields = compareBodies(definition, valueBefore(revision) ?? older.value, value, options.mode);
+    return fields.length === 0 && again === undefined ? [] : [{ ...head, change: 'changed', fields }];
   });
 }
 
@@ -196,9 +214,16 @@ function whole(
 }
 
 function parse(revision: HistoryRevision): Parsed {
-  if (revision.body === null) return { ...revision, value: undefined };
+  return { ...revision, value: revision.body === null ? undefined : parsedBody(revision, revision.body) };
+}
+
+function valueBefore(revision: HistoryRevision): JsonValue | undefined {
+  return revision.before === undefined ? undefined : parsedBody(revision, revision.before);
+}
+
+function parsedBody(revision: HistoryRevision, body: string): JsonValue {
   try {
-    return { ...revision, value: parseLossless(revision.body) };
+    return parseLossless(body);
   } catch (error) {
     throw new TidemarkError('mirror_corrupt', `the body of run ${revision.run} is not JSON`, {
       hint: 'run `tidemark verify`',

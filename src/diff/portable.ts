@@ -2,19 +2,22 @@
 import type { ResourceDefinition } from '../catalog/definition.ts';
 import { fieldsByName, KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
+import type { Embedding } from '../catalog/embedded.ts';
+import { embeddingOf } from '../catalog/embedded.ts';
 import { isMovingMember, movesInside } from '../catalog/own-motion.ts';
 import { namesAPlace } from '../catalog/place-names.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { getOwn, isJsonObject, isRawNumber, parseLossless, setOwn } from '../core/json.ts';
-import { isUserSummary } from './embedded-user.ts';
+import { isUserAt } from './embedded-user.ts';
 import type { TwinIds } from './natural-key.ts';
 import { idText } from './natural-key.ts';
 import { splitPointer } from './pointer.ts';
 
 /**
  * The body without what the service gives by itself: the id, documented response-only fields, and what names a place where
- * nothing is documented, at any depth; except references. Of a user who is embedded in a response-only field the address
- * is left. References of FROM's body (`twins` given) name their twin in TO instead; one without a twin stays as it is, and so
+ * nothing is documented: at the top level, and in records that a response-only field embeds; except references. Of a user
+ * who is embedded there the address is left. Values of no known shape stay whole: what names a place in them somebody may
+ * have configured. References of FROM's body (`twins` given) name their twin in TO instead; one without a twin stays as it is, and so
  * differs. References to kinds that are matched later cannot be followed and are left out.
  */
 export function portableBody(
@@ -42,7 +45,11 @@ export function portableBody(
       (!isWritable && (namesAPlace(name) || isMovingMember(definition, fields.get(name), name)));
     const isId = definition.idPath.length === 1 && definition.idPath[0] === name;
     if (isId || inside.some(({ isLater }) => isLater) || (isOwned && inside.length === 0)) continue;
-    let shown = isWritable || (inside.length > 0 && !isUserSummary(value)) ? value : withoutPlaces(value);
+    const embedding = isWritable ? undefined : embeddingOf(definition).inside.get(name);
+    let shown = withoutPlaces(
+      value,
+      inside.length > 0 && !isUserAt(embedding, value) ? undefined : embedding,
+    );
     for (const { segments, kind } of twins === null ? [] : inside) {
       shown = replaced(shown, segments.slice(1), (id) => twinOf(id, twins?.twin(kind, idText(id))));
     }
@@ -51,18 +58,19 @@ export function portableBody(
   return portable;
 }
 
-/** Deeper than any record is: what nests deeper stays as it is. */
-const MOST_RECURSION = 64;
-
-function withoutPlaces(value: JsonValue, depth = 0): JsonValue {
-  if (depth > MOST_RECURSION) return value;
-  if (Array.isArray(value)) return value.map((element) => withoutPlaces(element, depth + 1));
+/** Goes as deep as places of embedded records and users are known. */
+function withoutPlaces(value: JsonValue, embedding: Embedding | undefined): JsonValue {
+  if (embedding === undefined) return value;
+  if (Array.isArray(value)) return value.map((element) => withoutPlaces(element, embedding.inside.get('*')));
   if (!isJsonObject(value)) return value;
+  const isUser = isUserAt(embedding, value);
+  const email = getOwn(value, 'email') ?? null;
   // Ids of users are the instance's own, and names are theirs to change.
-  if (isUserSummary(value)) return { email: getOwn(value, 'email') ?? null };
+  if (isUser && email !== null) return { email };
   const kept: JsonObject = {};
   for (const [name, member] of Object.entries(value)) {
-    if (!namesAPlace(name) && !movesInside(name)) setOwn(kept, name, withoutPlaces(member, depth + 1));
+    const isOwn = (isUser || embedding.holds === 'record') && (namesAPlace(name) || movesInside(name));
+    if (!isOwn) setOwn(kept, name, withoutPlaces(member, embedding.inside.get(name)));
   }
   return kept;
 }

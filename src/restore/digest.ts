@@ -1,6 +1,5 @@
 /** Digests that pin what a plan was made from. */
 import type { ResourceDefinition } from '../catalog/definition.ts';
-import { withShownFields } from '../catalog/shown-fields.ts';
 import type { JsonValue } from '../core/json.ts';
 import { isJsonObject } from '../core/json.ts';
 import { comparedMembers } from '../diff/compare.ts';
@@ -13,9 +12,7 @@ import { resolvePointer } from '../diff/pointer.ts';
  */
 export function managedDigest(definition: ResourceDefinition, body: JsonValue): string {
   if (!isJsonObject(body)) return valueDigest(body);
-  const shown = withShownFields(definition, body);
-  if (!isJsonObject(shown)) return valueDigest(shown);
-  const members = comparedMembers(definition, shown, 'managed');
+  const members = comparedMembers(definition, body, 'managed');
   return valueDigest([members, naturalKeyValues(definition, body)]);
 }
 

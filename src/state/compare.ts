@@ -19,6 +19,7 @@ import { unmanagedKinds } from './managed-kinds.ts';
 import { stepsOverPoints } from './mirror-diff.ts';
 import { nothingCompared } from './nothing-compared.ts';
 import type { CollectionKey, Coverage, LoadedState } from './state.ts';
+import { unknownIds } from './unknown-ids.ts';
 
 export interface ComparisonRequest {
   readonly from: LoadedState;
@@ -35,6 +36,8 @@ export interface ComparisonRequest {
   readonly mirror?: Mirror;
   /** Which records came back under which ids; those that the mirror knows when left out. */
   readonly idMap?: readonly IdMapping[];
+  /** Ids of the filter as the user gave them: one that was given masked is never written out. */
+  readonly typedIds?: readonly string[];
   /** Ends the comparison early. */
   readonly signal?: AbortSignal;
 }
@@ -100,7 +103,8 @@ export async function compareStates(asked: ComparisonRequest): Promise<DiffDocum
     throw nothingCompared(document, filter, ground.unread);
   }
   requireComparedFields(document, { fields, mode, definitions, states: [from, to], parts });
-  return document;
+  const unknown = unknownIds(asked, filter, asked.typedIds);
+  return unknown.length === 0 ? document : { ...document, skipped: [...document.skipped, ...unknown] };
 }
 
 /** What of the collections that either state knows can be compared. */

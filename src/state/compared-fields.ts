@@ -1,13 +1,17 @@
 /** `--field`: a pointer that names nothing anywhere would compare nothing, and look like "no differences". */
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { FieldDefinition, Kind, ResourceDefinition } from '../catalog/definition.ts';
+import { fieldsByName } from '../catalog/definition.ts';
 import { isMovingMember } from '../catalog/own-motion.ts';
+import { withShownFields } from '../catalog/shown-fields.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
-import { parseLossless } from '../core/json.ts';
+import { getOwn, isJsonObject } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
-import type { DiffDocument } from '../diff/change.ts';
+import type { DiffDocument, ParsedRecord } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
-import { resolvePointer, splitPointer } from '../diff/pointer.ts';
+import { elementSegment, isElementSegment } from '../diff/elements.ts';
+import { pointerTo, splitPointer } from '../diff/pointer.ts';
+import { parseState } from '../diff/states.ts';
 import type { StateFilter } from './filter.ts';
 import type { LoadedState } from './state.ts';
 
@@ -31,7 +35,7 @@ export function requireComparedFields(document: DiffDocument, compared: StatesCo
     kinds: kindsOf(compared),
     definitions,
     modeOf: () => mode,
-    bodies: () => bodiesOf(compared),
+    records: (searched) => recordsOf(compared, searched),
     hintFor: (excluding) =>
       excluding === 'managed' ? 'leave --managed-only out to compare it' : 'add --all to compare it',
   });
@@ -46,44 +50,51 @@ interface FieldsAsked {
   readonly modeOf: (definition: ResourceDefinition) => ComparisonMode;
   /** True for a field that is looked at beside that. */
   readonly isLookedAt?: (definition: ResourceDefinition, name: string) => boolean;
-  /** The records that are compared, of these kinds at least; read only where the catalog knows none of the fields. */
-  readonly bodies: (kinds: ReadonlySet<Kind>) => Iterable<JsonValue>;
+  /** The records of these kinds that are compared; read only where the catalog cannot tell of any field. */
+  readonly records: (kinds: ReadonlySet<Kind>) => Iterable<ComparedRecord>;
   /** What to do about a field that this mode leaves out. */
   readonly hintFor: (excluding: ComparisonMode) => string;
 }
 
+type Path = readonly string[];
+
+/** Enough for any form; what maps by the thousand would only slow a mistake down. */
+const NEAR_KEPT = 1000;
+
+type ComparedRecord = Pick<ParsedRecord, 'kind' | 'body'>;
+
 /**
  * Looks whether any of the named fields takes part in a comparison: one that the catalog knows does, unless the mode
- * leaves it out; for any other the records are searched, until one has it.
+ * leaves it out; for any other, and for a place inside one, the records are searched, until one has it.
  * @throws TidemarkError `not_found` when none of them does
  */
 export function requireKnownFields(asked: FieldsAsked): void {
   const { fields, kinds, definitions, modeOf, isLookedAt = () => false } = asked;
   if (fields.length === 0) return;
-  const members = new Set(fields.map((pointer) => splitPointer(pointer)[0]));
-  const known = new Set<string>();
-  const searched = new Set<Kind>();
+  const paths = fields.map(splitPointer);
+  const searched = new Map<Kind, Path[]>();
   let byItself: { readonly name: string; readonly mode: ComparisonMode } | undefined;
   let excluded: { readonly name: string; readonly mode: ComparisonMode } | undefined;
   for (const kind of kinds) {
     const definition = definitions(kind);
     const mode = modeOf(definition);
-    const named = new Set(definition.fields.map(({ name }) => name));
-    const moving = [...members].filter(
-      (name) => name !== undefined && !named.has(name) && isMovingMember(definition, undefined, name),
-    );
-    const [movingName] = mode === 'all' ? [] : moving;
-    if (movingName !== undefined) byItself ??= { name: movingName, mode };
-    // A field that the catalog does not know is server-owned, so only a wider mode compares it.
-    if (mode === 'all' || (mode === 'default' && moving.length < members.size)) searched.add(kind);
-    for (const { name, isVolatile, isWritable } of definition.fields) {
-      known.add(`/${name}`);
-      if (!members.has(name)) continue;
-      if (mode === 'all' || (!isVolatile && (mode === 'default' || isWritable))) return;
-      if (isLookedAt(definition, name)) return;
-      excluded ??= { name, mode };
+    const documented = fieldsByName(definition);
+    for (const path of paths) {
+      const [name] = path;
+      if (name === undefined) return;
+      const field = documented.get(name);
+      const { isVolatile = isMovingMember(definition, undefined, name), isWritable = false } = field ?? {};
+      const isCompared = mode === 'all' || (!isVolatile && (mode === 'default' || isWritable));
+      if (!isCompared && !(field !== undefined && isLookedAt(definition, name))) {
+        if (field !== undefined) excluded ??= { name, mode };
+        else if (isVolatile) byItself ??= { name, mode };
+      } else if (field !== undefined && isDocumented(field, path)) return;
+      // A field that the catalog does not know is server-owned, so only a wider mode compares it.
+      else searched.set(kind, [...(searched.get(kind) ?? []), path]);
     }
   }
+  const near = new Set<string>();
+  if (searched.size > 0 && isAnywhere(asked, searched, near)) return;
   if (excluded !== undefined) {
     const { name, mode } = excluded;
     throw nothing(
@@ -91,13 +102,13 @@ export function requireKnownFields(asked: FieldsAsked): void {
       asked.hintFor(mode),
     );
   }
-  if (searched.size > 0 && isAnywhere(fields, asked.bodies(searched))) return;
   if (byItself !== undefined)
     throw nothing(`/${byItself.name} changes by itself`, asked.hintFor(byItself.mode));
-  const near = suggest(fields[0] ?? '', known);
+  const known = [...kinds].flatMap((kind) => definitions(kind).fields.map(({ name }) => pointerTo([name])));
+  const meant = suggest(fields[0] ?? '', [...known, ...near]);
   const [only] = kinds;
   throw nothing(
-    `no record has ${fields.join(' or ')}${near === undefined ? '' : `; did you mean ${near}?`}`,
+    `no record has ${fields.join(' or ')}${meant === undefined ? '' : `; did you mean ${meant}?`}`,
     `fields are named by JSON pointers, like --field /destination/type${kinds.size === 1 ? `; \`tidemark show ${only ?? ''} ID\` shows a record` : ''}`,
   );
 }
@@ -111,15 +122,57 @@ function kindsOf({ states, parts }: StatesCompared): Set<Kind> {
   return new Set([...kinds].filter((kind) => parts.some((part) => part.kinds?.includes(kind) !== false)));
 }
 
-function* bodiesOf({ states, parts }: StatesCompared): Generator<JsonValue> {
+function* recordsOf(
+  { states, parts }: StatesCompared,
+  searched: ReadonlySet<Kind>,
+): Generator<ComparedRecord> {
   for (const state of states) {
-    for (const part of parts) for (const { body } of state.records(part)) yield parseLossless(body);
+    for (const part of parts) {
+      const kinds = (part.kinds ?? [...searched]).filter((kind) => searched.has(kind));
+      if (kinds.length > 0) for (const record of state.records({ ...part, kinds })) yield parseState(record);
+    }
   }
 }
 
-function isAnywhere(fields: readonly string[], bodies: Iterable<JsonValue>): boolean {
-  for (const body of bodies) {
-    if (fields.some((pointer) => resolvePointer(body, pointer) !== undefined)) return true;
+/** True for a whole field, and for a secret inside one, which no answer may show. */
+function isDocumented({ secretPointers }: FieldDefinition, [, ...inside]: Path): boolean {
+  return (
+    inside.length === 0 ||
+    secretPointers.some((pointer) => {
+      const at = splitPointer(pointer);
+      return inside.every((part, index) => at[index] === '*' || at[index] === part);
+    })
+  );
+}
+
+/** Stops at the first that is there; until then `near` gathers what stands beside the places. */
+function isAnywhere(
+  { definitions, records }: Pick<FieldsAsked, 'definitions' | 'records'>,
+  searched: ReadonlyMap<Kind, readonly Path[]>,
+  near: Set<string>,
+): boolean {
+  for (const { kind, body } of records(new Set(searched.keys()))) {
+    const shown = withShownFields(definitions(kind), body);
+    for (const path of searched.get(kind) ?? []) {
+      const above = path.slice(0, -1);
+      const around = valueAt(shown, above);
+      if (valueAt(around, path.slice(-1)) !== undefined) return true;
+      if (near.size < NEAR_KEPT && above.length > 0 && around !== undefined && isJsonObject(around))
+        for (const name of Object.keys(around)) near.add(pointerTo([...above, name]));
+    }
   }
   return false;
+}
+
+/** The value at a path as a change shows it: by index, or by the id of an element (`[id=…]`). */
+function valueAt(body: JsonValue | undefined, path: Path): JsonValue | undefined {
+  let value = body;
+  for (const part of path) {
+    if (Array.isArray(value)) {
+      value = isElementSegment(part)
+        ? value.find((element) => elementSegment(element) === part)
+        : value[/^(?:0|[1-9]\d*)$/.test(part) ? Number(part) : -1];
+    } else value = value !== undefined && isJsonObject(value) ? getOwn(value, part) : undefined;
+  }
+  return value;
 }

@@ -25,6 +25,18 @@ export function continuedState(
   mappings: readonly IdMapping[],
   definitions: (kind: Kind) => ResourceDefinition,
 ): LoadedState {
+  const names = continuedNames(state, other, mappings);
+  return names.size === 0
+    ? state
+    : new ContinuedState(state, names, new ContinuedReferences(definitions, names));
+}
+
+/** `kind id` of records of `state` that were created again between the two, and the id that each has in `other`. */
+export function continuedNames(
+  state: LoadedState,
+  other: LoadedState,
+  mappings: readonly IdMapping[],
+): Map<string, string> {
   const names = new Map<string, string>();
   for (const [kind, classes] of sameRecords(mappings)) {
     const ids = [...classes].flat();
@@ -41,9 +53,7 @@ export function continuedState(
       names.set(`${kind} ${from}`, to);
     }
   }
-  return names.size === 0
-    ? state
-    : new ContinuedState(state, names, new ContinuedReferences(definitions, names));
+  return names;
 }
 
 /**
@@ -181,8 +191,8 @@ class ContinuedState implements LoadedState {
   }
 }
 
-/** The same object where no value is renamed. */
-function renamed(scope: Scope, names: ReadonlyMap<string, string>): Scope {
+/** A scope with the ids of parents that have another one there; the same object where no value is renamed. */
+export function renamed(scope: Scope, names: ReadonlyMap<string, string>): Scope {
   let result = scope;
   for (const [key, id] of Object.entries(scope) as [ScopeKey, string][]) {
     const to = names.get(`${SCOPE_KIND[key]} ${id}`);

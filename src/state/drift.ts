@@ -37,6 +37,8 @@ export interface DriftExtent {
   readonly mode: ComparisonMode;
   /** RFC 6901 pointers; only changes at, below or above them count. */
   readonly fields: readonly string[];
+  /** Ids of the filter as the user gave them: one that was given masked is never written out. */
+  readonly typedIds?: readonly string[];
   /** Milliseconds since the epoch. */
   readonly now: number;
   /** What is said of the kinds that are left out; by default, how the command line compares them. */
@@ -85,6 +87,7 @@ export async function driftBetween(
     leaveOut: new Map(filter.kinds === undefined ? left.map((kind) => [kind, whyLeftOut]) : []),
     ...(areOfMirror && mirror !== null ? { mirror } : {}),
     idMap: mirror?.idMap(source) ?? [],
+    ...(extent.typedIds === undefined ? {} : { typedIds: extent.typedIds }),
     ...(extent.signal === undefined ? {} : { signal: extent.signal }),
   });
   const fingerprintOf: FingerprintOf =
@@ -100,7 +103,7 @@ export async function driftBetween(
     diff,
     rules: ignore,
     acceptances: mirror?.acceptances(source) ?? [],
-    ...(mirror === null ? {} : { forms: formFacts(mirror, sides, diff, extent) }),
+    ...(mirror === null ? {} : { forms: formFacts(mirror, sides, diff, { source, filter, definitions }) }),
     covers:
       mirror === null || isBaseline(mirror, sides.from, extent)
         ? coverage(sides, definitions, extent)

@@ -1,11 +1,9 @@
 /** What the mirror knows of changes of form between two states of a source (`diff/form-change.ts`). */
-import { scopeKey } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
-import type { JsonValue } from '../core/json.ts';
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import { fieldsByName } from '../catalog/definition.ts';
 import type { DiffDocument } from '../diff/change.ts';
-import type { FormChange, FormFacts } from '../diff/form-change.ts';
-import type { RecordKey } from '../diff/order.ts';
-import { resolvePointer } from '../diff/pointer.ts';
+import type { FormChange, FormFacts, ValueThen } from '../diff/form-change.ts';
+import { resolvePointer, splitPointer } from '../diff/pointer.ts';
 import { skipTest } from '../diff/skip.ts';
 import { parseState } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -16,6 +14,8 @@ import type { LoadedState } from './state.ts';
 interface Compared {
   readonly source: string;
   readonly filter: StateFilter;
+  /** Definitions in force for the source. */
+  readonly definitions: (kind: Kind) => ResourceDefinition;
 }
 
 /** Reads records only of kinds whose form changed. */
@@ -23,10 +23,9 @@ export function formFacts(
   mirror: Mirror,
   { from, to }: { readonly from: LoadedState; readonly to: LoadedState },
   diff: DiffDocument,
-  { source, filter }: Compared,
+  { source, filter, definitions }: Compared,
 ): FormFacts {
   const counts = new Map<Kind, number>();
-  const values = new Map<FormChange, ReadonlyMap<string, JsonValue>>();
   const countOf = (kind: Kind): number => {
     const isSkipped = skipTest([...diff.skipped, ...(diff.left_out ?? [])]);
     const organizations = filter.organizations ?? [];
@@ -38,14 +37,13 @@ export function formFacts(
       for (const key of to.keys?.(part) ?? to.records(part)) if (!isSkipped(key)) count += 1;
     return count - diff.changes.filter((each) => each.kind === kind && each.change === 'added').length;
   };
-  const valuesOf = ({ kind, field, runs }: FormChange): ReadonlyMap<string, JsonValue> => {
-    const found = new Map<string, JsonValue>();
+  // The mirror reads in the order of `compareKeys`; one record is held.
+  function* valuesThen({ kind, field, runs }: FormChange): Generator<ValueThen> {
     for (const record of mirror.readRecordsAt(runs.at(-1) ?? 0, { sources: [source], kinds: [kind] })) {
       const value = resolvePointer(parseState(record).body, field);
-      if (value !== undefined) found.set(keyText(record), value);
+      if (value !== undefined) yield { kind, scope: record.scope, id: record.id, value };
     }
-    return found;
-  };
+  }
   return {
     forms: formsBetween(mirror, source, from, to),
     bothSides: (kind) => {
@@ -55,11 +53,11 @@ export function formFacts(
       counts.set(kind, count);
       return count;
     },
-    valueThen: (form, key) => {
-      const known = values.get(form) ?? valuesOf(form);
-      values.set(form, known);
-      return known.get(keyText(key));
+    isManaged: (kind, field) => {
+      const [name = ''] = splitPointer(field);
+      return fieldsByName(definitions(kind)).get(name)?.isWritable === true;
     },
+    valuesThen,
   };
 }
 
@@ -85,8 +83,4 @@ function formsBetween(mirror: Mirror, source: string, from: LoadedState, to: Loa
     });
   }
   return [...forms.values()];
-}
-
-function keyText({ scope, id }: RecordKey): string {
-  return JSON.stringify([scopeKey(scope), id]);
 }

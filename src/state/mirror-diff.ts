@@ -33,6 +33,8 @@ export interface PointDiffOptions {
   /** Collections that are part of both states though they may hold no record. */
   readonly collections?: Iterable<{ readonly kind: Kind; readonly scope: Scope }>;
   readonly isUnknown?: CompareOptions['isUnknown'];
+  /** What is made of the changes before they are compared: records that were created again as one (`created-again.ts`). */
+  readonly through?: (changes: Iterable<ChangedRecord>) => Iterable<ChangedRecord>;
 }
 
 /**
@@ -74,12 +76,13 @@ export function stepsOverPoints(
   to: RunPoint,
   options: PointDiffOptions,
 ): DiffSteps {
-  const { filter, collections, isUnknown, ...compare } = options;
+  const { filter, collections, isUnknown, through, ...compare } = options;
+  const changes = mirror.changesBetween(from.run, to.run, filter);
   return stepsOverPairs(
     {
       from: referenceOf(from),
       to: referenceOf(to),
-      pairs: pairsOf(mirror.changesBetween(from.run, to.run, filter)),
+      pairs: pairsOf(through === undefined ? changes : through(changes)),
       sizes: mirror.recordCountsAt(to.run, filter),
       ...(collections === undefined ? {} : { collections }),
     },

@@ -159,6 +159,10 @@ class MirrorState implements LoadedState {
     // The parent's own collection, as far as the scope tells which one that is: others of its kind say nothing of it.
     const own = definitionOf(kind).scope;
     const known = [...this.#seen.values()].filter((seen) => seen.kind === kind && seen.wasRead);
-    return !known.some((seen) => own.every((each) => !(each in scope) || seen.scope[each] === scope[each]));
+    if (known.some((seen) => own.every((each) => !(each in scope) || seen.scope[each] === scope[each])))
+      return false;
+    // Nobody read it where its own parent was not there either.
+    const above = Object.fromEntries(own.map((each) => [each, scope[each]]));
+    return own.some((each) => scope[each] === undefined) || this.#isParentKnown(above);
   }
 }

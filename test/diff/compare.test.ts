@@ -1,8 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import fc from 'fast-check';
 import { definitionOf } from '../../src/catalog/catalog.ts';
+import { KINDS } from '../../src/catalog/definition.ts';
+import { asReceived } from '../../src/catalog/shown-fields.ts';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import { parseLossless } from '../../src/core/json.ts';
-import { compareBodies, equalValues } from '../../src/diff/compare.ts';
+import { comparedMembers, compareBodies, equalValues } from '../../src/diff/compare.ts';
 import { canonicalNumber } from '../../src/diff/decimal.ts';
 import { resolvePointer, splitPointer } from '../../src/diff/pointer.ts';
 import { testDefinition } from './arbitraries.ts';
@@ -46,6 +49,88 @@ describe('compareBodies', () => {
     ],
   ])('finds nothing between %s', (_name, from, to) => {
     expect(compare(from, to)).toEqual([]);
+  });
+
+  // A field mapping of a component: column names that elsewhere are a user's, or move by themselves.
+  const mapping = {
+    email: '{person.email}',
+    first_name: '{person.first}',
+    updated_at: '{event.time}',
+    id: 1,
+    uuid: 'u',
+  };
+  it.each([
+    ['pipeline_destinations', 'config', 'first_name'],
+    ['pipeline_destinations', 'config', 'updated_at'],
+    ['plugins', 'config_schema', 'first_name'],
+    ['projects', 'settings', 'updated_at'],
+    ['roles', 'user', 'first_name'],
+    ['organizations', 'metadata', 'email'],
+  ] as const)('sees every member of what %s hold in %s: %s', (kind, field, name) => {
+    const definition = definitionOf(kind);
+    const places: ((value: JsonObject) => JsonValue)[] = [
+      (each) => each,
+      (each) => ({ user: each }),
+      (each) => [each],
+    ];
+    for (const [index, put] of places.entries()) {
+      for (const value of ['{person.other}', null, undefined]) {
+        const other = { ...mapping, [name]: value } as JsonObject;
+        if (value === undefined) Reflect.deleteProperty(other, name);
+        const changes = compareBodies(
+          definition,
+          { [field]: put(mapping) },
+          { [field]: put(other) },
+          'default',
+        );
+        const below = ['', '/user', '/0'][index] ?? '';
+        expect(changes.map(({ path }) => path)).toEqual([`/${field}${below}/${name}`]);
+      }
+    }
+  });
+
+  it('in fields of no known shape finds whatever differs', () => {
+    const names = fc.constantFrom(
+      'email',
+      'first_name',
+      'uuid',
+      'updated_at',
+      'user',
+      'members',
+      'created_by',
+      'id',
+    );
+    const nested = fc.letrec<{ value: JsonValue }>((tie) => ({
+      value: fc.oneof(
+        { maxDepth: 4 },
+        fc.constantFrom(1, 2, null, 'a'),
+        fc.array(tie('value'), { maxLength: 2 }),
+        fc.dictionary(names, tie('value'), { maxKeys: 4, noNullPrototype: true }),
+      ),
+    })).value;
+    const kinds = fc.constantFrom(...KINDS);
+    fc.assert(
+      fc.property(kinds, nested, nested, (kind, config, other) => {
+        const changes = compareBodies(definitionOf(kind), { config }, { config: other }, 'default');
+        expect(changes.length === 0).toBe(equalValues(config, other));
+      }),
+    );
+  });
+
+  it('reads a query that only the schema shows as the field that it is, with the words of a request', () => {
+    const exports = definitionOf('batch_exports');
+    const body = (query: string | null): JsonObject => ({ id: 'e', schema: { svcql_query: query } });
+    const paths = (from: JsonObject, to: JsonObject, mode: 'default' | 'managed' | 'all'): string[] =>
+      compareBodies(exports, from, to, mode).map(({ path }) => path);
+    const [one, two] = [body('SELECT 1'), body('SELECT 2')];
+    expect(paths(one, two, 'managed')).toEqual(['/svcql_query']);
+    expect(paths(one, two, 'default')).toEqual(['/schema/svcql_query', '/svcql_query']);
+    expect(paths(one, two, 'all')).toEqual(['/schema/svcql_query']);
+    expect(compareBodies(exports, body(null), one, 'managed')).toEqual([
+      { path: '/svcql_query', to: 'SELECT 1' },
+    ]);
+    expect(comparedMembers(exports, one, 'managed')).toEqual([['svcql_query', 'SELECT 1']]);
+    expect(compareBodies(asReceived(exports), one, two, 'managed')).toEqual([]);
   });
 
   it('keeps integers beyond 2^53 apart', () => {

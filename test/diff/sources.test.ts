@@ -53,7 +53,7 @@ describe('diffSources', () => {
     expect(document.summary.unchanged).toBe(2);
   });
 
-  it('leaves out what names a place, in every kind and at any depth, but never what somebody wrote', () => {
+  it('leaves out what names a place, in every kind and in what records embed, but never what somebody wrote', () => {
     const user = (n: number): object => ({
       id: n,
       uuid: `u${n}`,
@@ -70,7 +70,7 @@ describe('diffSources', () => {
       created_at: `2026-01-0${n}`,
       created_by: user(n),
       updated_at: `2026-02-0${n}`,
-      settings: { id: n, created_by: user(n), on: true },
+      settings: { on: true },
       ...more,
     });
     const role = (n: number): object => ({
@@ -88,14 +88,34 @@ describe('diffSources', () => {
       record('roles', scope, `r${n}`, role(n)),
     ];
     expect(diff([organizations[0], ...side(a, 1)], [organizations[1], ...side(b, 2)]).changes).toEqual([]);
-    const other = { settings: { id: 2, on: false }, timezone: 'UTC' };
+    const other = { settings: { id: 2, project_id: 'acme', on: false }, timezone: 'UTC' };
     const { changes } = diff([organizations[0], ...side(a, 1)], [organizations[1], ...side(b, 2, other)]);
     expect(changes.flatMap(({ fields }) => fields)).toEqual([
+      { path: '/settings/id', to: 2 },
       { path: '/settings/on', from: true, to: false },
+      { path: '/settings/project_id', to: 'acme' },
       { path: '/timezone', to: 'UTC' },
     ]);
     const whole = diff([organizations[0], ...side(a, 1)], [organizations[1], ...side(b, 2)], { mode: 'all' });
     expect(whole.changes.length).toBeGreaterThan(1);
+  });
+
+  it('keeps every member of settings, whatever it is called', () => {
+    const component = (n: number, config: object): RecordState =>
+      record('pipeline_destinations', n === 1 ? a : b, String(n), {
+        ...{ id: n, name: 'Warehouse', organization_id: n === 1 ? 'oa' : 'ob', config },
+      });
+    const config = { project_id: 'acme-prod', id: 'stream-9', team: 'growth', created_by: 'svc@acme' };
+    const compared = (more: object) =>
+      diff(
+        [organizations[0], component(1, config)],
+        [organizations[1], component(2, { ...config, ...more })],
+      );
+    expect(compared({}).changes).toEqual([]);
+    for (const name of Object.keys(config)) {
+      const [change] = compared({ [name]: 'other' }).changes;
+      expect(change?.fields.map(({ path }) => path)).toEqual([`/config/${name}`]);
+    }
   });
 
   it('does not match the same name in projects that are no twins', () => {

@@ -1,0 +1,95 @@
+/**
+ * A record's revisions up to a point, with the looks at its collection in between: what log and blame read. A record that a
+ * restore created again goes on under its new id: where a run saw the new one when it missed the old one, it was not away.
+ */
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { HistoryRevision, RenewedId, Sighting } from '../diff/history.ts';
+import type { IdMapping } from '../mirror/restores.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RecordRow, Revision } from '../mirror/records.ts';
+import { CreatedBetween, NewIds } from './created-again.ts';
+
+export interface RecordHistory {
+  /** Newest first; none where the record came later. */
+  readonly revisions: readonly HistoryRevision[];
+  /** The last published run before `run` that listed the record's whole collection; null where there was none. */
+  readonly sightingBefore: (run: number) => Sighting | null;
+  /** When the record was last seen there: at a look at its whole collection, or by its own revision. */
+  readonly lastSeen: Sighting | null;
+  /** Where it got another id, newest first: those after the id that was asked for among them. */
+  readonly renewals: readonly RenewedId[];
+}
+
+/** The history of a record as a reader of run `until` would have told it. */
+export function recordHistory(
+  mirror: Mirror,
+  row: RecordRow,
+  until: number,
+  definitions: (kind: Kind) => ResourceDefinition,
+): RecordHistory {
+  const found = mirror.revisionsOf(row).filter(({ run }) => run <= until);
+  const revisions = continuous(mirror, row, found, definitions);
+  const [newest] = found;
+  const written = found.find(({ body }) => body !== null);
+  const removed = newest?.body === null ? newest : null;
+  return {
+    revisions,
+    // What a revision replaced stood where the record was before it.
+    sightingBefore: (run) =>
+      mirror.lastFullLook(
+        (found.find((each) => each.run < run) ?? found.at(-1) ?? row).collection,
+        run,
+      ) ?? null,
+    lastSeen:
+      written === undefined
+        ? null
+        : lastSeen(mirror, { collection: written.collection }, { written, removed }, until),
+    renewals: revisions.flatMap(({ created_again: again }) => again ?? []),
+  };
+}
+
+/**
+ * When a record was last seen, as a reader of run `until` would have told it: by its own revision, or at a later look at
+ * its whole collection.
+ */
+export function lastSeen(
+  mirror: Mirror,
+  { collection }: Pick<RecordRow, 'collection'>,
+  { written, removed }: { readonly written: Sighting; readonly removed: Sighting | null },
+  until: number,
+): Sighting {
+  // Only a complete sweep of the whole list tells of every record: a walk from the head may have ended before it.
+  const look = mirror.lastFullLook(collection, removed === null ? until + 1 : removed.run);
+  return look === undefined || look.run < written.run ? { run: written.run, at: written.at } : look;
+}
+
+function continuous(
+  mirror: Mirror,
+  { source, kind }: RecordRow,
+  found: readonly Revision[],
+  definitions: (kind: Kind) => ResourceDefinition,
+): HistoryRevision[] {
+  let newIds: NewIds | undefined;
+  return found.flatMap((revision, index): HistoryRevision[] => {
+    const { run, at, change, id, body } = revision;
+    const newer = found[index - 1];
+    // The run that missed the old id saw the new one.
+    if (newer !== undefined && newer.id !== id && body === null && newer.run === run) return [];
+    const older = found[index + 1];
+    if (older === undefined || older.id === id) return [{ run, at, change, body }];
+    const mappings: readonly IdMapping[] = mirror.idMap(source);
+    newIds ??= new NewIds(mirror, mappings);
+    const again = newIds.told(kind, id, older.id);
+    if (again === undefined) return [{ run, at, change, body }];
+    const written = found.slice(index + 1).find((each) => each.body !== null);
+    const renewed = { run, at, change, body, created_again: { ...again, id } };
+    if (written === undefined || written.body === null) return [renewed];
+    const between = new CreatedBetween(
+      mirror,
+      source,
+      { from: { ref: '', run: written.run }, to: { ref: '', run } },
+      definitions,
+    );
+    return [{ ...renewed, before: between.namedAnew({ kind, body: written.body }) }];
+  });
+}
