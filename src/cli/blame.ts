@@ -1,4 +1,5 @@
 /** `tidemark blame KIND ID`: every field of a record, its value, and since when it has been so. */
+import { definitionsFor } from '../config/source-definitions.ts';
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
@@ -9,11 +10,11 @@ import { maskedAt, withMaskedId } from '../report/mask.ts';
 import { pathText } from '../report/sections.ts';
 import { foldedValue } from '../report/value-text.ts';
 import { resolvePoint } from '../state/point.ts';
+import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
-import { recordHeading, remarksOf, sightingText } from './record-heading.ts';
-import { recordHistory } from './record-history.ts';
+import { recordHeading, remarksOf, renewalFacts, shownRenewal, sightingText } from './record-heading.ts';
 import { lookUpRecord } from './record-lookup.ts';
 import type { RecordQuestion } from './record-lookup.ts';
 import { renderTable, terminalWidth } from './table.ts';
@@ -33,7 +34,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     const found = lookUpRecord(mirror, config, options);
     const { row, definition } = found;
     const point = resolvePoint(mirror, options.at ?? 'latest', { source: row.source });
-    const history = recordHistory(mirror, row, point.run);
+    const history = recordHistory(mirror, row, point.run, definitionsFor(config, row.source));
     const { revisions, lastSeen } = history;
     const fields = recordBlame(definition, revisions, {
       mode: options.all === true ? 'all' : 'default',
@@ -65,6 +66,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
         first_seen: first === undefined ? null : { run: first.run, at: first.at },
         last_seen: lastSeen,
         removed,
+        created_again: history.renewals.map((each) => shownRenewal(each, found, options)),
         fields,
       };
       await print(context, `${JSON.stringify(document)}\n`);
@@ -73,6 +75,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
         first === undefined
           ? [['state', `not there yet, as of ${sightingText(point)}`]]
           : [
+              ...renewalFacts(history.renewals, found, options),
               ['first seen', sightingText(first)],
               ...(lastSeen === null ? [] : [['last seen', sightingText(lastSeen)] as const]),
               ...(removed === null ? [] : [['removed', sightingText(removed)] as const]),

@@ -183,7 +183,7 @@ function timelineOf(
   sources: readonly string[],
 ): Timeline {
   const events = found.flatMap(({ run, diff }) =>
-    (diff?.changes ?? []).map(({ kind, id, name, change, fields }): TimelineEvent => ({
+    (diff?.changes ?? []).map(({ kind, id, name, change, fields, created_again: again }): TimelineEvent => ({
       at: run.finishedAt ?? run.startedAt,
       run: run.run,
       kind,
@@ -192,6 +192,7 @@ function timelineOf(
       change,
       paths: change === 'changed' ? fields.map(({ path }) => path) : [],
       ...(change === 'changed' ? { fields } : {}),
+      ...(again === undefined ? {} : { created_again: again }),
       ...(sources.length > 1 ? { source: run.source } : {}),
     })),
   );

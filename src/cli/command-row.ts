@@ -96,6 +96,11 @@ export const filterOptions: readonly OptionRow[] = [
     description: 'only below this organization; repeatable',
     isRepeatable: true,
   },
-  { flags: '--project <id>', description: 'only below this project; repeatable', isRepeatable: true },
+  {
+    flags: '--project <id>',
+    description:
+      'only this project and what is below it, not batch exports, which are the organization’s; repeatable',
+    isRepeatable: true,
+  },
   { flags: '--id <id>', description: 'only this remote id; repeatable', isRepeatable: true },
 ];

@@ -1,5 +1,6 @@
 /** `tidemark log KIND ID`: a record's revisions, newest first, each with what changed and the window it changed in. */
 import { createColors } from 'picocolors';
+import { definitionsFor } from '../config/source-definitions.ts';
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
@@ -9,14 +10,15 @@ import { recordLog } from '../diff/history.ts';
 import type { LogEntry } from '../diff/history.ts';
 import { recordName } from '../diff/name.ts';
 import { maskedFields, withMaskedId } from '../report/mask.ts';
+import { changeText } from '../report/created-again-text.ts';
 import { fieldsForPeople, SIGN } from '../report/sections.ts';
 import { fieldLines, paintOf } from '../report/text.ts';
 import { resolvePoint } from '../state/point.ts';
+import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
-import { recordHeading, remarksOf, sightingText } from './record-heading.ts';
-import { recordHistory } from './record-history.ts';
+import { recordHeading, remarksOf, renewalFacts, shownRenewal, sightingText } from './record-heading.ts';
 import { lookUpRecord } from './record-lookup.ts';
 import type { FoundRecord, RecordQuestion } from './record-lookup.ts';
 
@@ -36,7 +38,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
     const found = lookUpRecord(mirror, config, options);
     const { row, definition } = found;
     const point = resolvePoint(mirror, 'latest', { source: row.source });
-    const history = recordHistory(mirror, row, point.run);
+    const history = recordHistory(mirror, row, point.run, definitionsFor(config, row.source));
     const entries = recordLog(definition, history.revisions, {
       mode: options.all === true ? 'all' : 'default',
       sightingBefore: history.sightingBefore,
@@ -56,6 +58,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
     const more = entries.length - shown.length;
     const facts = [
       ['revisions', String(entries.length)],
+      ...renewalFacts(history.renewals, found, options),
       ...(history.lastSeen === null ? [] : [['last seen', sightingText(history.lastSeen)]]),
     ] as [string, string][];
     const named = { name, showsSecrets: options.showSecrets === true };
@@ -68,26 +71,31 @@ export async function log(context: CommandContext, options: LogOptions): Promise
   }
 }
 
-function masked(entry: LogEntry, { definition }: FoundRecord, { showSecrets }: LogOptions): LogEntry {
-  if (showSecrets === true) return entry;
+function masked(entry: LogEntry, found: FoundRecord, options: LogOptions): LogEntry {
+  if (options.showSecrets === true) return entry;
+  const { definition } = found;
+  const { created_again: again } = entry;
   return {
     ...entry,
     fields: maskedFields(entry.fields, definition),
     ...(entry.returned === undefined ? {} : { returned: maskedFields(entry.returned, definition) }),
+    ...(again === undefined ? {} : { created_again: shownRenewal(again, found, options) }),
   };
 }
 
 function entryText(context: CommandContext, entry: LogEntry, { definition }: FoundRecord): string {
   const colors = createColors(isColoured(context));
   const { change, returned } = entry;
-  const word = returned === undefined ? change : 'returned';
+  const { created_again: again } = entry;
+  const came = returned === undefined ? change : 'returned';
+  const word = again === undefined ? came : changeText({ change: came, id: again.id, created_again: again });
   const head = paintOf(change, colors)(`${SIGN[change]} ${colors.bold(word)}`);
   const fields = returned ?? fieldsForPeople(entry, definition);
   const isWhole = change !== 'changed' && returned === undefined;
   const shown = isWhole ? fields.slice(0, FIELDS_SHOWN) : fields;
   const rest = fields.length - shown.length;
   return [
-    `${head} by ${sightingText(entry)}`,
+    `${head}${again === undefined ? ' by' : ', seen by'} ${sightingText(entry)}`,
     `  ${colors.dim(windowText(entry))}`,
     ...shown.flatMap((field) => lines(context, field)),
     ...(returned?.length === 0 ? ['      as it was before'] : []),

@@ -2,14 +2,15 @@
 import { createColors } from 'picocolors';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source-definitions.ts';
-import type { Sighting } from '../diff/history.ts';
+import type { RenewedId, Sighting } from '../diff/history.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { withMaskedId } from '../report/mask.ts';
+import { createdByText } from '../report/created-again-text.ts';
+import { maskedId, withMaskedId } from '../report/mask.ts';
 import { nameText, placeText } from '../report/sections.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { isColoured } from './context.ts';
 import type { CommandContext } from './context.ts';
-import type { FoundRecord } from './record-lookup.ts';
+import type { FoundRecord, RecordQuestion } from './record-lookup.ts';
 
 /** `run 4, 2026-03-01T07:00:00.000Z`. */
 export function sightingText({ run, at }: Sighting): string {
@@ -47,6 +48,31 @@ export function recordHeading(
     '',
     '',
   ].join('\n');
+}
+
+/** As it is to be shown: both ids masked where they are secrets. */
+export function shownRenewal(
+  renewal: RenewedId,
+  { definition }: FoundRecord,
+  { showSecrets }: RecordQuestion & { readonly showSecrets?: boolean },
+): RenewedId {
+  if (showSecrets === true) return renewal;
+  return { ...renewal, id: maskedId(renewal.id, definition), was: maskedId(renewal.was, definition) };
+}
+
+/** Under which ids a record went on, newest first: a line each. */
+export function renewalFacts(
+  renewals: readonly RenewedId[],
+  found: FoundRecord,
+  options: RecordQuestion & { readonly showSecrets?: boolean },
+): (readonly [string, string])[] {
+  // Asked for by an id that it had, a reader looks for where it is now.
+  const isLater = renewals.findIndex(({ was }) => was === found.row.id);
+  return renewals.map((renewal, index) => {
+    const shown = shownRenewal(renewal, found, options);
+    const [what, id] = index <= isLater ? ['goes on as', shown.id] : ['id before', shown.was];
+    return [what, `${nameText(id)}, ${createdByText(shown)}`];
+  });
 }
 
 /** The remarks that there are. */

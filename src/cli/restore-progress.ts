@@ -54,6 +54,12 @@ export function restoreProgressLines(view: RestoreView, columns: number): string
   );
 }
 
+/** What the first Ctrl-C says: whoever presses it again is told nothing more. 0 for a restore that has no number yet. */
+export function leavingText(restore: number): string {
+  const then = restore === 0 ? '' : `, and go on later with \`tidemark restore --resume ${restore}\``;
+  return `finishing the steps under way (Ctrl-C again to leave at once${then})`;
+}
+
 /** Shows the bar until `stop`; when the command is told to end, one line says what happens then. */
 export function showRestoreProgress(
   context: Pick<CommandContext, 'stderr' | 'signal'>,
@@ -63,7 +69,7 @@ export function showRestoreProgress(
   const painter = new Painter(context.stderr);
   const over = new AbortController();
   const underWay = new Map<number, PlanStep>();
-  const state = { steps: 0, done: 0, failed: 0, since: clock.monotonicMs() };
+  const state = { restore: 0, steps: 0, done: 0, failed: 0, since: clock.monotonicMs() };
 
   const frame = (): void => {
     const { requests, waitingUntil } = options.figures();
@@ -81,7 +87,7 @@ export function showRestoreProgress(
   };
   const onAbort = (): void => {
     stop();
-    context.stderr.write('tidemark: finishing the steps under way (Ctrl-C again to leave at once)\n');
+    context.stderr.write(`tidemark: ${leavingText(state.restore)}\n`);
   };
   const stop = (): void => {
     if (over.signal.aborted) return;
@@ -93,7 +99,8 @@ export function showRestoreProgress(
   void keepDrawing(clock, over.signal, frame);
   return {
     events: {
-      started: (_restore, steps) => {
+      started: (restore, steps) => {
+        state.restore = restore;
         state.steps = steps;
         state.since = clock.monotonicMs();
       },

@@ -4,8 +4,8 @@ import type { ExitCode } from '../core/errors.ts';
 import { placeOf } from '../restore/record-place.ts';
 import { readResumable } from '../restore/resume.ts';
 import type { ResumableRestore } from '../restore/resume.ts';
-import { undoneState } from '../restore/undo.ts';
 import { plannedPlaces } from '../restore/undo-standing.ts';
+import { undoneState } from '../restore/undo-state.ts';
 import { remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { desiredOf } from './plan-desired.ts';
@@ -55,7 +55,9 @@ export async function resumeRestore(context: CommandContext, options: RestoreOpt
 async function desiredFor(session: RestoreSession, { row, plan }: ResumableRestore): Promise<DesiredLookup> {
   if (row.undoes === null) return desiredOf(session, plan);
   const { undoing } = await readForUndo(session, row.undoes, row.approved['forceChanged'] === true);
-  const lookup = lookupIn(undoneState(journalOf(session), row.undoes, undoing).state);
+  const lookup = lookupIn(
+    undoneState(journalOf(session), row.undoes, { ...undoing, resumed: row.restore }).state,
+  );
   // Live holds by now what the undo itself has made: only what was desired when it was planned is.
   const { standing } = row.approved;
   const planned = plannedPlaces(plan, Array.isArray(standing) ? standing.map(String) : []);

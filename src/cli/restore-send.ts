@@ -16,7 +16,7 @@ import { commandLogger, openWriteClient } from '../wire-client.ts';
 import { isColoured, isInteractive, print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { loggingAbove } from './progress-log.ts';
-import { showRestoreProgress } from './restore-progress.ts';
+import { leavingText, showRestoreProgress } from './restore-progress.ts';
 import type { RestoreProgress } from './restore-progress.ts';
 import type { RestoreSession } from './restore-session.ts';
 import { journalOf } from './restore-session.ts';
@@ -39,11 +39,12 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
   const mirror = journalOf(session);
   const level = context.options.logLevel ?? 'warn';
   let progress: RestoreProgress | null = null;
+  let restore = sending.restore ?? 0;
   const log = loggingAbove(commandLogger(level, undefined), level, () => progress?.clear());
   const client = openWriteClient(source, log, mirror);
   const onAbort = (): void => {
     // The bar says it by itself.
-    if (progress === null) remark(context, ['finishing the steps under way (Ctrl-C again to leave at once)']);
+    if (progress === null) remark(context, [leavingText(restore)]);
   };
   context.signal.addEventListener('abort', onAbort);
   if (isInteractive(context) && context.env['TERM'] !== 'dumb') {
@@ -58,7 +59,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
       clock: systemClock,
       log,
       signal: context.signal,
-      events: progress?.events ?? NO_EVENTS,
+      events: progress?.events ?? { ...NO_EVENTS, started: (number) => (restore = number) },
       secrets: configuredSecrets(source.secrets),
       concurrency: lanesOf(source),
     });

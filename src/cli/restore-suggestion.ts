@@ -48,7 +48,9 @@ export function earlierStateNotes(
 /** What a run found gone or altered; a record that a restore created again under another id is not gone. */
 function lossesIn({ changes }: DiffDocument, isBack: (kind: Kind, id: string) => boolean): string {
   const removed = changes.filter(({ change, kind, id }) => change === 'removed' && !isBack(kind, id)).length;
-  const changed = changes.filter(({ change }) => change === 'changed').length;
+  const changed = changes.filter(
+    ({ change, created_again: again }) => change === 'changed' && again === undefined,
+  ).length;
   const parts = [
     ...(removed === 0 ? [] : [`${plural(removed, 'record')} removed`]),
     ...(changed === 0 ? [] : [`${plural(changed, 'record')} changed`]),

@@ -6,8 +6,10 @@ import type { ExitCode } from '../core/errors.ts';
 import { gather } from '../restore/gather.ts';
 import type { Gathered, RestoreRequest } from '../restore/gather.ts';
 import { planRestore } from '../restore/planner.ts';
+import { unfinishedNote } from '../restore/resume.ts';
 import type { Reference } from '../state/reference.ts';
 import { parseReference } from '../state/reference.ts';
+import { redactionWith } from '../sync/redaction.ts';
 import type { CommandContext } from './context.ts';
 import { filterOf } from './diff.ts';
 import { withRealIds } from './masked-ids.ts';
@@ -18,6 +20,7 @@ import { lookupIn, showAndSend } from './plan-show.ts';
 import { resumeRestore } from './restore-resume.ts';
 import type { RestoreSession } from './restore-session.ts';
 import { openSession } from './restore-session.ts';
+import { unsetSecrets } from './restore-secret-notes.ts';
 import { earlierStateNotes } from './restore-suggestion.ts';
 
 export interface RestoreOptions {
@@ -60,7 +63,13 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
     const options = withRealIds(asked, config, { mirror: () => mirror, sources: [source.name] });
     const gathered = await gatherFor(session, reference, requestOf(options, reference));
     const plan = planRestore(gathered.input);
-    const notes = [...gathered.notes, ...earlierStateNotes(session, plan, reference, options)];
+    const unfinished = mirror === null ? null : unfinishedNote(mirror, source.name);
+    const notes = [
+      ...(unfinished === null ? [] : [unfinished]),
+      ...gathered.notes,
+      ...unsetSecrets(session, plan),
+      ...earlierStateNotes(session, plan, reference, options),
+    ];
     if (options.out !== undefined) await savePlan(context, plan, options.out);
     const desired = lookupIn(gathered.input.desired);
     return await showAndSend(session, { plan, desired, notes, approved: approvedOf(options) }, options);
@@ -126,6 +135,7 @@ export async function gatherFor(
     source,
     definitions,
     idMap: mirror?.idMap(source.name) ?? [],
+    redaction: source.redact && mirror !== null ? redactionWith(mirror.fingerprintKey()) : null,
     now: systemClock.now(),
   });
 }

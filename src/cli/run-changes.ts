@@ -4,11 +4,14 @@ import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source-definitions.ts';
 import { plural } from '../core/wording.ts';
 import type { DiffDocument, FirstRead } from '../diff/change.ts';
+import { compareKeys } from '../diff/order.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { maskedDocument } from '../report/mask.ts';
 import { renderText } from '../report/text.ts';
+import type { CreatedAgainCount } from '../state/created-again.ts';
+import { createdAgainIn, CreatedBetween } from '../state/created-again.ts';
 import { FirstLooks } from '../state/first-looks.ts';
 import { diffPoints } from '../state/mirror-diff.ts';
 import { openMirrorState } from '../state/mirror-state.ts';
@@ -36,15 +39,20 @@ export function changesBetween(
     at: finishedAt ?? startedAt,
     isLatest: false,
   });
-  const looks = new FirstLooks(openMirrorState(mirror, source, point(runs.from)));
-  const document = diffPoints(mirror, point(runs.from), point(runs.to), {
+  const [from, to] = [point(runs.from), point(runs.to)];
+  const looks = new FirstLooks(openMirrorState(mirror, source, from));
+  const definitions = definitionsFor(config, source);
+  const again = CreatedBetween.runs(mirror, runs, definitions);
+  const document = diffPoints(mirror, from, to, {
     mode: 'default',
-    filter: { ...filter, sources: [source] },
-    definitions: definitionsFor(config, source),
+    filter: { ...again.widened(filter), sources: [source] },
+    definitions,
     // As in a diff: whoever names the kind sees them all.
     isUnknown: (key, change) => filter.kinds?.includes(key.kind) !== true && looks.isUnknown(key, change),
+    through: (changes) => again.joined(changes, filter),
   });
-  return { ...document, left_out: looks.leftOut() };
+  const changes = document.changes.map((change) => again.told(change)).sort(compareKeys);
+  return { ...document, changes, left_out: looks.leftOut() };
 }
 
 /** Records of its source as of a run: what a first run added is not that where retention dropped the runs before it. */
@@ -69,6 +77,7 @@ export interface ToldChanges {
   /** Of the same comparison; null for a source's first run, and for one that was not published. */
   readonly summary: DiffDocument['summary'] | null;
   readonly firstReads: readonly FirstRead[];
+  readonly createdAgain: readonly CreatedAgainCount[];
 }
 
 export function tellRunChanges(
@@ -77,7 +86,7 @@ export function tellRunChanges(
   config: Config,
   run: RunRow,
 ): ToldChanges {
-  if (!isPublished(run)) return { text: '', summary: null, firstReads: [] };
+  if (!isPublished(run)) return { text: '', summary: null, firstReads: [], createdAgain: [] };
   const from = previousRun(mirror, run);
   if (from === undefined) {
     const kept = mirror.forgottenBefore(run.run) === undefined ? '' : ' that is kept';
@@ -86,6 +95,7 @@ export function tellRunChanges(
       text: `the first run of ${run.source}${kept}: ${records}, all new\n`,
       summary: null,
       firstReads: [],
+      createdAgain: [],
     };
   }
   const definitions = definitionsFor(config, run.source);
@@ -99,5 +109,10 @@ export function tellRunChanges(
     maxRecords: RECORDS_SHOWN,
     moreHint: `tidemark diff run:${from.run} run:${run.run}`,
   });
-  return { text, summary: document.summary, firstReads: document.first_read ?? [] };
+  return {
+    text,
+    summary: document.summary,
+    firstReads: document.first_read ?? [],
+    createdAgain: createdAgainIn(mirror, { from, to: run }),
+  };
 }

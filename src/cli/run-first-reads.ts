@@ -1,11 +1,13 @@
-/** The collections that a run read for the first time, found by its own sweeps, without comparing anything. */
+/** What of a run's own counts is no change of the service, found without comparing anything. */
 import type { FirstRead } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import type { CreatedAgainCount } from '../state/created-again.ts';
+import { createdAgainIn } from '../state/created-again.ts';
 import { FirstReads } from '../state/first-reads.ts';
 import { openMirrorState } from '../state/mirror-state.ts';
 import { isPublished, previousRun } from '../state/published-run.ts';
 
-/** None for a run that was not published, and for a source's first one: there is nothing before it to compare with. */
+/** The collections that it read for the first time. None for a run that was not published, and for a source's first one: there is nothing before it to compare with. */
 export function firstReadsOfRun(mirror: Mirror, number: number): FirstRead[] {
   const run = mirror.run(number);
   const previous = run === undefined || !isPublished(run) ? undefined : previousRun(mirror, run);
@@ -18,4 +20,13 @@ export function firstReadsOfRun(mirror: Mirror, number: number): FirstRead[] {
     const reason = reads.reasonFor({ kind, scope });
     return reason === null ? [] : [{ kind, scope, records: added, reason }];
   });
+}
+
+/** What of what it added and removed are records that restores created again. */
+export function createdAgainOfRun(mirror: Mirror, number: number): CreatedAgainCount[] {
+  const run = mirror.run(number);
+  const previous = run === undefined || !isPublished(run) ? undefined : previousRun(mirror, run);
+  return run === undefined || previous === undefined
+    ? []
+    : createdAgainIn(mirror, { from: previous, to: run });
 }

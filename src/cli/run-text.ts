@@ -3,11 +3,13 @@ import { count, duration, plural } from '../core/wording.ts';
 import type { FirstRead } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
+import type { CreatedAgainCount } from '../state/created-again.ts';
 import type { SweepReport } from '../sync/outcome.ts';
 import type { RunReport } from '../sync/run.ts';
 import { groupAlike, groupText } from './collection-groups.ts';
+import { createdAgainLines } from './created-again-lines.ts';
 import { newHereLines } from './first-read-text.ts';
-import { firstReadsOfRun } from './run-first-reads.ts';
+import { createdAgainOfRun, firstReadsOfRun } from './run-first-reads.ts';
 import { schemaChangeDocument, schemaChangeLines } from './schema-change-text.ts';
 import { renderTable } from './table.ts';
 
@@ -17,6 +19,8 @@ export interface ReportedRun {
   readonly schemaChanges: readonly SchemaChange[];
   /** Collections whose records are new to the mirror only. */
   readonly firstReads: readonly FirstRead[];
+  /** What of its counts are records that restores created again. */
+  readonly createdAgain: readonly CreatedAgainCount[];
 }
 
 /** A run that ended, with what the mirror knows of it. */
@@ -25,6 +29,7 @@ export function reportedRun(mirror: Mirror, report: RunReport): ReportedRun {
     report,
     schemaChanges: mirror.schemaChanges({ run: report.run }),
     firstReads: firstReadsOfRun(mirror, report.run),
+    createdAgain: createdAgainOfRun(mirror, report.run),
   };
 }
 
@@ -32,9 +37,10 @@ export function reportedRun(mirror: Mirror, report: RunReport): ReportedRun {
 export function runDocument(runs: readonly ReportedRun[]): object {
   return {
     schema: 'tidemark.sync/1',
-    runs: runs.map(({ report, schemaChanges, firstReads }) => ({
+    runs: runs.map(({ report, schemaChanges, firstReads, createdAgain }) => ({
       ...report,
       first_read: firstReads,
+      created_again: createdAgain,
       schema_changes: schemaChanges.map(schemaChangeDocument),
       sweeps: report.sweeps.map((sweep) => {
         const { pageCap, ...rest } = sweep;
@@ -61,7 +67,7 @@ export function afterDeath(mirror: Pick<Mirror, 'runs' | 'latestRun'>, source: s
 
 /** A run as a table per kind, then every sweep that was not whole with its reason and what to do. */
 export function renderRun(
-  { report, schemaChanges, firstReads }: ReportedRun,
+  { report, schemaChanges, firstReads, createdAgain }: ReportedRun,
   {
     mirrorPath,
     isQuiet,
@@ -78,7 +84,13 @@ export function renderRun(
   const head = `run ${report.run} of ${report.source}: ${report.outcome} in ${seconds}, ${plural(report.requests, 'request')}`;
   lines.push(report.retries > 0 ? `${head}, ${plural(report.retries, 'retry', 'retries')}` : head);
   if (!isQuiet) {
-    lines.push('', kindTable(report.sweeps, width), '', ...newHereLines(firstReads));
+    lines.push(
+      '',
+      kindTable(report.sweeps, width),
+      '',
+      ...newHereLines(firstReads),
+      ...createdAgainLines(createdAgain),
+    );
   }
   lines.push(...troubleLines(report.sweeps.filter((sweep) => sweep.outcome !== 'complete')));
   const pending = report.sweeps.reduce((sum, sweep) => sum + sweep.pending, 0);

@@ -14,9 +14,11 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText } from './collection-groups.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
+import { createdAgainLines } from './created-again-lines.ts';
 import { newHereLines } from './first-read-text.ts';
 import type { ToldChanges } from './run-changes.ts';
 import { runChangesDocument, tellRunChanges } from './run-changes.ts';
+import { createdAgainOfRun } from './run-first-reads.ts';
 import { schemaChangeDocument, schemaChangeLines } from './schema-change-text.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
@@ -91,6 +93,7 @@ export async function showRun(context: CommandContext, options: { readonly run: 
           sweeps: sweeps.map(sweepDocument),
           summary: compared === null ? null : changeCounts(compared.summary),
           first_read: compared?.first_read ?? [],
+          created_again: createdAgainOfRun(mirror, run.run),
           changes: compared,
         })}\n`,
       );
@@ -104,6 +107,7 @@ export async function showRun(context: CommandContext, options: { readonly run: 
       ...(forgotten === undefined ? [] : [tookOver(forgotten, told)]),
       ...(sweeps.length === 0 ? [] : ['', sweepTable(sweeps, terminalWidth(context))]),
       ...newHereLines(told.firstReads),
+      ...createdAgainLines(told.createdAgain),
       ...sweepErrorLines(sweeps),
       ...schemaChangeLines(schemaChanges),
     ].map((line) => line.split('\n').map(neutralise).join('\n'));

@@ -13,11 +13,11 @@ import { neutralise } from '../report/neutralise.ts';
 import { folded } from '../report/value-text.ts';
 import type { Point } from '../state/point.ts';
 import { resolvePoint } from '../state/point.ts';
+import { lastSeen } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { recordHeading, remarksOf, sightingText } from './record-heading.ts';
-import { lastSeen } from './record-history.ts';
 import { lookUpRecord } from './record-lookup.ts';
 import type { FoundRecord, RecordQuestion } from './record-lookup.ts';
 

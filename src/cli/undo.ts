@@ -4,8 +4,9 @@ import { TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { configuredSecrets } from '../restore/configured-secrets.ts';
 import { ownUserIn, planSide } from '../restore/gather.ts';
-import { planUndo, undoKinds, undoneState } from '../restore/undo.ts';
+import { planUndo, undoKinds, undoneInWords } from '../restore/undo.ts';
 import type { UndoOptions } from '../restore/undo.ts';
+import { undoneState } from '../restore/undo-state.ts';
 import { standingNamesakes } from '../restore/undo-standing.ts';
 import type { CommandContext } from './context.ts';
 import { requireConsent } from './plan-consent.ts';
@@ -50,6 +51,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
         hint: `\`tidemark restores show ${number}\` tells what became of it`,
       });
     }
+    const undone = undoneInWords(mirror, number);
     const { undoing, notes } = await readForUndo(session, number, options.forceChanged === true);
     const plan = planUndo(mirror, number, undoing);
     const { state } = undoneState(mirror, number, undoing);
@@ -60,7 +62,13 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     };
     return await showAndSend(
       session,
-      { plan, desired: lookupIn(state), notes, approved, undoes: number },
+      {
+        plan,
+        desired: lookupIn(state),
+        notes: [...(undone === null ? [] : [undone]), ...notes],
+        approved,
+        undoes: number,
+      },
       options,
     );
   } finally {

@@ -47,9 +47,11 @@ export function applyProfile(
     definitions = definitions.map((definition) => {
       const override = overrides[definition.kind];
       if (override === undefined) return definition;
-      return overridden(definition, override, (path, message) =>
+      const result = overridden(definition, override, (path, message) =>
         report(layer, [definition.kind, ...path], message),
       );
+      const isOpened = layer === 'user' && !isOpen(definition) && isOpen(result);
+      return isOpened ? { ...result, isOpenedByHand: true } : result;
     });
   }
   return definitions;
@@ -152,6 +154,11 @@ function overridden(
             },
           },
   };
+}
+
+/** True where something is known that may be written. */
+function isOpen({ fields }: ResourceDefinition): boolean {
+  return fields.some(({ isWritable, isVolatile }) => isWritable && !isVolatile);
 }
 
 function isWritableKind(definition: ResourceDefinition): boolean {

@@ -12,6 +12,8 @@ export interface HistoryPart {
   /** The record's number. */
   readonly record: number;
   readonly id: string;
+  /** Number of its collection. */
+  readonly collection: number;
 }
 
 /** The kinds that show the records of the kind in that column, as a subquery. */
@@ -45,25 +47,29 @@ export function recordsOfHistory(connection: Connection, kind: Kind, record: num
        ORDER BY restore DESC LIMIT 1`,
     );
     const parts: HistoryPart[] = [];
-    let at = own;
+    let at: Place = own;
     for (;;) {
       passed.add(`${at.scope} ${at.id}`);
       const found = next.get({ ...at, kind });
       // A chain that leads back (restored, undone, restored) is followed once.
       if (found === undefined || passed.has(`${found.scope} ${found.id}`)) return parts;
       const number = recordAt(found);
-      if (number !== undefined) parts.push({ record: number, id: found.id });
+      if (number !== undefined) parts.push({ ...number, id: found.id });
       at = found;
     }
   };
   const later = follow('old', 'new').reverse();
-  return [...later, { record, id: own.id }, ...follow('new', 'old')];
+  return [...later, { record, id: own.id, collection: own.collection }, ...follow('new', 'old')];
 }
 
-function placeOfRecord(connection: Connection, kind: Kind, record: number): Place | undefined {
+function placeOfRecord(
+  connection: Connection,
+  kind: Kind,
+  record: number,
+): (Place & { collection: number }) | undefined {
   return connection
-    .prepare<[number, number], Place>(
-      `SELECT s.name AS source, c.scope AS scope, r.id AS id FROM
+    .prepare<[number, number], Place & { collection: number }>(
+      `SELECT s.name AS source, c.scope AS scope, r.id AS id, c.id AS collection FROM
          (SELECT _collection AS collection, _remote_id AS id FROM "${kind}" WHERE _record = ?
           UNION ALL SELECT collection, remote_id FROM removed WHERE record = ?) r
        JOIN collections c ON c.id = r.collection JOIN sources s ON s.id = c.source`,
@@ -71,14 +77,19 @@ function placeOfRecord(connection: Connection, kind: Kind, record: number): Plac
     .get(record, record);
 }
 
-function prepareRecordAt(connection: Connection, kind: Kind): (place: Place) => number | undefined {
-  const read = connection
-    .prepare<{ source: string; kind: Kind; scope: string; id: string }, number>(
-      `SELECT coalesce(k.record, x.record) FROM collections c JOIN sources s ON s.id = c.source
+function prepareRecordAt(
+  connection: Connection,
+  kind: Kind,
+): (place: Place) => Omit<HistoryPart, 'id'> | undefined {
+  const read = connection.prepare<Place & { kind: Kind }, { record: number | null; collection: number }>(
+    `SELECT coalesce(k.record, x.record) AS record, c.id AS collection FROM collections c JOIN sources s ON s.id = c.source
        LEFT JOIN record_keys k ON k.collection = c.id AND k.remote_id = :id
        LEFT JOIN removed x ON x.collection = c.id AND x.remote_id = :id
        WHERE s.name = :source AND c.kind = :kind AND c.scope = :scope`,
-    )
-    .pluck();
-  return ({ source, scope, id }) => read.get({ source, kind, scope, id }) ?? undefined;
+  );
+  return ({ source, scope, id }) => {
+    const found = read.get({ source, kind, scope, id });
+    if (found === undefined || found.record === null) return undefined;
+    return { record: found.record, collection: found.collection };
+  };
 }

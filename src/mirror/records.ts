@@ -45,6 +45,8 @@ export interface Revision {
   readonly change: RevisionChange;
   /** The id that the record had then: another one than today's before a restore created it again. */
   readonly id: string;
+  /** Number of the collection that it stood in then. */
+  readonly collection: number;
   /** Null for a removal. */
   readonly body: string | null;
 }
@@ -241,7 +243,8 @@ export function readRevisions(
     for (const { revision, text } of prepareHistory(connection).texts(head)) {
       const { run, change } = revision;
       // An earlier id may have been seen beside the later one, until its removal was confirmed: its history ended before.
-      if (run <= first) revisions.push({ run, at: timeOf(run), change, id: one.id, body: text });
+      if (run <= first)
+        revisions.push({ run, at: timeOf(run), change, id: one.id, collection: one.collection, body: text });
     }
   }
   return revisions;

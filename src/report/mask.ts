@@ -147,9 +147,14 @@ export function isSecretPath(definition: ResourceDefinition): (field: FieldChang
   };
 }
 
-/** The change with every secret value masked. Ids and names stay. */
+/** The change with every secret value masked, and an earlier id that is one. Its own id and name stay. */
 export function maskedChange(change: RecordChange, definition: ResourceDefinition): RecordChange {
-  return { ...change, fields: maskedFields(change.fields, definition) };
+  const { created_again: again } = change;
+  return {
+    ...change,
+    fields: maskedFields(change.fields, definition),
+    ...(again === undefined ? {} : { created_again: { ...again, was: maskedId(again.was, definition) } }),
+  };
 }
 
 /** The document with every secret masked: values, and ids that are secrets themselves. */

@@ -265,7 +265,7 @@ function nextLines({
   const isLost = steps.every(({ outcome: end, error }) => end !== 'failed' || LOST.has(error?.code ?? ''));
   return [
     ...(!isOver || summary.open > 0 ? [resume] : []),
-    ...(summary.failed + summary.skipped > 0 && isOver && !isLost
+    ...(summary.failed + summary.skipped > 0 && isOver && summary.open === 0 && !isLost
       ? [`try what failed again: \`tidemark restore --resume ${restore}\``]
       : []),
     ...(isStanding ? [`take it back: \`tidemark undo ${restore}\``] : []),

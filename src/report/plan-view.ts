@@ -155,6 +155,15 @@ function actCounts(steps: readonly ShownStep[]): string[] {
   return [...Map.groupBy(acts, (act) => act)].map(([act, own]) => `${grouped(own.length)} to ${act}`);
 }
 
+/** Why the numbers of the steps that are sent do not run on: nothing where they do. */
+export function numbersNote({ steps }: Pick<ShownPlan, 'steps'>): string {
+  const isSent = ({ action }: ShownStep): boolean => action !== 'blocked' && action !== 'manual';
+  const sent = steps.filter(isSent);
+  return (sent.at(-1)?.n ?? 0) === sent.length
+    ? ''
+    : 'numbers that are missing are those of steps that are not sent';
+}
+
 /** E.g. `39 requests, 6 of them for removals, less than a minute at the configured rate`; empty where nothing would be sent. */
 export function costText({ cost, refused }: Pick<ShownPlan, 'cost' | 'refused'>): string {
   if (cost.requests === 0) return '';

@@ -5,6 +5,7 @@ import { plural } from '../core/wording.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { ExplainedForm } from '../diff/form-change.ts';
+import { changeText } from './created-again-text.ts';
 import { FORMS_HEADING, formLine } from './form-text.ts';
 import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
 import { movedText } from './moved-text.ts';
@@ -87,7 +88,7 @@ function changeLines(
   const { change } = report;
   const paint = paintOf(change.change, colors);
   const where = wrapped([`id ${report.id}`, ...report.place.split(', ')], options.width - 6);
-  const head = `  ${paint(`${SIGN[change.change]} ${colors.bold(report.name)} ${change.change}`)} ${severityTag(report.severity, options)}`;
+  const head = `  ${paint(`${SIGN[change.change]} ${colors.bold(report.name)} ${changeText({ ...change, id: report.id })}`)} ${severityTag(report.severity, options)}`;
   const fields = fieldsForPeople(change, definition);
   const shown = change.change === 'changed' ? fields : fields.slice(0, FIELDS_SHOWN);
   const rest = fields.length - shown.length;

@@ -1,6 +1,7 @@
 /** A period on a terminal: run by run, newest first, a line per record and one per changed field. */
 import { grouped } from '../core/grouped.ts';
 import { plural } from '../core/wording.ts';
+import { changeText } from './created-again-text.ts';
 import { neutralise } from './neutralise.ts';
 import { maskedFields, withMaskedId } from './mask.ts';
 import { nameText, SIGN } from './sections.ts';
@@ -53,8 +54,9 @@ function eventLines(event: TimelineEvent, options: TextOptions): string[] {
   )(`${SIGN[event.change]} ${definition.title.one} ${colors.bold(nameText(name))}`);
   const fields = event.change === 'changed' ? (event.fields ?? []) : [];
   const masked = isShown ? fields : maskedFields(fields, definition);
+  const isTold = event.created_again !== undefined;
   return [
-    `  ${head} ${event.change} ${colors.dim(`id ${nameText(id)}`)}`,
+    `  ${head} ${changeText({ ...event, id })}${isTold ? '' : ` ${colors.dim(`id ${nameText(id)}`)}`}`,
     ...masked.flatMap((field) => fieldLines(field, options)),
   ];
 }

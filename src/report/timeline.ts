@@ -3,10 +3,11 @@ import type { Kind } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/definition.ts';
 import { grouped } from '../core/grouped.ts';
 import { plural } from '../core/wording.ts';
-import type { RecordChange } from '../diff/change.ts';
+import type { CreatedAgain, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { Bar } from './bar-chart.ts';
 import { barChart, chartKey, NARROW, NARROW_DAYS, WIDE } from './bar-chart.ts';
+import { createdAgainText } from './created-again-text.ts';
 import { fieldLine } from './field-line.ts';
 import { filterTools, htmlPage } from './html-page.ts';
 import type { MatrixRow } from './kind-matrix.ts';
@@ -25,6 +26,8 @@ export interface TimelineEvent {
   readonly id: string;
   readonly name: string;
   readonly change: RecordChange['change'];
+  /** Given where a restore created the record again. */
+  readonly created_again?: CreatedAgain;
   /** Pointers of the fields that changed; empty for records that came or went. */
   readonly paths: readonly string[];
   /** The same with their values, where the caller has them: shown instead of `paths`. */
@@ -158,7 +161,8 @@ function daySection(day: string, events: readonly TimelineEvent[], options: Repo
 function eventHtml(event: TimelineEvent, options: ReportOptions): string {
   const definition = options.definitions(event.kind);
   const { id, name } = options.showsSecrets === true ? event : withMaskedId(event, definition);
-  const lines = linesOf(event, options);
+  const again = event.created_again;
+  const lines = [...(again === undefined ? [] : [createdAgainText(again, id)]), ...linesOf(event, options)];
   const more = lines.length - PATHS_SHOWN;
   const fields = lines
     .slice(0, PATHS_SHOWN)

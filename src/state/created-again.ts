@@ -62,6 +62,7 @@ export function createdAgainIn(
   mirror: Mirror,
   { from, to }: { readonly from: RunRow; readonly to: RunRow },
 ): CreatedAgainCount[] {
+  // Counted by ids alone: whose definitions are in force makes no difference.
   return CreatedBetween.runs(mirror, { from, to }, definitionOf).counts();
 }
 
@@ -149,11 +150,18 @@ export class CreatedBetween {
     for (const change of changes) {
       if (!this.#isAsked(change, filter)) continue;
       const { kind, id, before, after } = change;
-      const later = { kind, scope: renamed(change.scope, this.#names), id: this.#names.get(`${kind} ${id}`) ?? id };
+      const later = {
+        kind,
+        scope: renamed(change.scope, this.#names),
+        id: this.#names.get(`${kind} ${id}`) ?? id,
+      };
       const isMoved = later.id !== id || later.scope !== change.scope;
       if (isMoved && after === undefined) left.set(keyText(later), { own: change, later });
       else if (before === undefined && this.#isGoal(change)) came.set(keyText(change), change);
-      else yield before === undefined ? change : { ...change, before: this.#references.renamed({ kind, body: before }) };
+      else
+        yield before === undefined
+          ? change
+          : { ...change, before: this.#references.renamed({ kind, body: before }) };
     }
     for (const [key, { own, later }] of left) {
       const now = came.get(key);

@@ -36,10 +36,8 @@ export function recordHistory(
     revisions,
     // What a revision replaced stood where the record was before it.
     sightingBefore: (run) =>
-      mirror.lastFullLook(
-        (found.find((each) => each.run < run) ?? found.at(-1) ?? row).collection,
-        run,
-      ) ?? null,
+      mirror.lastFullLook((found.find((each) => each.run < run) ?? found.at(-1) ?? row).collection, run) ??
+      null,
     lastSeen:
       written === undefined
         ? null

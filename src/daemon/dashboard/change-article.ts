@@ -1,12 +1,13 @@
 /** One changed record with its fields, as the reports show it. */
 import type { ResourceDefinition, Severity } from '../../catalog/definition.ts';
 import type { RecordChange } from '../../diff/change.ts';
+import { createdAgainText } from '../../report/created-again-text.ts';
 import { fieldHtml } from '../../report/html-value.ts';
 import { isMaskedId } from '../../report/mask.ts';
 import { fieldsForPeople, nameText, SIGN } from '../../report/sections.ts';
 import type { Html } from './html.ts';
 import { markup, NOTHING, trusted } from './html.ts';
-import { nameHtml } from './pieces.ts';
+import { capital, nameHtml } from './pieces.ts';
 import { recordPath } from './record-path.ts';
 
 /** Told apart without colour, and without reading. */
@@ -33,6 +34,7 @@ export function changeArticle(change: RecordChange, { definition, place, severit
   const fields = fieldsForPeople(change, definition);
   const limit = change.change === 'changed' ? CHANGED_SHOWN : WHOLE_SHOWN;
   const rest = fields.slice(limit);
+  const { created_again: again } = change;
   const name = markup`<h3>${nameHtml(nameText(change.name))}</h3>`;
   const id = change.name === change.id ? NOTHING : markup`<span class="id">${nameText(change.id)}</span> `;
   // A secret id is not asked for by its mark: that would read every record of the kind.
@@ -40,7 +42,7 @@ export function changeArticle(change: RecordChange, { definition, place, severit
     ? name
     : markup`<a href="${recordPath(change.kind, change.id)}">${name}</a>`;
   return markup`<article class="record${severity === null ? '' : ` is-${severity}`}"><header>${link}<span class="tag ${change.change}">${SIGN[change.change]} ${change.change}</span>${severity === null ? NOTHING : severityTag(severity)}</header>
-<p class="faint">${definition.title.one} ${id}${place === '' ? NOTHING : markup`in ${place}`}</p>
+<p class="faint">${definition.title.one} ${id}${place === '' ? NOTHING : markup`in ${place}`}</p>${again === undefined ? NOTHING : markup`<p>${capital(createdAgainText(again, change.id))}</p>`}
 ${trusted(fields.slice(0, limit).map(fieldHtml).join('\n'))}
 ${rest.length === 0 ? NOTHING : markup`<details class="rest"><summary>${rest.length} more ${rest.length === 1 ? 'field' : 'fields'}</summary>${trusted(rest.map(fieldHtml).join('\n'))}</details>`}</article>`;
 }

@@ -10,12 +10,14 @@ import { recordBlame, recordLog } from '../../diff/history.ts';
 import { recordName } from '../../diff/name.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordRow } from '../../mirror/records.ts';
+import { createdAgainText } from '../../report/created-again-text.ts';
 import { fieldHtml } from '../../report/html-value.ts';
 import { escapeMarkup } from '../../report/markup.ts';
-import { maskedAt, maskedBody, maskedFields, withMaskedId } from '../../report/mask.ts';
+import { maskedAt, maskedBody, maskedFields, maskedId, withMaskedId } from '../../report/mask.ts';
 import { fieldsForPeople, nameText, placeText, SIGN } from '../../report/sections.ts';
 import { foldedValue } from '../../report/value-text.ts';
 import { parentNames } from '../../state/parent-names.ts';
+import { recordHistory } from '../../state/record-history.ts';
 import type { PageContent } from './frame.ts';
 import type { Html, HtmlPart } from './html.ts';
 import { markup, NOTHING, trusted } from './html.ts';
@@ -39,7 +41,12 @@ const BODY_LIMIT = 100_000; // characters of a body: longer ones would not open
 export function recordPage({ mirror, config, row, hasOthers, now }: RecordFacts): PageContent {
   const definitions = definitionsFor(config, row.source);
   const definition = definitions(row.kind);
-  const revisions = mirror.revisionsOf(row);
+  const { revisions, sightingBefore } = recordHistory(
+    mirror,
+    row,
+    mirror.latestRun(row.source)?.run ?? 0,
+    definitions,
+  );
   const written = revisions.find(({ body }) => body !== null);
   const body = written?.body ?? row.body;
   const value = body === null ? null : parseLossless(body);
@@ -51,7 +58,6 @@ export function recordPage({ mirror, config, row, hasOthers, now }: RecordFacts)
     definitions,
     parentName: parentNames(mirror, row.source, definitions),
   });
-  const sightingBefore = (run: number): Sighting | null => mirror.lastFullLook(row.collection, run) ?? null;
   const options = { mode: 'default', sightingBefore } as const;
   const [newest] = revisions;
   const first = revisions.at(-1);
@@ -131,7 +137,7 @@ function blameHtml(fields: readonly BlameField[], definition: ResourceDefinition
 }
 
 function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number): Html {
-  const { run, at, change, last_seen_before: before } = entry;
+  const { run, at, change, last_seen_before: before, created_again: again } = entry;
   const fields = fieldsForPeople(
     { change, fields: maskedFields(entry.returned ?? entry.fields, definition) },
     definition,
@@ -143,7 +149,7 @@ function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number)
       : `last seen otherwise in run ${before.run}, ${before.at.slice(0, 16).replace('T', ' ')} UTC`;
   // The first sight of a record is all of it: that stands above already.
   const isPlain = change === 'added' && entry.returned === undefined;
-  return markup`<article class="revision"><h3>${timeHtml(at)} UTC <span class="tag ${change}">${SIGN[change]} ${entry.returned === undefined ? change : 'came back'}</span></h3><p class="faint">${ageHtml(at, now)}, <a href="/runs/${run}">run ${run}</a>; ${window}</p>
+  return markup`<article class="revision"><h3>${timeHtml(at)} UTC <span class="tag ${change}">${SIGN[change]} ${entry.returned === undefined ? change : 'came back'}</span></h3><p class="faint">${ageHtml(at, now)}, <a href="/runs/${run}">run ${run}</a>; ${window}</p>${again === undefined ? NOTHING : markup`<p>${capital(createdAgainText({ ...again, was: maskedId(again.was, definition) }, maskedId(again.id, definition)))}</p>`}
 ${isPlain ? NOTHING : trusted(fields.slice(0, FIELDS_SHOWN).map(fieldHtml).join('\n'))}${isPlain || rest.length === 0 ? NOTHING : markup`<details class="rest"><summary>${plural(rest.length, 'more field')}</summary>${trusted(rest.map(fieldHtml).join('\n'))}</details>`}</article>`;
 }
 

@@ -7,7 +7,9 @@ import type { FirstRead, RecordChange } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../../mirror/run-rows.ts';
 import { forgottenInto, forgottenText } from '../../state/forgotten-history.ts';
+import { createdAgainIn } from '../../state/created-again.ts';
 import { parentNames } from '../../state/parent-names.ts';
+import { previousRun } from '../../state/published-run.ts';
 import { FEEDS } from '../http/feeds.ts';
 import { readFirstReads } from '../http/first-reads.ts';
 import { tookMs } from '../http/wording.ts';
@@ -39,6 +41,11 @@ export function runPage({ mirror, config, run, changes, now }: RunFacts): PageCo
   const forgotten = forgottenInto(mirror, run.run);
   const firstReads = readFirstReads(mirror, [run.run], null);
   const firsts = firstReads.reduce((sum, { records }) => sum + records, 0);
+  const previous = run.root === null ? undefined : previousRun(mirror, run);
+  const again =
+    previous === undefined
+      ? 0
+      : createdAgainIn(mirror, { from: previous, to: run }).reduce((sum, { records }) => sum + records, 0);
   const facts = [
     ['Source', nameHtml(run.source)],
     ['Outcome', toned(outcomeTone(run.outcome), run.outcome)],
@@ -48,7 +55,7 @@ export function runPage({ mirror, config, run, changes, now }: RunFacts): PageCo
     ['Requests', `${count(run.requests)}, ${plural(run.retries, 'retry', 'retries')} among them`],
     [
       'Records',
-      `${count(run.added)} added, ${count(run.changed)} changed, ${count(run.removed)} removed, ${count(run.unchanged)} unchanged${firsts === 0 ? '' : `; ${count(firsts)} of what was added was only read for the first time`}`,
+      `${count(run.added)} added, ${count(run.changed)} changed, ${count(run.removed)} removed, ${count(run.unchanged)} unchanged${firsts === 0 ? '' : `; ${count(firsts)} of what was added was only read for the first time`}${again === 0 ? '' : `; ${count(again)} of the added and of the removed are the same records, created again by a restore`}`,
     ],
     ...(forgotten === undefined
       ? []

@@ -6,6 +6,8 @@
 import type { Kind } from '../../catalog/definition.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { CHANGE } from '../../mirror/publish-records.ts';
+import { createdAgainIn } from '../../state/created-again.ts';
+import { previousRun } from '../../state/published-run.ts';
 import { readFirstReads, TOOK_OVER } from './first-reads.ts';
 import { ask, sqlNumber } from './question.ts';
 
@@ -42,7 +44,29 @@ export function readChangeCounts(
     const counts = counted.get(run);
     if (counts !== undefined) counted.set(run, { ...counts, added: counts.added - records });
   }
+  const went = [...counted].flatMap(([run, { added, removed }]) => (added > 0 && removed > 0 ? [run] : []));
+  for (const { run, records } of createdAgain(mirror, went, kinds)) {
+    const { added, changed, removed } = counted.get(run) ?? NO_CHANGES;
+    // Their new ids differ, so that each has changed.
+    counted.set(run, { added: added - records, changed: changed + records, removed: removed - records });
+  }
   return counted;
+}
+
+/** Records that went and came under another id in one run: one change each. */
+function createdAgain(
+  mirror: Mirror,
+  runs: readonly number[],
+  kinds: readonly Kind[] | null,
+): { readonly run: number; readonly records: number }[] {
+  return runs.flatMap((number) => {
+    const run = mirror.run(number);
+    const previous = run === undefined ? undefined : previousRun(mirror, run);
+    if (run === undefined || previous === undefined) return [];
+    return createdAgainIn(mirror, { from: previous, to: run })
+      .filter(({ kind }) => kinds === null || kinds.includes(kind))
+      .map(({ records }) => ({ run: number, records }));
+  });
 }
 
 export function countChanges(changes: readonly { readonly change: keyof ChangeCounts }[]): ChangeCounts {

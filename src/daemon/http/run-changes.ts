@@ -9,6 +9,7 @@ import { compareRecords } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { maskedChange, withMaskedId } from '../../report/mask.ts';
+import { CreatedBetween } from '../../state/created-again.ts';
 import { FirstReads } from '../../state/first-reads.ts';
 import { openMirrorState } from '../../state/mirror-state.ts';
 import { previousRun } from '../../state/published-run.ts';
@@ -68,8 +69,16 @@ export async function findChanges(
   let left = question.limit;
   let isCut = false;
   const { kinds } = question;
+  // What a restore recognises later joins what stood apart.
+  const idCounts = new Map<string, number>();
+  const idsOf = ({ source }: RunRow): number => {
+    const ids = idCounts.get(source) ?? mirror.idMap(source).length;
+    idCounts.set(source, ids);
+    return ids;
+  };
+  const keyOf = (run: RunRow, previous: RunRow): string => `${memoryKey(run, previous, kinds)} ${idsOf(run)}`;
   const countsOf = (run: RunRow): ChangeCounts =>
-    memory.counts(config, countsKey(run, kinds), () => {
+    memory.counts(config, `${countsKey(run, kinds)} ${idsOf(run)}`, () => {
       return readChangeCounts(mirror, [run.run], kinds).get(run.run) ?? NO_CHANGES;
     });
   for (const { run, previous } of pairsOf(mirror, question)) {
@@ -78,7 +87,7 @@ export async function findChanges(
       break;
     }
     const forgotten = forgottenInto(mirror, run.run) ?? null;
-    const known = previous === null ? undefined : memory.recall(config, memoryKey(run, previous, kinds));
+    const known = previous === null ? undefined : memory.recall(config, keyOf(run, previous));
     if (previous === null || (known === undefined && totalOf(countsOf(run)) > MOST_CHANGES)) {
       const summary = countsOf(run);
       found.push({ run, previous: previous?.run ?? null, changes: null, summary, forgotten });
@@ -89,7 +98,7 @@ export async function findChanges(
       known === undefined
         ? await gather(mirror, config, { run, previous }, asked)
         : { changes: known.slice(0, left), isMore: known.length > left };
-    if (known === undefined && !isMore) memory.keep(config, memoryKey(run, previous, kinds), changes);
+    if (known === undefined && !isMore) memory.keep(config, keyOf(run, previous), changes);
     left -= changes.length;
     isCut ||= isMore;
     if (changes.length === 0) continue;
@@ -146,11 +155,13 @@ async function gather(
   // What was only read for the first time is no change of the service.
   const reads = new FirstReads(openMirrorState(mirror, run.source, before));
   let read = 0;
+  const again = CreatedBetween.runs(mirror, { from: previous, to: run }, definitions);
   // The reader has a connection of its own: others may read and publish while this one waits for its turn.
-  for (const { kind, scope, id, before: was, after: is } of mirror.changesBetween(previous.run, run.run, {
+  const between = mirror.changesBetween(previous.run, run.run, {
     sources: [run.source],
     ...(kinds === null ? {} : { kinds }),
-  })) {
+  });
+  for (const { kind, scope, id, before: was, after: is } of again.joined(between, {})) {
     const definition = definitions(kind);
     const parsed = (body: string | undefined): Parameters<typeof compareRecords>[1] =>
       body === undefined ? undefined : { kind, scope, id, body: parseLossless(body) };
@@ -160,7 +171,7 @@ async function gather(
     if (change === null) continue;
     if (change.change === 'added' && reads.isUnknown({ kind, scope, id }, 'added')) continue;
     if (changes.length === limit) return { changes, isMore: true };
-    changes.push(withMaskedId(maskedChange(change, definition), definition));
+    changes.push(withMaskedId(maskedChange(again.told(change), definition), definition));
   }
   return { changes, isMore: false };
 }

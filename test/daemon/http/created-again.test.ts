@@ -1,0 +1,62 @@
+/** A record that a restore created again is one change: in documents, on pages, in the chart. */
+import { expect, it } from 'vitest';
+import type { ChangeCounts } from '../../../src/daemon/http/change-counts.ts';
+import { DayCounts } from '../../../src/daemon/dashboard/day-counts.ts';
+import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
+import { DAY_MS, World } from './world.ts';
+
+interface ChangesJson {
+  readonly summary: ChangeCounts;
+  readonly changes: readonly { kind: string; id: string; change: string; created_again?: object }[];
+}
+
+it('a record that was created again is one change, as long as the mirror knows of it', async () => {
+  const world = await World.create();
+  const path = `/api/organizations/${KITTIWAKE_ID}/roles/`;
+  const named = (name: string): string =>
+    [...world.mirror().readRecords({ kinds: ['roles'] })].find(({ body }) => body.includes(`"${name}"`))
+      ?.id ?? '';
+  await world.send('POST', path, { name: 'Lost' });
+  await world.sync();
+  const old = named('Lost');
+  world.clock.at += DAY_MS;
+  await world.send('DELETE', `${path}${old}/`, undefined);
+  await world.send('POST', path, { name: 'Lost' });
+  await world.sync();
+  const id = named('Lost');
+  expect(id).not.toBe(old);
+  const { url } = await world.listen();
+  const json = async <T>(at: string): Promise<T> => (await (await fetch(url + at)).json()) as T;
+  const text = async (at: string): Promise<string> => (await fetch(url + at)).text();
+  const period = async (): Promise<ChangeCounts> =>
+    (await json<ChangesJson>('/api/v1/changes?from=30d&kind=roles')).summary;
+  expect(await period()).toEqual({ added: 1, changed: 0, removed: 1 });
+
+  world.write((mirror) => {
+    const at = '2026-03-02T07:00:00.000Z';
+    const place = { source: 'default', kind: 'roles' as const };
+    const scope = { organization_id: KITTIWAKE_ID };
+    const start = { planHash: 'abc', plan: '{}', from: 'latest', approved: {}, startedAt: at };
+    const step = { n: 1, outcome: 'planned' as const, inverse: null, errorCode: null, error: null };
+    const restore = mirror.beginRestore({ source: 'default', ...start, steps: [step] });
+    const [row] = mirror.restoreSteps(restore);
+    const mapping = { ...place, oldScope: scope, oldId: old, newScope: scope, newId: id, restore, at };
+    mirror.journalSteps([{ row: { ...row!, outcome: 'applied', newId: id }, mapping }]);
+  });
+  for (const turn of ['first', 'from memory'])
+    expect(await period(), turn).toEqual({ added: 0, changed: 1, removed: 0 });
+  const run = await json<ChangesJson>('/api/v1/runs/2');
+  // Recordings' sharing is read in turns.
+  expect(run.summary).toMatchObject({ changed: 1, removed: 0 });
+  expect(run.changes.filter(({ kind }) => kind === 'roles')).toMatchObject([
+    { id, change: 'changed', created_again: { was: old, restore: 1 } },
+  ]);
+  const [, day] = await new DayCounts().read(world.mirror(), 2, world.clock.now());
+  expect(day).toMatchObject({ added: 0, changed: 1, removed: 0 });
+
+  const line = `Created again by restore 1 (id ${old} → ${id})`;
+  for (const page of ['/runs/2', '/changes', `/records/roles/${id}`, `/records/roles/${old}`])
+    expect(await text(page), page).toContain(line);
+  expect(await text('/runs/2')).toContain('1 of the added and of the removed are the same records');
+  expect(await text(`/records/roles/${id}`)).not.toContain('came back');
+});

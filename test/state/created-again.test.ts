@@ -1,0 +1,140 @@
+/** What restores created again between two runs, joined: chains, records that hang from one, what is no such record. */
+import { describe, expect, it } from 'vitest';
+import { definitionOf } from '../../src/catalog/catalog.ts';
+import type { Kind, Scope } from '../../src/catalog/definition.ts';
+import type { Mirror } from '../../src/mirror/mirror.ts';
+import { compareRecords } from '../../src/diff/change.ts';
+import { parseLossless } from '../../src/core/json.ts';
+import { CreatedBetween, createdAgainIn } from '../../src/state/created-again.ts';
+import { recordHistory } from '../../src/state/record-history.ts';
+import { open, ORG, sync } from '../mirror/fixture.ts';
+
+const AT = '2026-03-01T12:00:01.000Z';
+
+/** A restore that created, or only recognised, the second of each pair. */
+function restore(
+  mirror: Mirror,
+  pairs: readonly { kind: Kind; ids: [string, string]; scopes?: [Scope, Scope] }[],
+  isRecognised = false,
+): number {
+  const number = mirror.beginRestore({
+    source: 'production',
+    planHash: 'abc',
+    plan: '{}',
+    from: 'latest',
+    approved: {},
+    startedAt: AT,
+    steps: pairs.map((_pair, index) => ({
+      n: index + 1,
+      outcome: 'planned',
+      inverse: null,
+      errorCode: null,
+      error: null,
+    })),
+  });
+  const rows = mirror.restoreSteps(number);
+  mirror.journalSteps(
+    pairs.map(({ kind, ids: [oldId, newId], scopes: [oldScope, newScope] = [ORG, ORG] }, index) => ({
+      row: { ...rows[index]!, outcome: 'applied', newId: isRecognised ? null : newId },
+      mapping: { source: 'production', kind, oldScope, oldId, newScope, newId, restore: number, at: AT },
+    })),
+  );
+  return number;
+}
+
+function changes(mirror: Mirror, from: number, to: number, ids?: readonly string[]): string[] {
+  const runs = { from: mirror.run(from)!, to: mirror.run(to)! };
+  const again = CreatedBetween.runs(mirror, runs, definitionOf);
+  const filter = ids === undefined ? {} : { ids };
+  const between = mirror.changesBetween(from, to, { ...again.widened(filter), sources: ['production'] });
+  return [...again.joined(between, filter)].flatMap(({ kind, scope, id, before, after }) => {
+    const side = (body: string | undefined): Parameters<typeof compareRecords>[1] =>
+      body === undefined ? undefined : { kind, scope, id, body: parseLossless(body) };
+    const change = compareRecords(definitionOf(kind), side(before), side(after), 'default');
+    if (change === null) return [];
+    const { created_again: told } = again.told(change);
+    const how = told === undefined ? '' : ` ${told.was} ${told.restore}${told.is_recognised ? '?' : ''}`;
+    const paths = change.change === 'changed' ? change.fields.map(({ path }) => path) : [];
+    return [`${kind} ${id} ${change.change}${how} ${paths.join(' ')}`.trim()];
+  });
+}
+
+const role = (id: string, name = 'A'): string => JSON.stringify({ id, name });
+
+describe('what was created again between two runs', () => {
+  it('is one change, over an id that no run ever saw, whichever of its ids is asked for', async () => {
+    const mirror = open();
+    const first = await sync(mirror, 'roles', ORG, [role('r1'), role('x1')]);
+    restore(mirror, [{ kind: 'roles', ids: ['r1', 'r2'] }]);
+    restore(mirror, [{ kind: 'roles', ids: ['r2', 'r3'] }]);
+    const second = await sync(mirror, 'roles', ORG, [role('r3'), role('x2')]);
+    const whole = ['roles x1 removed', 'roles x2 added', 'roles r3 changed r1 2 /id'];
+    expect(changes(mirror, first.run, second.run).sort()).toEqual(whole.sort());
+    for (const id of ['r1', 'r3'])
+      expect(changes(mirror, first.run, second.run, [id])).toEqual(['roles r3 changed r1 2 /id']);
+    expect(createdAgainIn(mirror, { from: mirror.run(first.run)!, to: mirror.run(second.run)! })).toEqual([
+      { kind: 'roles', restore: 2, records: 1 },
+    ]);
+  });
+
+  it('takes what hangs from it along, and tells what was only recognised', async () => {
+    const mirror = open();
+    const below = (role_id: string): Scope => ({ ...ORG, role_id });
+    const membership = (id: string, role_id: string): string =>
+      JSON.stringify({ id, role_id, user_uuid: 'u1' });
+    await sync(mirror, 'roles', ORG, [role('r1')]);
+    const first = await sync(mirror, 'role_memberships', below('r1'), [membership('m1', 'r1')]);
+    restore(mirror, [{ kind: 'roles', ids: ['r1', 'r2'] }], true);
+    const ids: [string, string] = ['m1', 'm2'];
+    restore(mirror, [{ kind: 'role_memberships', ids, scopes: [below('r1'), below('r2')] }]);
+    await sync(mirror, 'roles', ORG, [role('r2')]);
+    await sync(mirror, 'role_memberships', below('r1'), []);
+    const last = await sync(mirror, 'role_memberships', below('r2'), [membership('m2', 'r2')]);
+    const runs = { from: { ref: '', run: first.run }, to: { ref: '', run: last.run } };
+    const again = new CreatedBetween(mirror, 'production', runs, definitionOf);
+    expect(again.counts()).toEqual([
+      { kind: 'roles', restore: 1, records: 1 },
+      { kind: 'role_memberships', restore: 2, records: 1 },
+    ]);
+    const joined = [...again.joined(mirror.changesBetween(first.run, last.run), {})];
+    expect(joined.map(({ id, scope }) => `${id} ${scope.role_id ?? ''}`).sort()).toEqual(['m2 r2', 'r2 ']);
+    // The role that it names is the same one.
+    expect(joined.find(({ id }) => id === 'm2')?.before).toBe(membership('m1', 'r2'));
+    const told = again.told({
+      kind: 'roles',
+      scope: ORG,
+      id: 'r2',
+      name: 'A',
+      change: 'changed',
+      fields: [],
+    });
+    expect(told.created_again).toEqual({ was: 'r1', restore: 1, is_recognised: true });
+
+    // Looks at its collection are those at the one where it stood then.
+    const [row] = mirror.findRecords('role_memberships', 'm2');
+    const history = recordHistory(mirror, row!, last.run, definitionOf);
+    expect(history.revisions.map(({ change }) => change)).toEqual(['added', 'removed', 'added']);
+    expect(history.sightingBefore(last.run)?.run).toBe(last.run - 1);
+  });
+
+  it('leaves apart what both runs show, and what goes without coming back', async () => {
+    const mirror = open();
+    const first = await sync(mirror, 'roles', ORG, [role('r1'), role('s1')]);
+    restore(mirror, [
+      { kind: 'roles', ids: ['r1', 'r2'] },
+      { kind: 'roles', ids: ['s1', 's2'] },
+    ]);
+    const second = await sync(mirror, 'roles', ORG, [role('r1'), role('r2')]);
+    expect(changes(mirror, first.run, second.run).sort()).toEqual([
+      'roles r2 added r1 1',
+      'roles s1 removed',
+    ]);
+    const third = await sync(mirror, 'roles', ORG, [role('r2')]);
+    expect(changes(mirror, second.run, third.run)).toEqual(['roles r1 removed']);
+    // Under the new id it was there all the time.
+    const [row] = mirror.findRecords('roles', 'r2');
+    const { revisions, renewals } = recordHistory(mirror, row!, third.run, definitionOf);
+    expect(revisions.map(({ run, change }) => `${run} ${change}`)).toEqual(['2 added', '1 added']);
+    expect(renewals).toEqual([{ was: 'r1', id: 'r2', restore: 1 }]);
+  });
+});
