@@ -100,6 +100,8 @@ export const invites: ResourceDefinition = {
   restore: {
     ...PLAIN_RESTORE,
     requestValues: [{ field: 'send_email', option: 'sendEmail' }],
+    // wire-notes.md, Restore: a new invite replaces any open one of the same address.
+    replacesNamesake: true,
     endedWhen: [
       {
         pointer: '/is_expired',

@@ -90,6 +90,8 @@ export interface RestoreRules {
   readonly keepsHighest: string | null;
   /** True where the service takes a record's own name in other letters for a name that is taken, and refuses it. */
   readonly refusesLetterCase: boolean;
+  /** True where creating a record takes the place of the one of that name: created first, none is lost if that is refused. */
+  readonly replacesNamesake: boolean;
   /** True where the record of the key's own user is never changed or removed. */
   readonly protectsOwnUser: boolean;
   /**
@@ -114,6 +116,7 @@ export const PLAIN_RESTORE: RestoreRules = {
   replacedBy: null,
   keepsHighest: null,
   refusesLetterCase: false,
+  replacesNamesake: false,
   protectsOwnUser: false,
   alternativePaths: {},
 };

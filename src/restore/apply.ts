@@ -8,6 +8,7 @@ import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import type { RestoreStepRow } from '../mirror/restores.ts';
 import { redactionWith } from '../sync/redaction.ts';
 import type { SecretLookup } from './configured-secrets.ts';
 import { idLookup } from './id-map.ts';
@@ -18,7 +19,7 @@ import { isExecutable } from './plan.ts';
 import { personSteps } from './person-reason.ts';
 import { planHash } from './plan-hash.ts';
 import type { RestoreReport, StepReport } from './restore-report.ts';
-import { restoreReport, resumedReport, stepReport } from './restore-report.ts';
+import { isAsDesired, restoreReport, resumedReport, stepReport } from './restore-report.ts';
 import type { DesiredLookup, StepContext } from './step-context.ts';
 import { runStep } from './step-runner.ts';
 
@@ -157,14 +158,25 @@ function contextOf(options: ApplyOptions, journal: RestoreJournal, patience: Abo
     desired,
     idMap: idLookup(options.mirror.idMap(source.name)),
     adopted: new Set(plan.adopted.map(({ kind, live_id }) => `${kind} ${live_id}`)),
+    replaced: replacedIds(plan, (kind) => byKind.get(kind) ?? definitionOf(kind)),
     claims,
     persons: personSteps(plan.steps),
     clock,
     log,
     events,
+    isResumed: options.restore !== undefined,
     signal,
     patience,
   };
+}
+
+/** Of kinds whose creations take the place of their namesakes: what is removed, after them. */
+function replacedIds({ steps }: Plan, definitions: StepContext['definitions']): ReadonlySet<string> {
+  return new Set(
+    steps.flatMap(({ kind, id, request }) =>
+      request?.role === 'remove' && definitions(kind).restore.replacesNamesake ? [`${kind} ${id}`] : [],
+    ),
+  );
 }
 
 async function applyLevels(context: StepContext, options: ApplyOptions): Promise<void> {
@@ -200,7 +212,9 @@ async function obstacleBefore(context: StepContext, plan: Plan, step: PlanStep):
     const need = plan.steps.find((each) => each.n === n);
     return `step ${n} (${need?.kind} ${need?.name})`;
   };
-  const missing = step.after.find((n) => journal.row(n).outcome !== 'applied');
+  const missing = step.after.find(
+    (n) => journal.row(n).outcome !== 'applied' && !isAsDesired(journal.row(n)),
+  );
   if (missing !== undefined) return `it needs ${named(missing)}, which was not applied`;
   if (step.action !== 'act') return null;
   // What runs again must run as desired: not before the record was seen to hold what was sent.
@@ -224,7 +238,9 @@ function outcomeOf(
   const rows = journal.rows();
   const isUnfinished = rows.some(({ outcome }) => outcome === 'planned' || outcome === 'sent');
   if (isInterrupted && isUnfinished) return 'interrupted';
-  if (rows.every(({ outcome, verified }) => outcome === 'applied' && verified === true)) return 'complete';
+  const isDone = (row: RestoreStepRow): boolean =>
+    (row.outcome === 'applied' && row.verified === true) || isAsDesired(row);
+  if (rows.every(isDone)) return 'complete';
   const isAnyApplied = rows.some(({ outcome }) => outcome === 'applied');
   return plan.steps.some(isExecutable) && !isAnyApplied ? 'failed' : 'partial';
 }

@@ -10,32 +10,25 @@ import type { FieldChange } from '../diff/compare.ts';
 import { compareBodies } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { isRedacted } from '../sync/redaction.ts';
-import { narrowedTo, unaskedChange } from './asked-fields.ts';
 import { managedDigest } from './digest.ts';
-import type { Draft, DraftFill } from './draft.ts';
+import type { Draft } from './draft.ts';
 import { draftKey } from './draft.ts';
 import { RENAME_BY_HAND, SAME_BUT_FOR_CASE } from './letter-case.ts';
-import type { Inverse, Obstacle, SecretNeed } from './plan.ts';
+import type { Inverse } from './plan.ts';
 import { personReason } from './person-reason.ts';
 import { ownerObstacle, ownUserObstacle } from './protected-records.ts';
 import { remapped } from './references.ts';
 import { planReplacement } from './removal-steps.ts';
-import { buildBody } from './request-body.ts';
+import { asConfiguredText, isAsConfigured, otherSecretsText } from './secret-fingerprints.ts';
 import { hiddenFields, withoutSecrets } from './secret-values.ts';
-import {
-  alternativePath,
-  draftOf,
-  liveSlots,
-  needsText,
-  requestFor,
-  stopped,
-  waitsFor,
-} from './step-parts.ts';
+import { separateFields } from './separate-fields.ts';
+import { closedChangeReason, silentChanges, silentReason } from './silent-settings.ts';
+import { alternativePath, draftOf, liveSlots, requestFor, stopped, waitsFor } from './step-parts.ts';
 import type { Planning } from './step-parts.ts';
 import type { SortedFields } from './sorted-fields.ts';
 import { sortFields } from './sorted-fields.ts';
 import { shareText } from './text-record.ts';
-import { allowingLine, memberPointer, topMember, writableFields } from './writable.ts';
+import { memberPointer, topMember, writableFields } from './writable.ts';
 
 /** Plans one record that both states have; false where there is nothing to do. */
 export function planChange(
@@ -50,25 +43,41 @@ export function planChange(
   const remap = remapped(definition, desired, planning.references);
   if (remap.body === live.body) return false;
   const isOpen = writableFields(definition).length > 0;
-  const { isFieldAbout = () => true } = planning.input;
-  const changes = compareBodies(definition, live.body, remap.body, isOpen ? 'managed' : 'default').filter(
+  const { isFieldAbout = () => true, isOwnField = () => true } = planning.input;
+  const all = compareBodies(definition, live.body, remap.body, isOpen ? 'managed' : 'default').filter(
     (change) =>
       !isHiddenLive(change, planning) &&
       isFieldAbout(change.path) &&
+      isOwnField(asLive, change.path) &&
       (isOpen || !definition.restore.follows.some(({ field }) => field === topMember(change.path))),
   );
+  const asConfigured = all.filter((change) => isAsConfigured(planning.input, desired, change));
+  const changes = all.filter((change) => !asConfigured.includes(change));
   const persons = definition.restore.byPerson.filter(
     ({ pointer, value }) =>
       isFieldAbout(pointer) &&
+      isOwnField(asLive, pointer) &&
       resolvePointer(desired.body, pointer) === value &&
       resolvePointer(live.body, pointer) !== value,
   );
-  if (changes.length === 0 && persons.length === 0) return false;
+  const silent = silentChanges(definition, live.body, remap.body).filter(
+    (change) => !isHiddenLive(change, planning) && isFieldAbout(change.path),
+  );
+  if (all.length === 0 && persons.length === 0 && silent.length === 0) return false;
   const draft: Draft = {
     ...draftOf(planning, definition, desired, live, draftKey(desired, 'update')),
     fields: hiddenFields(definition, changes),
   };
   const put = (step: Draft): void => void planning.drafts.set(step.key, step);
+  if (asConfigured.length > 0) {
+    const reason = asConfiguredText(asConfigured.map(({ path }) => path));
+    planning.leave(definition.kind, reason, draft.name);
+  }
+  if (silent.length > 0 && ownerObstacle(definition, live) === null) {
+    const step = { ...draft, key: draftKey(desired, 'silent'), fields: hiddenFields(definition, silent) };
+    put(stopped(step, 'blocked', 'not_writable', silentReason(planning.input, definition)));
+  }
+  if (changes.length === 0 && persons.length === 0) return true;
   if (changes.length > 0) {
     const other = ownerObstacle(definition, live) ?? ownUserObstacle(planning, definition, live);
     if (other !== null) {
@@ -77,8 +86,7 @@ export function planChange(
     }
     if (!isOpen) {
       const names = [...new Set(changes.map(({ path }) => topMember(path)))];
-      const reason = `the interface does not show what may be written; to allow it: ${allowingLine(definition, names)}`;
-      put(stopped(draft, 'blocked', 'not_writable', reason));
+      put(stopped(draft, 'blocked', 'not_writable', closedChangeReason(definition, names)));
       return true;
     }
     if (operationOf(definition, 'update') === undefined) {
@@ -135,7 +143,7 @@ function planSorted(
   const { input, drafts } = planning;
   const { act } = sorted;
   const moved = act?.order === 'before' ? movedFields(definition, act.moves, desired, sorted.send) : [];
-  const built = separate(input, definition, desired, remap, [...sorted.send, ...moved], live.body);
+  const built = separateFields(input, definition, desired, remap, [...sorted.send, ...moved], live.body);
   const slots = liveSlots(definition, live);
   const present = {
     state: 'present',
@@ -144,8 +152,10 @@ function planSorted(
   } as const;
   const actKey = draftKey(desired, act?.action ?? '');
   let isStopped = sorted.stuck.length > 0;
-  for (const { name, obstacle, reason } of sorted.stuck) {
-    const step = { ...draft, key: draftKey(desired, `stuck ${name}`), fields: only(draft.fields, [name]) };
+  const kept = new Set(sorted.stuck.flatMap(({ paths = [] }) => paths));
+  for (const { name, obstacle, reason, paths } of sorted.stuck) {
+    const fields = only(draft.fields, [name]).filter(({ path }) => paths?.includes(path) !== false);
+    const step = { ...draft, key: draftKey(desired, `stuck ${name}`), fields };
     drafts.set(step.key, stopped(step, 'blocked', obstacle, `${name}: ${reason}`));
   }
   for (const { name, needs, obstacle, reason } of built.stopped) {
@@ -153,7 +163,7 @@ function planSorted(
     const step = {
       ...draft,
       key: draftKey(desired, `stuck ${name}`),
-      fields: only(draft.fields, [name]),
+      fields: only(draft.fields, [name]).filter(({ path }) => !kept.has(path)),
       needs,
     };
     drafts.set(step.key, stopped(step, 'blocked', obstacle, reason));
@@ -165,8 +175,11 @@ function planSorted(
     drafts.set(draft.key, {
       ...draft,
       action: 'update',
-      fields: only(draft.fields, names),
-      reason: moved.length === 0 || act === null ? null : movedText(act.action, moved),
+      fields: only(draft.fields, names).filter(({ path }) => !kept.has(path)),
+      reason: stepReason([
+        moved.length === 0 || act === null ? null : movedText(act.action, moved),
+        otherSecretsText(built.others),
+      ]),
       request: {
         ...requestFor(definition, 'update', slots, built.body, fills),
         alternative: alternativePath(definition, 'update', slots, live.body, []),
@@ -198,6 +211,11 @@ function planSorted(
   );
 }
 
+function stepReason(reasons: readonly (string | null)[]): string | null {
+  const told = reasons.filter((reason) => reason !== null);
+  return told.length === 0 ? null : told.join('; ');
+}
+
 /** Why a step sends what may be equal now. */
 function movedText(action: string, moved: readonly FieldDefinition[]): string {
   return `${action} sets ${moved.map(({ name }) => name).join(', ')} anew: put back as desired`;
@@ -217,53 +235,6 @@ function movedFields(
       isJsonObject(desired.body) &&
       getOwn(desired.body, field.name) !== undefined,
   );
-}
-
-/** A field that cannot be sent, and why. */
-interface StoppedField {
-  readonly name: string;
-  readonly needs: readonly SecretNeed[];
-  readonly obstacle: Obstacle;
-  readonly reason: string;
-}
-
-/** The body of what can be sent; field by field, so that one that cannot does not hold up the others. */
-function separate(
-  input: Planning['input'],
-  definition: ResourceDefinition,
-  desired: ParsedRecord,
-  remap: ReturnType<typeof remapped>,
-  fields: readonly FieldDefinition[],
-  live: JsonValue,
-): { readonly body: JsonObject; readonly fills: readonly DraftFill[]; readonly stopped: StoppedField[] } {
-  const { isFieldAbout } = input;
-  const body: JsonObject = {};
-  const fills: DraftFill[] = [];
-  const stoppedFields: StoppedField[] = [];
-  for (const field of fields) {
-    const { name } = field;
-    const stop = (obstacle: Obstacle, reason: string, needs: readonly SecretNeed[] = []): void =>
-      void stoppedFields.push({ name, needs, obstacle, reason });
-    const narrowed =
-      isFieldAbout === undefined ? remap : narrowedTo(isFieldAbout, definition, field, remap, live);
-    if ('reason' in narrowed) {
-      stop('no_value', narrowed.reason);
-      continue;
-    }
-    const built = buildBody(input, desired, narrowed, [field], live);
-    const unasked =
-      isFieldAbout === undefined ? null : unaskedChange(isFieldAbout, field, built, desired.body, live);
-    if (unasked !== null) stop('no_value', unasked);
-    else if (built.needs.length > 0) stop('secret_missing', needsText(built.needs), built.needs);
-    else if (built.unknown.length > 0) {
-      const unknown = built.unknown.map(({ pointer, reason }) => `${pointer}: ${reason}`).join('; ');
-      stop('reference_unknown', unknown);
-    } else {
-      for (const each of Object.keys(built.body)) setOwn(body, each, getOwn(built.body, each) ?? null);
-      fills.push(...built.fills);
-    }
-  }
-  return { body, fills, stopped: stoppedFields };
 }
 
 function only(fields: readonly FieldChange[], names: readonly string[]): FieldChange[] {

@@ -14,6 +14,8 @@ import { personReason } from './person-reason.ts';
 import { ownerObstacle } from './protected-records.ts';
 import { asId, remapped } from './references.ts';
 import { buildBody } from './request-body.ts';
+import { otherSecretsText } from './secret-fingerprints.ts';
+import { closedReason, silentChanges, silentReason } from './silent-settings.ts';
 import { hiddenFields } from './secret-values.ts';
 import {
   alternativePath,
@@ -26,7 +28,7 @@ import {
   waitsFor,
 } from './step-parts.ts';
 import type { Planning } from './step-parts.ts';
-import { allowingLine, creatableFields, memberPointer, writableFields } from './writable.ts';
+import { creatableFields, memberPointer, writableFields } from './writable.ts';
 
 /** Plans one missing record. */
 export function planCreation(
@@ -84,8 +86,7 @@ export function planCreation(
     return;
   }
   if (writableFields(definition).length === 0) {
-    const reason = `the interface does not show what may be written; to allow it: ${allowingLine(definition, [])}`;
-    put(stopped(draft, 'blocked', 'not_writable', reason));
+    put(stopped(draft, 'blocked', 'not_writable', closedReason(planning.input, definition)));
     return;
   }
   planRequest(planning, definition, desired, draft, parent.slots);
@@ -157,11 +158,12 @@ function planRequest(
       ...request,
       alternative: alternativePath(definition, 'create', slots, body, fills),
     },
-    reason: null,
+    reason: otherSecretsText(built.others),
     precondition: { state: 'absent', digest: naturalKeyDigest(definition, remap.body) },
     inverse: { action: 'remove' },
     after: [...draft.after, ...needs],
   });
+  planSilent(planning, definition, desired, draft);
   if (state !== null) planFollowingAct(planning, definition, desired, draft, slots, state);
   planPersonAfter(planning, definition, desired, draft, later);
 }
@@ -232,6 +234,23 @@ function planFollowingAct(
     request: requestFor(definition, 'act', withId, {}, [], act),
     precondition: { state: 'after', step: created.key },
     inverse: null,
+    after: [created.key],
+  });
+}
+
+/** What the record had and no request sets: told as a step of its own, since the creation will read back as sent. */
+function planSilent(
+  planning: Planning,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  created: Draft,
+): void {
+  const silent = silentChanges(definition, undefined, desired.body);
+  if (silent.length === 0) return;
+  const key = draftKey(desired, 'silent');
+  planning.drafts.set(key, {
+    ...stopped({ ...created, key }, 'blocked', 'not_writable', silentReason(planning.input, definition)),
+    fields: hiddenFields(definition, silent),
     after: [created.key],
   });
 }

@@ -33,8 +33,8 @@ export function requireFields(
     modeOf: (definition) => (writableFields(definition).length > 0 ? 'managed' : 'default'),
     // What a person does is told as a step of its own, though no request sends it.
     isLookedAt: ({ restore }, name) => restore.byPerson.some(({ pointer }) => topMember(pointer) === name),
-    bodies: function* (searched) {
-      for (const record of records) if (searched.has(record.kind)) yield record.body;
+    records: function* (searched) {
+      for (const record of records) if (searched.has(record.kind)) yield record;
     },
     hintFor: () => 'a restore sends writable fields only: `tidemark catalog` tells which these are',
   });

@@ -18,6 +18,7 @@ import { filterParts, selectsCollection, selectsRecord } from '../state/filter.t
 import { readNamed } from '../state/named-organizations.ts';
 import type { BlindSpot, LoadedState } from '../state/state.ts';
 import { wantedKinds } from '../sync/extent.ts';
+import type { Redaction } from '../sync/redaction.ts';
 import { configuredSecrets } from './configured-secrets.ts';
 import { shownKinds } from './families.ts';
 import { fieldChoice, requireFields } from './field-choice.ts';
@@ -25,6 +26,7 @@ import { everyId, idChoice, idLookup } from './id-map.ts';
 import { kindsToRead } from './kinds-to-read.ts';
 import type { PlanCollection, PlanInput, PlanOptions, PlanState } from './plan-input.ts';
 import { scopeKeys } from './record-place.ts';
+import { fingerprintsOf } from './secret-fingerprints.ts';
 import type { BodyText } from './text-record.ts';
 import { textRecord } from './text-record.ts';
 import { doubtfulCollections, extraIn, skippedCollections } from './uncompared.ts';
@@ -53,6 +55,8 @@ export interface GatherOptions {
   readonly source: SourceConfig;
   readonly definitions: (kind: Kind) => ResourceDefinition;
   readonly idMap: readonly IdMapping[];
+  /** With which the mirror holds secrets; null where it holds them in clear. */
+  readonly redaction: Redaction | null;
   readonly now: number;
 }
 
@@ -89,7 +93,9 @@ export async function gather(options: GatherOptions): Promise<Gathered> {
       (kind) => asked.has(kind) && parts.some((part) => selectsRecord(part, { kind, scope, id })),
     );
   const skipped = [
-    ...skippedCollections(options, live, asked, parts),
+    ...skippedCollections(options, live, asked, parts, (kind) =>
+      [...wanted, ...there].some((record) => record.kind === kind && isWithin(record)),
+    ),
     ...doubtfulCollections(options, live, asked, parts, () => extraIn(wanted, there)),
   ];
   if (idsOf !== null && skipped.length === 0) {
@@ -106,6 +112,7 @@ export async function gather(options: GatherOptions): Promise<Gathered> {
       definitions,
       idMap: idLookup(options.idMap),
       secrets: configuredSecrets(source.secrets),
+      ...(options.redaction === null ? {} : { fingerprint: fingerprintsOf(options.redaction, definitions) }),
       options: {
         prune: request.prune,
         limits: {

@@ -56,15 +56,20 @@ function staleDesired({ desired, options, now }: PlanInput): Refusal[] {
   if (options.maxAgeMs === null || at === undefined) return [];
   const ageMs = now - Date.parse(at);
   if (!(ageMs > options.maxAgeMs)) return [];
-  const hours = Math.floor(ageMs / 3_600_000);
   return [
     {
       guard: 'stale_desired',
       kind: null,
-      reason: `the desired state is ${hours} h old: what was configured since would be undone`,
+      reason: `the desired state is ${ageText(ageMs)} old: what was configured since would be undone`,
       hint: 'name the state that you mean (run:N, snapshot:NAME or a time) to say that its age is meant',
     },
   ];
+}
+
+function ageText(ageMs: number): string {
+  const minutes = Math.floor(ageMs / 60_000);
+  if (minutes < 1) return 'less than a minute';
+  return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h`;
 }
 
 function tooManyRemovals({ options }: PlanInput, steps: readonly PlanStep[]): Refusal[] {

@@ -127,12 +127,13 @@ export function planInvitation(
   const { input, matching, drafts } = planning;
   const invitation = input.definitions(creation.kind);
   const { body, to, open, isSame } = invitedAs(planning, desired, creation);
-  if (isSame) {
-    planning.leave(definition.kind, COMES_BACK, draft.name);
-    return;
-  }
   // Whoever waits for the member waits in vain: an invitation gives no member's id.
   const key = draftKey(desired, 'invite');
+  if (isSame) {
+    // Nothing is left to send, and the member is not back: a person has to accept.
+    drafts.set(key, stopped({ ...draft, key, fields: [] }, 'manual', 'needs_person', COMES_BACK));
+    return;
+  }
   if (!input.options.inviteMissing || to === '') {
     drafts.set(
       key,
@@ -152,7 +153,8 @@ export function planInvitation(
     return;
   }
   // The service lets the older one go without a word: as a step it is shown and counted.
-  if (open !== undefined) planRemoval(planning, invitation, open);
+  const { replacesNamesake } = invitation.restore;
+  if (open !== undefined) planRemoval(planning, invitation, open, replacesNamesake ? [key] : []);
   for (const { field, option } of invitation.restore.requestValues)
     setOwn(body, field, input.options[option]);
   drafts.set(key, {
@@ -163,6 +165,10 @@ export function planInvitation(
     reason: COMES_BACK,
     precondition: { state: 'absent', digest: naturalKeyDigest(definition, desired.body) },
     inverse: { action: 'remove' },
-    after: [...draft.after, ...waitsFor(slots, []), ...(open === undefined ? [] : [removalKey(open)])],
+    after: [
+      ...draft.after,
+      ...waitsFor(slots, []),
+      ...(open === undefined || replacesNamesake ? [] : [removalKey(open)]),
+    ],
   });
 }

@@ -38,6 +38,17 @@ export async function lookUp(context: StepContext, ready: ReadyStep): Promise<Lo
 }
 
 /**
+ * True for a record to be removed that went when what takes its place was created, by a step before.
+ * @throws TidemarkError when it cannot be told
+ */
+export async function isReplaced(context: StepContext, ready: ReadyStep): Promise<boolean> {
+  const { step, definition, scope, id } = ready;
+  if (ready.request.role !== 'remove' || id === null || step.after.length === 0) return false;
+  if (!context.replaced.has(`${definition.kind} ${id}`)) return false;
+  return (await context.live.read(definition, scope, id, true, context.signal)) === undefined;
+}
+
+/**
  * Whether one of the fields that the step changes is no longer as before, and is as sent: then it was done, whatever the
  * service made of the others. A value that is neither may be somebody else's.
  */

@@ -42,6 +42,8 @@ export function orderNames(planning: Planning): void {
     for (const { draft, name } of taken) {
       const first = freed.get(name);
       if (first === undefined || first === draft.key || draft.after.includes(first)) continue;
+      // The service lets it take the name, and the one that had it goes after.
+      if (planning.drafts.get(first)?.after.includes(draft.key) === true) continue;
       const circle = circleFrom(draft.key, holderOf);
       if (circle !== null) {
         const others = circle.slice(1).map((key) => planning.drafts.get(key));

@@ -22,7 +22,9 @@ export function ordered(drafts: ReadonlyMap<string, Draft>): OrderedDraft[] {
     const left = [...steps.values()].filter(({ key }) => !levels.has(key));
     if (left.length === 0) return sorted(steps, levels);
     const cycle = cycleIn(left);
-    const names = [...cycle, cycle[0]].map((draft) => `${draft?.kind} ${draft?.name}`).join(' → ');
+    const names = [...cycle, cycle[0]]
+      .map((draft) => `${titleOf(draft?.kind ?? '')} ${draft?.name}`)
+      .join(' → ');
     for (const draft of cycle) {
       steps.set(draft.key, { ...blocked(draft, 'cycle', `each needs the other first: ${names}`), after: [] });
     }
@@ -42,7 +44,7 @@ function blockBehindBlocked(steps: Map<string, Draft>): void {
     const lost = isExecutable(draft) ? draft.after.find((need) => !steps.has(need)) : undefined;
     if (lost !== undefined) {
       const { kind, id } = partsOf(lost);
-      const reason = `it needs ${kind} ${id}, which is neither live nor created by this plan: restore that one as well, with --id ${id}`;
+      const reason = `it needs ${titleOf(kind)} ${id}, which is neither live nor created by this plan: restore that one as well, with --id ${id}`;
       const step = { ...blocked(draft, 'depends_on_blocked', reason), after: [] };
       steps.set(draft.key, step);
       queue.push(step);
@@ -51,13 +53,30 @@ function blockBehindBlocked(steps: Map<string, Draft>): void {
   for (let stopped = queue.pop(); stopped !== undefined; stopped = queue.pop()) {
     for (const key of waiting.get(stopped.key) ?? []) {
       const draft = steps.get(key);
-      if (draft === undefined || draft.action === 'blocked') continue;
-      const reason = `it needs ${stopped.kind} ${stopped.name}, which is ${stopped.action}`;
+      if (draft === undefined) continue;
+      if (isOfNew(draft, stopped)) {
+        // What would be done to a record that is not created is no trouble of its own.
+        steps.delete(key);
+        queue.push(draft);
+        continue;
+      }
+      if (draft.action === 'blocked') continue;
+      const reason = `it needs ${titleOf(stopped.kind)} ${stopped.name}, which is ${stopped.action === 'manual' ? 'done by hand' : stopped.action}`;
       const step = { ...blocked(draft, 'depends_on_blocked', reason), after: [] };
       steps.set(key, step);
       queue.push(step);
     }
   }
+}
+
+/** True for a step about the very record that the other would create. */
+function isOfNew(draft: Draft, { key, kind, id, scope }: Draft): boolean {
+  const isSame = draft.kind === kind && draft.id === id && compareScopes(draft.scope, scope) === 0;
+  return isSame && key.endsWith('\0create');
+}
+
+function titleOf(kind: string): string {
+  return CATALOG.find((each) => each.kind === kind)?.title.one ?? kind;
 }
 
 function levelsOf(steps: ReadonlyMap<string, Draft>): Map<string, number> {

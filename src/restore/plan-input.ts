@@ -47,6 +47,11 @@ export interface PlanInput {
   /** The id that a record has since it was created again; undefined where it never was. */
   readonly idMap: (kind: Kind, id: string) => string | undefined;
   readonly secrets: SecretLookup;
+  /**
+   * What the mirror would hold in place of a secret at that pointer; undefined for what it holds as it is. Left out where it
+   * holds secrets in clear.
+   */
+  readonly fingerprint?: (kind: Kind, pointer: string, secret: string) => string | undefined;
   /** What marks a masked value; those of the catalog when left out. */
   readonly masks?: readonly RegExp[];
   readonly options: PlanOptions;
@@ -54,6 +59,8 @@ export interface PlanInput {
   readonly isAbout?: (record: ParsedRecord) => boolean;
   /** Fields that steps may change; all when left out. With it nothing is created or removed. */
   readonly isFieldAbout?: (path: string) => boolean;
+  /** Fields of a live record that steps may change (pointers); all when left out. What is missing as a whole is no field. */
+  readonly isOwnField?: (live: ParsedRecord, path: string) => boolean;
   /** What was asked for and could not be read: the plan says so. */
   readonly skipped?: readonly Skipped[];
   /** True in a drill: live is a sandbox, and what it gives is of no use elsewhere. */

@@ -87,6 +87,7 @@ async function returned(context: StepContext, ready: ReadyStep): Promise<StepErr
   const now = context.idMap(kind, desired.id);
   const ids = scopeKey(desired.scope) === scopeKey(scope) ? [desired.id] : [];
   for (const id of now === undefined || now === desired.id ? ids : [...ids, now]) {
+    if (context.replaced.has(`${kind} ${id}`)) continue;
     const body = await context.live.read(definition, scope, id, true, context.signal);
     if (body !== undefined)
       return moved(`the ${definition.title.one} is there after all${shown(definition, id)}`);

@@ -17,8 +17,16 @@ export function removalKey(live: ParsedRecord): string {
   return draftKey(live, 'remove');
 }
 
-/** Plans it; blocked where the record must not be touched. */
-export function planRemoval(planning: Planning, definition: ResourceDefinition, live: ParsedRecord): Draft {
+/**
+ * Plans it; blocked where the record must not be touched.
+ * @param after steps that must come first: what takes its place, where that is created before it goes
+ */
+export function planRemoval(
+  planning: Planning,
+  definition: ResourceDefinition,
+  live: ParsedRecord,
+  after: readonly string[] = [],
+): Draft {
   const mode = writableFields(definition).length > 0 ? 'managed' : 'default';
   const draft: Draft = {
     ...draftOf(planning, definition, null, live, removalKey(live)),
@@ -31,6 +39,7 @@ export function planRemoval(planning: Planning, definition: ResourceDefinition, 
       : {
           ...draft,
           action: 'remove',
+          after: [...draft.after, ...after],
           request: requestFor(definition, 'remove', liveSlots(definition, live), null, []),
           precondition: { state: 'present', id: live.id, digest: managedDigest(definition, live.body) },
           inverse: isJsonObject(live.body)

@@ -158,8 +158,10 @@ export function planReplacement(
     return;
   }
   const createKey = draftKey(desired, 'create');
-  planCreation(planning, definition, desired, [removalKey(live)]);
+  const { replacesNamesake } = definition.restore;
+  planCreation(planning, definition, desired, replacesNamesake ? [] : [removalKey(live)]);
   const creation = planning.drafts.get(createKey);
   // What could not be created again is not removed either.
-  if (creation?.action === 'create') planRemoval(planning, definition, live);
+  if (creation?.action === 'create')
+    planRemoval(planning, definition, live, replacesNamesake ? [createKey] : []);
 }

@@ -11,6 +11,7 @@ import type { SecretNeed } from './plan.ts';
 import type { PlanInput } from './plan-input.ts';
 import { withMember } from './places.ts';
 import type { Remapped } from './references.ts';
+import { isOtherThanRecorded } from './secret-fingerprints.ts';
 import { HIDDEN, missingSecrets, neededGroups, secretsIn } from './secret-values.ts';
 import { memberPointer, topMember } from './writable.ts';
 
@@ -19,6 +20,8 @@ export interface BuiltBody {
   readonly fills: readonly DraftFill[];
   /** Secrets that nothing supplies. */
   readonly needs: readonly SecretNeed[];
+  /** Places for which the configuration has another secret than was recorded. */
+  readonly others: readonly string[];
   /** References that lead nowhere. */
   readonly unknown: readonly { readonly pointer: string; readonly reason: string }[];
 }
@@ -39,6 +42,7 @@ export function buildBody(
   const isSent = ({ pointer }: { readonly pointer: string }): boolean => names.has(topMember(pointer));
   const fills: DraftFill[] = remap.fills.filter(isSent);
   const needs: SecretNeed[] = [];
+  const others: string[] = [];
   for (const field of fields) {
     const value = isJsonObject(remap.body) ? valueOf(field, remap.body, live) : undefined;
     if (value === undefined) continue;
@@ -46,8 +50,16 @@ export function buildBody(
     setOwn(body, field.name, built.value);
     fills.push(...built.fills);
     needs.push(...built.needs);
+    others.push(
+      ...built.fills.flatMap(({ pointer, from }) =>
+        from === 'configuration' &&
+        isOtherThanRecorded(input, record, pointer, resolvePointer(record.body, pointer))
+          ? [pointer]
+          : [],
+      ),
+    );
   }
-  return { body, fills, needs, unknown: remap.unknown.filter(isSent) };
+  return { body, fills, needs, others, unknown: remap.unknown.filter(isSent) };
 }
 
 /** The field's value; for a creation also from where an answer shows it instead. */

@@ -9,8 +9,11 @@ import type { PlanStep, StepAction } from './plan.ts';
 import { readPlan } from './plan-file.ts';
 import { hintFor } from './step-hints.ts';
 
-/** `moved`: the live record is no longer as planned. `needs_failed`: what it depends on was not applied. */
-export type StepErrorCode = ErrorCode | 'moved' | 'needs_failed';
+/**
+ * `moved`: the live record is no longer as planned. `needs_failed`: what it depends on was not applied. `as_desired`: the
+ * restore was gone on with, and the step had nothing left to do.
+ */
+export type StepErrorCode = ErrorCode | 'moved' | 'needs_failed' | 'as_desired';
 
 export interface StepError {
   readonly code: StepErrorCode;
@@ -151,6 +154,11 @@ export function undoOf(mirror: Mirror, source: string, restore: number): number 
     ?.restore;
 }
 
+/** True for a skipped step that is well: nothing was left to do. */
+export function isAsDesired({ outcome, errorCode }: RestoreStepRow): boolean {
+  return outcome === 'skipped' && errorCode === ('as_desired' satisfies StepErrorCode);
+}
+
 /** What the journal knows of a step. */
 export function stepReport(
   step: PlanStep,
@@ -186,18 +194,19 @@ function errorOf(code: StepErrorCode, message: string, outcome: StepReport['outc
 }
 
 /**
- * A creation that was sent again because no answer came, of a record without a name: the one sent first may have been done
- * after all, later than it was looked for or with another content, and nothing but the content tells it.
+ * A creation that was sent again because no answer came: the one sent first may have been done after all, later than it was
+ * looked for; and of a record without a name nothing but the content tells it.
  */
 function warningOf(
   { precondition, request }: PlanStep,
   { outcome, attempts }: RestoreStepRow,
 ): Pick<StepReport, 'warning'> {
   const isNameless = precondition?.state === 'absent' && precondition.digest === null;
-  if (outcome !== 'applied' || attempts < 2 || request?.role !== 'create' || !isNameless) return {};
-  return {
-    warning: `it was sent ${attempts} times, and has no name to find it by: see whether it is there twice now`,
-  };
+  if (outcome !== 'applied' || attempts < 2 || request?.role !== 'create') return {};
+  const why = isNameless
+    ? 'and has no name to find it by: see whether it is there twice now'
+    : 'as no answer came, and the service may do the first one late: see whether it is there twice after a while';
+  return { warning: `it was sent ${attempts} times, ${why}` };
 }
 
 /** With the new ids of parents that this restore created. */

@@ -4,7 +4,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
 import type { Plan } from './plan.ts';
 import { readPlan } from './plan-file.ts';
-import { undoOf } from './restore-report.ts';
+import { isAsDesired, undoOf } from './restore-report.ts';
 
 const NAMES_SHOWN = 10;
 
@@ -24,6 +24,16 @@ export interface ResumableRestore {
 export function readResumable(mirror: Mirror, source: string, restore?: number): ResumableRestore {
   const row = restore === undefined ? latest(mirror, source) : numbered(mirror, source, restore);
   return { row, plan: readPlan(row.plan) };
+}
+
+/**
+ * A line that says that the source's latest restore was interrupted, for whoever plans another one; null where it was not.
+ */
+export function unfinishedNote(mirror: Mirror, source: string): string | null {
+  const [newest] = mirror.restores({ source, limit: 1 });
+  if (newest === undefined || (newest.outcome !== 'interrupted' && newest.outcome !== 'running')) return null;
+  const { restore } = newest;
+  return `restore ${restore} of ${newest.startedAt} is unfinished: \`tidemark restore --resume ${restore}\` goes on with it`;
 }
 
 /** What was approved long ago may not be what is wanted after a newer restore, or after it was taken back. */
@@ -74,7 +84,8 @@ function isUnfinished(mirror: Mirror, { restore, outcome }: RestoreRow): boolean
 }
 
 /** What a resumed restore works on: not done yet, or done and not read back. */
-function isOpenStep({ outcome, verified }: RestoreStepRow): boolean {
+function isOpenStep(step: RestoreStepRow): boolean {
+  const { outcome, verified } = step;
   if (outcome === 'applied') return verified === null;
-  return outcome !== 'blocked' && outcome !== 'manual';
+  return !isAsDesired(step) && outcome !== 'blocked' && outcome !== 'manual';
 }

@@ -18,6 +18,8 @@ export interface SortedFields {
     readonly name: string;
     readonly obstacle: 'immutable' | 'no_value';
     readonly reason: string;
+    /** The places inside the field that it is about; left out where it is about all of it. */
+    readonly paths?: readonly string[];
   }[];
   /** Fields that wait for a person. */
   readonly waiting: string[];
@@ -65,7 +67,7 @@ export function sortFields(
       if (kept.length > 0) {
         const places = kept.map(({ path }) => path).join(', ');
         const reason = `PATCH keeps what it is not given, so ${places} can only be taken away by hand`;
-        sorted.stuck.push({ name, obstacle: 'no_value', reason });
+        sorted.stuck.push({ name, obstacle: 'no_value', reason, paths: kept.map(({ path }) => path) });
       }
       if (kept.length < inside.length) sorted.send.push(field);
     }

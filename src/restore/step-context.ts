@@ -34,6 +34,8 @@ export interface StepContext {
   readonly idMap: (kind: Kind, id: string) => string | undefined;
   /** Live ids that the plan found to be desired records under another id, as `kind id`. */
   readonly adopted: ReadonlySet<string>;
+  /** Live ids that the plan removes when what takes their place is there, as `kind id`. */
+  readonly replaced: ReadonlySet<string>;
   /** Records that steps found to be theirs, as `kind id`, by step: two steps of one name never take the same one. */
   readonly claims: Map<string, number>;
   /** Steps for persons, by the step that creates their record. */
@@ -41,6 +43,8 @@ export interface StepContext {
   readonly clock: Clock;
   readonly log: Logger;
   readonly events: ApplyEvents;
+  /** The restore is gone on with: what it was planned against may be long ago. */
+  readonly isResumed: boolean;
   /** Aborted: nothing more is begun. */
   readonly signal: AbortSignal;
   /** Aborted some time later: what is in flight is given up. */
@@ -75,14 +79,19 @@ export function readyStep(context: StepContext, step: PlanStep, request: Planned
     request.parameters.map((each) => [each.name, 'value' in each ? each.value : idOf(each.step)]),
   );
   const scope: Partial<Record<ScopeKey, string>> = {};
-  for (const key of definition.scope) scope[key] = known(values.get(key), `the id for ${key}`);
+  const giverOf = (name: string): number | undefined => {
+    const parameter = request.parameters.find((each) => each.name === name);
+    return parameter !== undefined && 'step' in parameter ? parameter.step : undefined;
+  };
+  for (const key of definition.scope) scope[key] = known(values.get(key), `the id for ${key}`, giverOf(key));
   const desired = desiredRecord(context, step, request);
   for (const fill of request.fills) {
     const isThere =
       fill.from === 'step'
         ? idOf(fill.step) !== undefined
         : fill.from === 'desired' || context.secrets.find(desired, fill.pointer) !== undefined;
-    if (!isThere) known(undefined, `the value for ${fill.pointer}`);
+    if (!isThere)
+      known(undefined, `the value for ${fill.pointer}`, fill.from === 'step' ? fill.step : undefined);
   }
   const fillValues = {
     idOf,
@@ -98,7 +107,11 @@ export function readyStep(context: StepContext, step: PlanStep, request: Planned
     id:
       request.role === 'create'
         ? null
-        : known(values.get(definition.idParameter), `the id of the ${definition.title.one}`),
+        : known(
+            values.get(definition.idParameter),
+            `the id of the ${definition.title.one}`,
+            giverOf(definition.idParameter),
+          ),
     body,
     sent: body === null ? null : parseLossless(body),
     secrets: filledSecrets(request, fillValues),
@@ -121,6 +134,7 @@ export function keyOfStep({ step, definition, sent, request }: ReadyStep): strin
 export function isTaken(context: StepContext, { step, definition }: ReadyStep, id: string): boolean {
   const claimedBy = context.claims.get(`${definition.kind} ${id}`);
   if (claimedBy !== undefined) return claimedBy !== step.n;
+  if (context.replaced.has(`${definition.kind} ${id}`)) return true;
   if (context.adopted.has(`${definition.kind} ${id}`)) return true;
   if (step.desired === null || step.desired.id === id) return false;
   const { kind, scope } = step.desired;
@@ -153,9 +167,11 @@ function desiredRecord(context: StepContext, step: PlanStep, request: PlannedReq
   return body === undefined ? asSent : { ...asSent, body };
 }
 
-function known(value: string | undefined, what: string): string {
+/** @param giver the step that would have given it */
+function known(value: string | undefined, what: string, giver?: number): string {
   if (value !== undefined) return value;
-  throw new TidemarkError('reference_unknown', `nothing gives ${what}`, {
+  const reason = giver === undefined ? `nothing gives ${what}` : `it needs step ${giver}, which gave no id`;
+  throw new TidemarkError('reference_unknown', reason, {
     hint: 'make a new plan with `tidemark restore`',
   });
 }

@@ -2,6 +2,7 @@
 import type { ErrorCode, TidemarkError } from '../core/errors.ts';
 import { asTidemarkError, isLocalTrouble } from '../core/errors.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
+import type { AsDesired } from './as-desired.ts';
 import type { PlanStep } from './plan.ts';
 import type { StepError } from './restore-report.ts';
 import { HIDDEN } from './secret-values.ts';
@@ -38,6 +39,20 @@ export function failUnsent(
 ): StepEnd {
   context.journal.note(step.n, { attempts, sentAt });
   return fail(context, step, error, status ?? null);
+}
+
+/** Live is as the step would make it: nothing was sent for it, and nothing of it is this restore's to undo. */
+export function nothingToDo(
+  { journal }: StepContext,
+  { n }: PlanStep,
+  { newId, digest }: AsDesired,
+  { attempts, sentAt }: RestoreStepRow,
+): StepEnd {
+  const message = 'it is as desired by now: nothing was sent';
+  const known = { verified: true, digest, ...(newId === null ? {} : { newId }) };
+  const columns = errorColumns({ code: 'as_desired', message });
+  journal.end(n, { outcome: 'skipped', attempts, sentAt, status: null, ...known, ...columns });
+  return 'ended';
 }
 
 /** Done, and not seen again: a resumed restore reads it back. */

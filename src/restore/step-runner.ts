@@ -2,7 +2,8 @@
 import type { HeldStart, Slot, WriteOutcome } from '../api/write-client.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
-import { lookUp } from './lost-answer.ts';
+import { asDesired } from './as-desired.ts';
+import { isReplaced, lookUp } from './lost-answer.ts';
 import type { PlanStep } from './plan.ts';
 import { looksOnce, moved, obstacleTo } from './precondition.ts';
 import type { StepError } from './restore-report.ts';
@@ -19,6 +20,7 @@ import {
   leaveOpen,
   localOrKnown,
   notBegun,
+  nothingToDo,
   notReadBack,
   stepError,
 } from './step-failure.ts';
@@ -125,7 +127,11 @@ async function lookAndSend(
   const { clock, journal, signal } = context;
   let obstacle: StepError | null;
   try {
+    if (await isReplaced(context, ready)) return await done(context, ready, null, null);
     obstacle = await obstacleTo(context, ready, slot);
+    const settled =
+      obstacle === null && ready.request.role !== 'act' ? null : await asDesired(context, ready);
+    if (settled !== null) return nothingToDo(context, ready.step, settled, before);
     signal.throwIfAborted();
   } catch (error) {
     return lookFailed(context, ready, before, error);
@@ -196,6 +202,8 @@ async function settle(
     const found = await lookUp(context, ready).catch(() => null);
     if (found?.found === 'done') return await done(context, ready, found.id, status);
   }
+  // What was refused was not done: a creation that succeeds later is no second one.
+  if (ready.id === null) journal.note(step.n, { attempts: before.attempts });
   return fail(context, step, stepError(answer.error), status);
 }
 

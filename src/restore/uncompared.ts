@@ -3,18 +3,24 @@ import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
 import type { ParsedRecord, Skipped } from '../diff/change.ts';
 import type { StateFilter } from '../state/filter.ts';
-import { selectsCollection } from '../state/filter.ts';
+import { isSearched, selectsCollection } from '../state/filter.ts';
 import { nothingCompared } from '../state/nothing-compared.ts';
 import type { CollectionKey, Coverage, LoadedState } from '../state/state.ts';
 import type { GatherOptions } from './gather.ts';
 import { placeOf } from './record-place.ts';
 
-/** Collections that were asked for and could not be compared. */
+/**
+ * Collections that were asked for and could not be compared.
+ * @param hasAsked true where either side holds a record of the kind that was asked for
+ * @throws TidemarkError when nothing was compared: a collection in which named organizations or projects were looked for
+ * counts where one of them was there
+ */
 export function skippedCollections(
   { desired, definitions, request }: GatherOptions,
   live: LoadedState,
   asked: ReadonlySet<Kind>,
   parts: readonly StateFilter[],
+  hasAsked: (kind: Kind) => boolean,
 ): Skipped[] {
   const skipped: Skipped[] = [];
   const leftOut: Skipped[] = [];
@@ -22,7 +28,8 @@ export function skippedCollections(
   let compared = 0;
   for (const { kind, scope } of collectionsOf(desired, live)) {
     const isAsked = asked.has(kind) && definitions(kind).restore.never === null;
-    if (!isAsked || !parts.some((part) => selectsCollection(part, kind, scope))) continue;
+    const own = parts.filter((part) => selectsCollection(part, kind, scope));
+    if (!isAsked || own.length === 0) continue;
     const sides = [desired.coverage(kind, scope), live.coverage(kind, scope)] as const;
     const chosen = sides.find((each) => each.how === 'left_out');
     const failed = sides.filter((each) => each.how === 'unread');
@@ -33,7 +40,7 @@ export function skippedCollections(
     else if (reason !== undefined) {
       skipped.push({ kind, scope, reason });
       unread.push(...failed);
-    } else compared += 1;
+    } else if (!own.every((part) => isSearched(part, kind)) || hasAsked(kind)) compared += 1;
   }
   if (compared > 0) return skipped;
   throw nothingCompared({ skipped, left_out: leftOut }, request.filter, unread);

@@ -17,12 +17,11 @@ export function creatableFields(definition: ResourceDefinition): readonly FieldD
 /** The line of configuration that would make these fields writable. */
 export function allowingLine(definition: ResourceDefinition, names: readonly string[]): string {
   const derived = definition.restore.derived.map(({ field }) => field);
-  const key = definition.naturalKey.map((pointer) => pointer.split('/')[1] ?? '');
-  const wanted = derived.length > 0 ? derived : names.length > 0 ? names : key;
+  const wanted = derived.length > 0 ? derived : names;
   const known = new Set(definition.fields.map(({ name }) => name));
-  const fields = wanted
-    .slice(0, 5)
-    .map((name) => `${yamlKey(name)}: { ${known.has(name) ? '' : 'type: any, '}writable: true }`);
+  const fields = wanted.map(
+    (name) => `${yamlKey(name)}: { ${known.has(name) ? '' : 'type: any, '}writable: true }`,
+  );
   return `definitions: { ${definition.kind}: { fields: { ${fields.join(', ')} } } }`;
 }
 

@@ -10,15 +10,22 @@ import { FakeService, ORG } from './service.ts';
 const UUIDS = ['0190cccc-0000-7000-8000-000000000001', '0190cccc-0000-7000-8000-000000000002'] as const;
 
 describe('ids', () => {
-  it('that nobody has are named, in the report where people read it', async () => {
-    const { expectRun } = await world();
+  it('that nobody has are named, in every form, and leave the answer in doubt', async () => {
+    const { expectRun, diff } = await world();
     await expectRun(0, 'sync', '--quiet');
     const args = ['diff', 'run:1', 'latest', '--id', 'd1', '--id', 'd99'];
     for (const format of ['text', 'markdown', 'html'])
-      expect((await expectRun(0, ...args, '--quiet', '--format', format)).stdout).toMatch(
+      expect((await expectRun(3, ...args, '--quiet', '--format', format)).stdout).toMatch(
         /neither state has a record with the id d99/,
       );
-    expect((await expectRun(0, ...args, '--json')).stderr).toContain('the id d99');
+    const { skipped, changes } = await diff(3, ...args.slice(1));
+    const reason = 'neither state has a record with the id d99: nothing was compared for it';
+    expect([skipped, changes]).toEqual([[{ kind: 'domains', scope: {}, name: 'd99', reason }], []]);
+    const asked = await diff(3, ...args.slice(1), '--kind', 'members', '--kind', 'domains');
+    expect(asked.skipped.map(({ kind }) => kind)).toEqual(['members', 'domains']);
+    expect((await expectRun(3, 'diff', 'run:1', 'live', ...args.slice(3), '--quiet')).stdout).toContain(
+      reason,
+    );
     expect((await expectRun(0, ...args.slice(0, -2))).stdout).not.toContain('neither state');
   });
 
@@ -38,7 +45,7 @@ describe('ids', () => {
     expect(paths).toEqual(['/api/organizations/']);
     // Another id may be of any kind.
     const middle = service.seen.length;
-    await expectRun(2, 'diff', 'latest', 'live', '--id', UUIDS[0], '--id', '7');
+    await expectRun(3, 'diff', 'latest', 'live', '--id', UUIDS[0], '--id', '7');
     expect(askedFor(service, middle).length).toBeGreaterThan(10);
   });
 });

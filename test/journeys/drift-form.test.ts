@@ -5,6 +5,7 @@ import type { World } from './comparison.ts';
 
 interface Told {
   readonly compared: { readonly records: number };
+  readonly skipped: readonly object[];
   readonly findings: readonly { id: string; path: string; from?: unknown; to?: unknown }[];
   readonly schema_changes: readonly {
     kind: string;
@@ -37,7 +38,7 @@ async function baselined(bodies: readonly Body[]): Promise<
   return { ...all, sync, drift };
 }
 
-const ids = ['p1', 'p2', 'p3'];
+const ids = ['p1', 'p2', 'p3', 'p4', 'p5'];
 const bodies = (of: (n: number) => object): Body[] =>
   ids.map((id, n) => ({ id, domain: `${id}.example`, ...of(n) }));
 const sumOf = ({
@@ -64,21 +65,21 @@ describe('drift where the service changed the form of its records', () => {
     expect(
       told.schema_changes.map(({ field, change, runs, records }) => [field, change, runs, records]),
     ).toEqual([
-      ['/level', 'retyped', [2], 3],
-      ['/note', 'lost', [2], 3],
-      ['/region', 'gained', [2], 3],
+      ['/level', 'retyped', [2], 5],
+      ['/note', 'lost', [2], 5],
+      ['/region', 'gained', [2], 5],
     ]);
-    expect(told.summary).toMatchObject({ changed: 0, reshaped: 3 });
+    expect(told.summary).toMatchObject({ changed: 0, reshaped: 5 });
     expect(sumOf(told.summary)).toBe(told.compared.records);
     const { stdout } = await expectRun(0, 'drift');
-    expect(stdout).toContain('proxy_records: /level was number, is string: 3 records, run 2');
+    expect(stdout).toContain('proxy_records: /level was number, is string: 5 records, run 2');
     expect(stdout).toContain('Nothing open');
-    expect(stdout).toMatch(/compared: \d+ unchanged, 3 different in form only/);
+    expect(stdout).toMatch(/compared: \d+ unchanged, 5 different in form only/);
     const html = await expectRun(0, 'drift', '--format', 'html');
     expect(html.stdout).toMatch(/<aside class="forms"><h2>Changes of form <span class="count">3<\/span>/);
-    expect(html.stdout).toContain('<li>proxy_records: /note is gone (string): 3 records, run 2</li>');
+    expect(html.stdout).toContain('<li>proxy_records: /note is gone (string): 5 records, run 2</li>');
     const markdown = await expectRun(0, 'drift', '--format', 'markdown');
-    expect(markdown.stdout).toContain('- `proxy_records: /region is new (string): 3 records, run 2`');
+    expect(markdown.stdout).toContain('- `proxy_records: /region is new (string): 5 records, run 2`');
     // A diff stays exact.
     await expectRun(2, 'diff', 'run:1', 'run:2');
   });
@@ -94,13 +95,50 @@ describe('drift where the service changed the form of its records', () => {
       ['p3', '/level', 2, '9'],
     ]);
     expect(told.schema_changes.map(({ field, records }) => [field, records])).toEqual([
-      ['/level', 2],
-      ['/region', 3],
+      ['/level', 4],
+      ['/region', 5],
     ]);
     // What a field became after it was gained is a change like any other.
     await sync(bodies((n) => ({ level: String(n), mode: 'a', region: n === 1 ? 'us' : 'eu' })));
     const later = await drift(2);
     expect(later.findings.map(({ id, path, to }) => [id, path, to])).toEqual([['p2', '/region', 'us']]);
+  });
+
+  it('takes a managed field for drift though every record gained it, as diff and restore do', async () => {
+    const { service, expectRun, drift } = await baselined([]);
+    const set = (more: object): void =>
+      service.set(
+        'batch_exports',
+        ['e1', 'e2'].map((id) => ({
+          ...{ id, name: `Export ${id}`, model: 'events', interval: 'hour', paused: false },
+          ...{ destination: { type: 'S3', config: {} }, ...more },
+        })),
+      );
+    set({});
+    await expectRun(0, 'sync', '--quiet');
+    await expectRun(0, 'snapshots', 'pin', 'good');
+    await expectRun(0, 'snapshots', 'baseline', 'good');
+    const end = '2026-01-01T00:00:00Z';
+    set({ end_at: end });
+    await expectRun(0, 'sync', '--quiet');
+    const told = await drift(2);
+    expect(told.findings.map(({ id, path, to }) => [id, path, to])).toEqual([
+      ['e1', '/end_at', end],
+      ['e2', '/end_at', end],
+    ]);
+    expect([told.schema_changes, told.summary['reshaped'], sumOf(told.summary)]).toEqual([
+      [],
+      0,
+      told.compared.records,
+    ]);
+    expect((await expectRun(2, 'drift')).stdout).not.toContain('form');
+    await expectRun(2, 'diff', 'baseline', 'latest', '--managed-only');
+    // In few records a value is drift as well, managed or not; that there is a new member and no value in it is not.
+    set({ end_at: end, owner: 'ops', note: null });
+    await expectRun(0, 'sync', '--quiet');
+    const later = await drift(2);
+    expect(later.findings.map(({ path }) => path).sort()).toEqual(['/end_at', '/end_at', '/owner', '/owner']);
+    expect(later.schema_changes.map(({ field, records }) => [field, records])).toEqual([['/note', 2]]);
   });
 
   it('takes what only some records gained or lost for drift', async () => {
@@ -110,7 +148,9 @@ describe('drift where the service changed the form of its records', () => {
     expect((await drift(2, '--id', 'p2')).schema_changes).toEqual([]);
     // An id that nobody has is no "nothing drifted".
     const args = ['drift', '--id', 'p2', '--id', 'p99'];
-    expect((await expectRun(2, ...args)).stdout).toContain('neither state has a record with the id p99');
-    expect((await expectRun(2, ...args, '--json')).stderr).toContain('the id p99');
+    expect((await expectRun(3, ...args)).stdout).toContain('neither state has a record with the id p99');
+    expect((await drift(3, '--id', 'p2', '--id', 'p99')).skipped).toMatchObject([
+      { kind: 'proxy_records', name: 'p99' },
+    ]);
   });
 });

@@ -93,6 +93,27 @@ describe("the service's own activity", () => {
     ]);
   });
 
+  it('is no name of a column: what components are set up to send is history, every member of it', async () => {
+    const { service, expectRun, diff } = await world();
+    const set = (attributes: object): void => {
+      service.set('pipeline_destinations', [{ id: 7, name: 'CRM', config: { attributes } }]);
+      service.set('plugins', [{ id: 8, name: 'CRM', config: { attributes, user: attributes } }]);
+    };
+    set({ email: '{email}', id: 1, first_name: '{first}', phone: '{phone}', updated_at: '{time}' });
+    await expectRun(0, 'sync', '--quiet');
+    set({ email: '{email}', id: 1, first_name: '{other}', phone: '{secret}' });
+    await expectRun(0, 'sync', '--quiet');
+    const { changes } = await diff(2, 'run:1', 'run:2');
+    const paths = ['first_name', 'phone', 'updated_at'].map((name) => `/config/attributes/${name}`);
+    expect(changes.map(({ kind, fields }) => [kind, fields.slice(0, 3).map(({ path }) => path)])).toEqual([
+      ['pipeline_destinations', paths],
+      ['plugins', paths],
+    ]);
+    expect(changes[1]?.fields.length).toBe(6);
+    const then = await expectRun(0, 'show', 'plugins', '8', '--at', 'run:1', '--json');
+    expect(then.stdout).toContain('{first}');
+  });
+
   it('is not left out of a member, who is what the record is about', async () => {
     const { service, expectRun, diff } = await world();
     const set = (email: string): void =>

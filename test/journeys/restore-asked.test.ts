@@ -1,6 +1,6 @@
 /** What a restore says of what was asked for and is not there: a lost organization, a field, an id, a plan. */
 import { describe, expect, it } from 'vitest';
-import { TERN_ID } from '../../src/server/seed/demo.ts';
+import { KITTIWAKE_ID, TERN_ID } from '../../src/server/seed/demo.ts';
 import type { Body, PlanJson } from './restore-story.ts';
 import { Story } from './restore-story.ts';
 
@@ -49,6 +49,27 @@ describe('an organization that is gone', () => {
     }
   });
 
+  it('is compared whole once it stands again, what hangs below its roles included', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    story.supplySecrets('s3cr3t');
+    const path = `/api/organizations/${TERN_ID}/`;
+    const [role] = (await story.call('GET', `${path}roles/`))['results'] as Body[];
+    const roles = `${path}roles/${String(role?.['id'])}/role_memberships/`;
+    for (const { id } of (await story.call('GET', roles))['results'] as Body[])
+      await story.call('DELETE', `${roles}${String(id)}/`);
+    await story.expectRun(0, 'sync', '--quiet', '--accept-removals', '3');
+    await story.call('DELETE', path);
+    const asked = ['--organization', TERN_ID, '--create-organizations'];
+    await story.run('restore', 'run:2', ...asked, '--apply', '--yes');
+    const kinds = ['--kind', 'roles', '--kind', 'role_memberships'];
+    for (const synced of [false, true]) {
+      if (synced) await story.expectRun(0, 'sync', '--quiet');
+      const again = await story.plan(0, 'run:2', ...kinds);
+      expect(again).toMatchObject({ steps: [] });
+      expect(again).not.toHaveProperty('skipped');
+    }
+  });
+
   it('that somebody made again by hand is found by its name', async () => {
     const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
     const path = `/api/organizations/${TERN_ID}/`;
@@ -71,6 +92,21 @@ describe('an organization that is gone', () => {
   });
 });
 
+describe('a project that the organization does not have', () => {
+  it('is nothing to compare, in diff and in restore', async () => {
+    const story = await Story.start();
+    const foreign = ['--organization', TERN_ID, '--project', '1'];
+    for (const command of [['diff', 'run:1', 'live'], ['restore', 'run:1'], ['restore']]) {
+      const { stdout, stderr } = await story.expectRun(1, ...command, ...foreign);
+      expect(stderr).toContain(`no record of either state matches ${foreign.join(' ')}`);
+      expect(stdout).toBe('');
+      await story.expectRun(1, ...command, '--project', '4711');
+    }
+    await story.expectRun(0, 'restore', 'run:1', '--organization', KITTIWAKE_ID, '--project', '1');
+    await story.expectRun(0, 'restore', 'run:1', '--project', '1');
+  });
+});
+
 describe('a field that no record has', () => {
   it('is an error, as in diff', async () => {
     const story = await Story.start();
@@ -83,6 +119,24 @@ describe('a field that no record has', () => {
       expect(stdout).toBe('');
     }
     await story.expectRun(0, 'restore', 'run:1', '--field', '/enforce_2fa');
+  });
+});
+
+describe('a place inside a field that no record has', () => {
+  it('is an error as well, in diff and in restore, with the place that was meant', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const kind = ['--kind', 'batch_exports', '--field'];
+    for (const command of [
+      ['diff', 'run:1', 'live'],
+      ['restore', 'run:1'],
+    ]) {
+      const { stderr } = await story.expectRun(1, ...command, ...kind, '/destination/config/bucket_nmae');
+      expect(stderr).toContain('no record has /destination/config/bucket_nmae; did you mean');
+      expect(stderr).toContain('/destination/config/bucket_name?');
+      await story.expectRun(0, ...command, ...kind, '/destination/config/bucket_name');
+      // No answer shows a secret: the catalog knows the place.
+      await story.expectRun(0, ...command, ...kind, '/destination/config/aws_secret_access_key');
+    }
   });
 });
 

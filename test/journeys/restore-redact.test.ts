@@ -76,6 +76,41 @@ describe('redact: true', () => {
     expectNoSecret(filesOf(story));
   });
 
+  it('tells that the configured secret is not the recorded one, and does not send it for ever', async () => {
+    const { story, path } = await withSecret({ TIDEMARK_REDACT: 'true' });
+    await story.call('PATCH', path, { config_schema: settings(SECOND) });
+    const values = { [POINTER]: 'neither-of-the-two', [URL_POINTER]: DSN };
+    story.env['TIDEMARK_SECRETS'] = JSON.stringify({ pipeline_destinations: [{ values }] });
+    const first = await story.plan(2);
+    expect(first.steps).toMatchObject([{ action: 'update' }]);
+    expect(first.steps[0]?.reason).toBe(
+      `the configuration has another secret for ${POINTER} than was recorded: that one is sent`,
+    );
+    const shown = await story.expectRun(2, 'restore');
+    expect(shown.stdout).toContain('the configuration has another secret for');
+    await story.applied(0, 'restore', '--apply');
+    const again = await story.plan(0);
+    expect(again.steps).toEqual([]);
+    expect(again.left).toMatchObject([
+      {
+        kind: 'pipeline_destinations',
+        reason: `live has the secret of the configuration at ${POINTER}, which is not the one that was recorded`,
+      },
+    ]);
+    expectNoSecret(filesOf(story));
+
+    // One that has to be made again says it, too; with the recorded secret there is nothing to say.
+    await story.call('DELETE', path);
+    expect((await story.plan(2)).steps[0]).toMatchObject({
+      action: 'create',
+      reason: expect.stringContaining(`another secret for ${POINTER}`) as unknown,
+    });
+    story.env['TIDEMARK_SECRETS'] = JSON.stringify({
+      pipeline_destinations: [{ values: { ...values, [POINTER]: FIRST } }],
+    });
+    expect((await story.plan(2)).steps[0]).toMatchObject({ action: 'create', reason: null });
+  });
+
   it('turned on later, the next run sees a change, and what was read before keeps its values', async () => {
     const { story } = await withSecret({});
     story.env['TIDEMARK_REDACT'] = 'true';

@@ -401,9 +401,30 @@ describe('absent records', () => {
     const back = mirror.record('production', 'roles', 'a')!;
     expect(back).toMatchObject({ record, isRemoved: false, run: 3 });
     expect(mirror.revisionsOf(back)).toEqual([
-      { run: 3, id: 'a', at: '2026-03-01T12:00:00.000Z', change: 'added', body: role('a', 'B') },
-      { run: 2, id: 'a', at: '2026-03-01T12:00:00.000Z', change: 'removed', body: null },
-      { run: 1, id: 'a', at: '2026-03-01T12:00:00.000Z', change: 'added', body: role('a', 'A') },
+      {
+        run: 3,
+        id: 'a',
+        collection: back.collection,
+        at: '2026-03-01T12:00:00.000Z',
+        change: 'added',
+        body: role('a', 'B'),
+      },
+      {
+        run: 2,
+        id: 'a',
+        collection: back.collection,
+        at: '2026-03-01T12:00:00.000Z',
+        change: 'removed',
+        body: null,
+      },
+      {
+        run: 1,
+        id: 'a',
+        collection: back.collection,
+        at: '2026-03-01T12:00:00.000Z',
+        change: 'added',
+        body: role('a', 'A'),
+      },
     ]);
     expect([...mirror.removedRecords()]).toEqual([]);
     expect(bodies(mirror, 'roles', 2)).toEqual({});

@@ -125,6 +125,15 @@ describe('what failed', () => {
     );
   });
 
+  it('names the way to go on once, where steps failed and others were not reached', () => {
+    const steps = [
+      { ...step, n: 1, error: busy },
+      { ...step, n: 2, outcome: 'planned', status: null, error: null },
+    ] as const;
+    const whole = { ...report(steps), summary: { ...report(steps).summary, failed: 1, open: 1 } };
+    expect(renderRestoreText(whole, text).match(/--resume 3/g)).toHaveLength(1);
+  });
+
   it('is warned of where the step was applied', () => {
     const warning = 'it was sent 2 times';
     const steps = [

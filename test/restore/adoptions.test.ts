@@ -66,6 +66,21 @@ describe('records found under another id', () => {
     expect(plan.steps).toMatchObject([{ action: 'create', id: 'b2' }]);
     expect(plan.adopted).toMatchObject([{ desired_id: 'b1', live_id: 'b9', by: 'id_map' }]);
   });
+
+  it('and what has no name where something without one is created: by content it could be that', () => {
+    const nameless = (id: string, description: string) =>
+      record('pipeline_destinations', id, {
+        ...{ id: Number(id), plugin_type: 'source', name: null, tag: 'v1' },
+        ...{ organization_id: ORG, description },
+      });
+    const twins = [nameless('1', 'same'), nameless('2', 'same'), nameless('3', 'same')];
+    const plan = planOf([organization, ...twins], [organization, nameless('9', 'same'), nameless('2', 'x')], {
+      idMap: (kind, id) => (kind === 'pipeline_destinations' && id === '1' ? '9' : undefined),
+      isAbout: ({ id }) => id === '3',
+    });
+    expect(plan.steps).toMatchObject([{ action: 'create', id: '3' }]);
+    expect(plan.adopted).toMatchObject([{ desired_id: '1', live_id: '9', by: 'id_map' }]);
+  });
 });
 
 describe('a record whose parent is neither live nor asked for', () => {
@@ -74,7 +89,7 @@ describe('a record whose parent is neither live nor asked for', () => {
     const plan = planOf(wanted, [organization, member('a@b')], { isAbout: ({ id }) => id === 'm1' });
     expect(plan.steps).toMatchObject([{ action: 'blocked', id: 'm1', obstacle: 'depends_on_blocked' }]);
     expect(plan.steps[0]?.reason).toBe(
-      'it needs roles r1, which is neither live nor created by this plan: restore that one as well, with --id r1',
+      'it needs role r1, which is neither live nor created by this plan: restore that one as well, with --id r1',
     );
   });
 });

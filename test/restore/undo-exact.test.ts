@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
+import { idText } from '../../src/diff/natural-key.ts';
 import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';
 import type { Plan } from '../../src/restore/plan.ts';
 import { isExecutable } from '../../src/restore/plan.ts';
@@ -11,11 +13,11 @@ import { posthog } from './states.ts';
 const isKind = (kind: string) => (record: ParsedRecord) => record.kind === kind;
 
 /** As the command plans it: from the kinds that it reads, no others. */
-function undoPlan(rig: Rig, restore: number, forceChanged = false): Plan {
+function undoPlan(rig: Rig, restore: number, forceChanged = false, definitions = posthog): Plan {
   const kinds = new Set(undoKinds(rig.mirror(), restore, posthog));
   return planUndo(rig.mirror(), restore, {
     live: planState(rig.live().filter(({ kind }) => kinds.has(kind))),
-    definitions: posthog,
+    definitions,
     secrets: NO_SECRETS,
     forceChanged,
     rate: { perMinute: 0, perHour: 0 },
@@ -81,5 +83,30 @@ describe('undo', () => {
     expect(forced.steps.every(({ action }) => action === 'remove')).toBe(true);
     await rig.apply(forced, { undoes: report.restore });
     expect(rig.live().filter(({ id, scope }) => id === made || scope.role_id === made)).toEqual([]);
+  });
+
+  it('puts back the fields that the restore wrote, and no other one of the same record', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const one = native.find(isKind('batch_exports'));
+    const team = idText((one?.body as JsonObject)['team_id'] ?? '');
+    const lost = native.filter(({ kind, id }) => kind !== 'projects' || id !== team);
+    rig.put(altered(lost, ({ id }) => id === one?.id, { interval: 'week' }));
+    await rig.apply(rig.plan(native, { isAbout: isKind('projects') }));
+    const asked = {
+      isAbout: ({ id }: ParsedRecord) => id === one?.id,
+      isFieldAbout: (path: string) => path === '/interval',
+    };
+    const report = await rig.apply(rig.plan(native, asked));
+    expect(report.steps).toMatchObject([{ outcome: 'applied', id: one?.id }]);
+    // Were it writable: the export still names the project that is gone, and the id map knows the new one.
+    const opened: typeof posthog = (kind) => ({
+      ...posthog(kind),
+      fields: posthog(kind).fields.map((field) =>
+        field.name === 'team_id' ? { ...field, isWritable: true } : field,
+      ),
+    });
+    const { steps } = undoPlan(rig, report.restore, true, opened);
+    expect(steps.map(({ request }) => request?.body)).toEqual([{ interval: 'week' }]);
   });
 });

@@ -1,0 +1,110 @@
+/**
+ * A restore that was undone may stand again: its undo was undone. Then its records have other ids, and other digests, than
+ * its own journal knows.
+ */
+import type { Scope } from '../catalog/definition.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { IdMapping, RestoreRow } from '../mirror/restores.ts';
+import type { AppliedStep } from './applied-steps.ts';
+import { appliedSteps } from './applied-steps.ts';
+import { idLookup } from './id-map.ts';
+import { placeOf } from './record-place.ts';
+
+export interface Place {
+  readonly scope: Scope;
+  readonly id: string;
+}
+
+type Key = Pick<AppliedStep, 'kind' | 'scope' | 'id'>;
+
+export interface UndoChain {
+  /** The undos of the restore, their undos and so on, oldest first, of those that applied something. */
+  readonly links: readonly { readonly restore: number; readonly takesBack: boolean }[];
+  /** Where a record of the restore is after what the chain made of it: first its own place, the latest one last. */
+  places(record: Key): readonly Place[];
+  /** Digest of a record at its latest place, as the restore and its chain left it; null where that was not read. */
+  digest(record: Key): string | null;
+  /** The undo that took back what was done to the record, where that stands; undefined where it was done again. */
+  takenBackBy(record: Key): number | undefined;
+  /** The id that any restore, of the chain or not, has made or found the record under since. */
+  idSince(record: Key): string | undefined;
+}
+
+/**
+ * @param before only restores before this one: an undo that is gone on with is no part of what it was planned from
+ * @throws TidemarkError `usage` while the answer to one of the chain's writes is not known
+ */
+export function undoChain(mirror: Mirror, row: RestoreRow, before = Number.POSITIVE_INFINITY): UndoChain {
+  const depths = new Map([[row.restore, 0]]);
+  for (const { restore, undoes } of mirror.restores({ source: row.source }).toReversed()) {
+    const depth = undoes === null || restore >= before ? undefined : depths.get(undoes);
+    if (depth !== undefined) depths.set(restore, depth + 1);
+  }
+  const steps = [...depths].map(([restore, depth]) => ({
+    restore,
+    takesBack: depth % 2 === 1,
+    steps: appliedSteps(mirror, restore).steps,
+  }));
+  const mappings = mirror.idMap(row.source).filter(({ restore }) => restore < before);
+  const next = madeAgain(steps, mappings);
+  const digests = new Map<string, string | null>();
+  const last = new Map<string, { readonly restore: number; readonly takesBack: boolean }>();
+  for (const { steps: applied, ...link } of steps) {
+    for (const each of applied) {
+      digests.set(keyOf(each), each.row.digest);
+      last.set(keyOf(each), link);
+    }
+  }
+  const places = ({ kind, scope, id }: Key): Place[] => {
+    const found: Place[] = [{ scope, id }];
+    const passed = new Set<string>();
+    for (let at: Place | undefined = found[0]; at !== undefined;) {
+      const key = keyOf({ kind, ...at });
+      passed.add(key);
+      const to = next.get(key);
+      at = to === undefined || passed.has(keyOf({ kind, ...to })) ? undefined : to;
+      if (at !== undefined) found.push(at);
+    }
+    return found;
+  };
+  const latest = (record: Key): string => keyOf({ kind: record.kind, ...(places(record).at(-1) ?? record) });
+  const lookup = idLookup(mappings);
+  return {
+    links: steps
+      .filter(({ restore, steps: applied }) => restore !== row.restore && applied.length > 0)
+      .map(({ restore, takesBack }) => ({ restore, takesBack })),
+    places,
+    digest: (record) => digests.get(latest(record)) ?? null,
+    takenBackBy: (record) => {
+      const link = last.get(latest(record));
+      return link?.takesBack === true ? link.restore : undefined;
+    },
+    idSince: ({ kind, id }) => lookup(kind, id),
+  };
+}
+
+/** What the chain's own creations continue. What a restore merely found under another id is not what it made. */
+function madeAgain(
+  chain: readonly { readonly restore: number; readonly steps: readonly AppliedStep[] }[],
+  mappings: readonly IdMapping[],
+): ReadonlyMap<string, Place> {
+  const made = new Set(
+    chain.flatMap(({ restore, steps }) =>
+      steps.filter(({ request }) => request.role === 'create').map((each) => `${restore} ${keyOf(each)}`),
+    ),
+  );
+  return new Map(
+    mappings
+      .filter(({ restore, kind, newScope, newId }) =>
+        made.has(`${restore} ${keyOf({ kind, scope: newScope, id: newId })}`),
+      )
+      .map(({ kind, oldScope, oldId, newScope, newId }) => [
+        keyOf({ kind, scope: oldScope, id: oldId }),
+        { scope: newScope, id: newId },
+      ]),
+  );
+}
+
+function keyOf({ kind, scope, id }: Key): string {
+  return placeOf(kind, scope, id);
+}

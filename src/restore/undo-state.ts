@@ -1,0 +1,258 @@
+/** The state before a restore, put together from live and the inverses that were kept when it was applied. */
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { JsonObject, JsonValue } from '../core/json.ts';
+import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import type { ParsedRecord } from '../diff/change.ts';
+import { compareBodies } from '../diff/compare.ts';
+import { recordName } from '../diff/name.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { appliedSteps } from './applied-steps.ts';
+import type { AppliedStep } from './applied-steps.ts';
+import { dependentKinds, goesWith } from './dependents.ts';
+import { managedDigest } from './digest.ts';
+import type { Inverse, LeftAlone } from './plan.ts';
+import type { PlanState } from './plan-input.ts';
+import { placeOf } from './record-place.ts';
+import { undoChain } from './undo-chain.ts';
+import type { UndoChain } from './undo-chain.ts';
+import { placesOf, UndoExtent } from './undo-extent.ts';
+import { topMember } from './writable.ts';
+
+export interface UndoStateOptions {
+  /** The records as they are, of `undoKinds`. */
+  readonly live: PlanState;
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  /** Take back what was changed since, too. */
+  readonly forceChanged: boolean;
+  /** The undo that is gone on with, where one is: what it has done itself takes no part. */
+  readonly resumed?: number;
+}
+
+/** The state before a restore, as far as it overwrote it; for the rest, live. */
+export interface UndoneState {
+  readonly state: PlanState;
+  /** What a plan for it may touch. */
+  readonly extent: UndoExtent;
+  /** Records that were changed since, and stand in the state as they are live. */
+  readonly changed: readonly ChangedSince[];
+  /** Records that go: those that the restore created and that are still there, and what is in them by now. */
+  readonly gone: readonly ParsedRecord[];
+  /** What the restore did and nothing is left to take back of. */
+  readonly settled: readonly Settled[];
+}
+
+export interface ChangedSince extends Pick<ParsedRecord, 'kind' | 'scope' | 'id'> {
+  readonly name: string;
+  /** E.g. `it was changed since restore 3`. */
+  readonly why: string;
+}
+
+export interface Settled {
+  readonly kind: Kind;
+  readonly name: string;
+  readonly reason: LeftAlone['reason'];
+}
+
+const CAN_BE_FORCED = '--force-changed takes it back all the same';
+
+/**
+ * What `planUndo` wants live to be: its records are what `applyPlan` is given as desired.
+ * @throws TidemarkError as `planUndo`
+ */
+export function undoneState(mirror: Mirror, restore: number, options: UndoStateOptions): UndoneState {
+  const { row, steps } = appliedSteps(mirror, restore);
+  const chain = undoChain(mirror, row, options.resumed);
+  const before = new BeforeRestore(restore, options, chain, steps);
+  for (const applied of steps.toReversed()) before.takeBack(applied);
+  return before.state(row.startedAt);
+}
+
+class BeforeRestore {
+  readonly #restore: number;
+  readonly #options: UndoStateOptions;
+  readonly #chain: UndoChain;
+  readonly #live: ReadonlyMap<string, ParsedRecord>;
+  readonly #liveIds: ReadonlySet<string>;
+  readonly #records: Map<string, ParsedRecord>;
+  readonly #created: ReadonlySet<string>;
+  readonly #extent: UndoExtent;
+  readonly #changed = new Map<string, ChangedSince>();
+  readonly #gone = new Map<string, ParsedRecord>();
+  readonly #settled = new Map<string, Settled>();
+
+  constructor(restore: number, options: UndoStateOptions, chain: UndoChain, steps: readonly AppliedStep[]) {
+    this.#restore = restore;
+    this.#options = options;
+    this.#chain = chain;
+    this.#live = new Map(options.live.records.map((record) => [keyOf(record), record]));
+    this.#liveIds = new Set(options.live.records.map(({ kind, id }) => `${kind} ${id}`));
+    this.#records = new Map(this.#live);
+    this.#extent = new UndoExtent(options.definitions);
+    this.#created = new Set(
+      steps
+        .filter(({ inverse }) => inverse?.action === 'remove')
+        .flatMap((each) => chain.places(each).map((place) => keyOf({ kind: each.kind, ...place }))),
+    );
+  }
+
+  takeBack(applied: AppliedStep): void {
+    const { inverse } = applied;
+    if (inverse === null) return;
+    if (inverse.action === 'create') this.#putBack(applied, inverse.body);
+    else this.#changeBack(applied, inverse);
+  }
+
+  state(at: string): UndoneState {
+    const { collections } = this.#options.live;
+    const reference = { ref: `before restore ${this.#restore}`, at };
+    return {
+      state: { reference, records: [...this.#records.values()], collections },
+      extent: this.#extent,
+      changed: [...this.#changed.values()],
+      gone: [...this.#gone.values()],
+      settled: [...this.#settled.values()],
+    };
+  }
+
+  /** What the restore removed: there again, unless it is there already. */
+  #putBack(applied: AppliedStep, body: JsonValue): void {
+    const { kind, scope, id } = applied;
+    const own = keyOf(applied);
+    if (!this.#live.has(own)) {
+      const now = this.#chain.idSince(applied);
+      if (now !== undefined && this.#liveIds.has(`${kind} ${now}`)) {
+        this.#settle(applied, 'the restore removed it, and it is there again');
+        return;
+      }
+    }
+    this.#records.set(own, { kind, scope, id, body });
+    this.#extent.add(applied, 'whole');
+  }
+
+  #changeBack(applied: AppliedStep, inverse: Exclude<Inverse, { action: 'create' }>): void {
+    const { definitions, forceChanged } = this.#options;
+    const definition = definitions(applied.kind);
+    const at = this.#chain
+      .places(applied)
+      .map((place) => ({ ...applied, ...place }))
+      .findLast((each) => this.#records.has(keyOf(each)));
+    const live = at === undefined ? undefined : this.#records.get(keyOf(at));
+    if (at === undefined || live === undefined) {
+      this.#tellAbsent(applied, inverse);
+      return;
+    }
+    const place = keyOf(at);
+    if (this.#changed.has(place)) return;
+    const body = inverse.action === 'remove' ? undefined : beforeStep(definition, live, inverse);
+    const isAsBefore =
+      body !== undefined && compareBodies(definition, live.body, body, 'managed').length === 0;
+    const original = this.#live.get(place) ?? live;
+    const added = body === undefined ? this.#addedTo(original) : [];
+    const why = this.#changedSince(applied, managedDigest(definition, original.body), added);
+    if (why !== null && !isAsBefore && !forceChanged) {
+      const { kind, scope, id } = original;
+      const name = recordName(definition, original.body, id);
+      this.#changed.set(place, { kind, scope, id, name, why: `${why}; ${CAN_BE_FORCED}` });
+      this.#records.set(place, original);
+      this.#extent.delete(original);
+      return;
+    }
+    // Other kinds that show the record would hold on to it as it is.
+    for (const twin of placesOf(at, definitions)) if (twin !== place) this.#records.delete(twin);
+    if (body === undefined) {
+      for (const record of [live, ...added]) {
+        this.#records.delete(keyOf(record));
+        this.#gone.set(keyOf(record), record);
+        this.#extent.add(record, 'whole');
+      }
+    } else {
+      this.#records.set(place, { ...live, body });
+      this.#extent.add(live, writtenMembers(definition, inverse));
+    }
+  }
+
+  /** What is not there any more: gone is as before where the restore created it, and a loss where it changed it. */
+  #tellAbsent(applied: AppliedStep, inverse: Inverse): void {
+    const { kind, scope, id, name } = applied;
+    const isCreated = this.#created.has(keyOf(applied));
+    // Its creation tells of it.
+    if (isCreated && inverse.action !== 'remove') return;
+    const undo = this.#chain.takenBackBy(applied);
+    if (isCreated || undo !== undefined) {
+      this.#settle(applied, 'it is not there any more');
+      return;
+    }
+    const now = this.#chain.idSince(applied);
+    const again =
+      now !== undefined && this.#liveIds.has(`${kind} ${now}`) ? ', and was created again since' : '';
+    const why = `what the restore changed in it cannot be taken back: it was removed since restore ${this.#restore}${again}`;
+    this.#changed.set(keyOf(applied), { kind, scope, id, name, why });
+  }
+
+  #settle(applied: AppliedStep, otherwise: string): void {
+    const undo = this.#chain.takenBackBy(applied);
+    const { kind, name } = applied;
+    const reason = undo === undefined ? otherwise : `restore ${undo} has taken back what was done to it`;
+    this.#settled.set(keyOf(applied), { kind, name, reason });
+  }
+
+  /** Why a record is not as the restore left it, or may not be; null where it is. */
+  #changedSince(applied: AppliedStep, now: string, [first, ...more]: readonly ParsedRecord[]): string | null {
+    const digest = this.#chain.digest(applied);
+    if (digest === null)
+      return `restore ${this.#restore} could not read it back, so what was changed since is not known`;
+    if (now !== digest) return `it was changed since restore ${this.#restore}`;
+    if (first === undefined) return null;
+    const { one, many } = this.#options.definitions(first.kind).title;
+    return `it has ${more.length + 1} ${more.length === 0 ? one : many} since restore ${this.#restore}`;
+  }
+
+  /** What is in a created record by now that the restore did not put there: it would go with it. */
+  #addedTo(record: ParsedRecord): ParsedRecord[] {
+    const { definitions } = this.#options;
+    const definition = definitions(record.kind);
+    const dependents = dependentKinds(record.kind, definitions);
+    if (dependents.length === 0) return [];
+    return [...this.#records.values()].filter(
+      (other) =>
+        !this.#created.has(keyOf(other)) &&
+        dependents.some((dependent) => goesWith(dependent, other, definition, record)),
+    );
+  }
+}
+
+/** The record as it was before the step; secrets that were not kept stand as what the planner takes for a mask. */
+function beforeStep(
+  definition: ResourceDefinition,
+  live: ParsedRecord,
+  inverse: Extract<Inverse, { action: 'update' | 'act' }>,
+): JsonValue {
+  if (!isJsonObject(live.body)) return live.body;
+  const body: JsonObject = {};
+  const overwritten = inverse.action === 'update' ? inverse.body : stateBefore(definition, inverse.act);
+  const absent = inverse.action === 'update' ? inverse.absent.map(topMember) : [];
+  for (const name of Object.keys(live.body)) {
+    const value = getOwn(live.body, name);
+    if (value !== undefined && !absent.includes(name)) setOwn(body, name, value);
+  }
+  for (const name of Object.keys(overwritten)) setOwn(body, name, getOwn(overwritten, name) ?? null);
+  return body;
+}
+
+function writtenMembers(
+  definition: ResourceDefinition,
+  inverse: Exclude<Inverse, { action: 'create' }>,
+): 'whole' | readonly string[] {
+  if (inverse.action === 'remove') return 'whole';
+  if (inverse.action === 'act') return Object.keys(stateBefore(definition, inverse.act));
+  return [...Object.keys(inverse.body), ...[...inverse.absent, ...inverse.withheld].map(topMember)];
+}
+
+function stateBefore({ restore: { state } }: ResourceDefinition, act: string): JsonObject {
+  const action = state?.actions.find((each) => each.action === act);
+  return state === null || action === undefined ? {} : { [state.field]: action.value };
+}
+
+function keyOf({ kind, scope, id }: Pick<ParsedRecord, 'kind' | 'scope' | 'id'>): string {
+  return placeOf(kind, scope, id);
+}

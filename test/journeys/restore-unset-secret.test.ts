@@ -1,0 +1,37 @@
+/** A secret of the configuration whose variable is not set: the plan says that, and does not ask for a rule that is there. */
+import { writeFileSync } from 'node:fs';
+import { expect, it } from 'vitest';
+import { ORGANIZATION, Story } from './restore-story.ts';
+
+const POINTER = '/destination/config/aws_secret_access_key';
+
+it('is named by its variable and place, in text and only where the plan needs it', async () => {
+  const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+  const exports = await story.list('batch_exports');
+  const s3 = exports.find(({ destination }) => (destination as { type: string }).type === 'S3');
+  const { TIDEMARK_BASE_URL: baseUrl, TIDEMARK_API_KEY: apiKey } = story.env;
+  for (const name of [
+    'BASE_URL',
+    'API_KEY',
+    'PROFILE',
+    'KINDS_EXCLUDE',
+    'RETRY_ATTEMPTS',
+    'RATE_PER_MINUTE',
+    'RATE_PER_HOUR',
+  ])
+    Reflect.deleteProperty(story.env, `TIDEMARK_${name}`);
+  writeFileSync(
+    story.file('tidemark.yaml'),
+    [
+      'sources:',
+      `  - { name: default, baseUrl: '${baseUrl}', apiKey: '${apiKey}', profile: posthog, rate: { perMinute: 0, perHour: 0 },`,
+      '      kinds: { exclude: [session_recordings, recording_sharing] },',
+      `      secrets: { batch_exports: [{ match: { /destination/type: S3 }, values: { ${POINTER}: '\${NOT_SET_HERE}' } }] } }`,
+    ].join('\n'),
+  );
+  await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(s3?.['id'])}/`);
+  const { stderr } = await story.expectRun(3, 'restore', 'run:1');
+  expect(stderr).toContain('${NOT_SET_HERE} is not set in the environment');
+  const other = await story.expectRun(0, 'restore', 'run:1', '--kind', 'domains');
+  expect(other.stdout + other.stderr).not.toContain('NOT_SET_HERE');
+});

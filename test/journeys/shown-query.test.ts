@@ -1,0 +1,38 @@
+/** A query that answers show in `schema` alone: diff, drift and restore see one field, and a patch what the body has. */
+import { describe, expect, it } from 'vitest';
+import type { JsonValue } from '../../src/core/json.ts';
+import type { PatchOperation } from '../../src/report/patch.ts';
+import { applyPatch } from '../diff/json-patch.ts';
+import { world } from './comparison.ts';
+
+describe('a query that only the schema shows', () => {
+  it('is one managed field to diff, drift and restore', async () => {
+    const { service, expectRun, diff } = await world();
+    const bodyOf = (query: string | null): Record<string, JsonValue> => ({
+      ...{ id: 'e1', name: 'Nightly', model: 'events', interval: 'hour', paused: false },
+      destination: { type: 'S3', config: {} },
+      schema: query === null ? null : { svcql_query: query, fields: [] },
+    });
+    const set = (query: string | null): void => service.set('batch_exports', [bodyOf(query)]);
+    set('SELECT 1');
+    await expectRun(0, 'sync', '--quiet');
+    await expectRun(0, 'snapshots', 'pin', 'good');
+    await expectRun(0, 'snapshots', 'baseline', 'good');
+    set('SELECT 2');
+    const field = { path: '/svcql_query', from: 'SELECT 1', to: 'SELECT 2' };
+    const { changes } = await diff(2, 'latest', 'live', '--managed-only');
+    expect(changes.map(({ id, fields }) => [id, fields])).toEqual([['e1', [field]]]);
+    const drift = await expectRun(2, 'drift', '--live', '--severity', 'high', '--json');
+    const { findings } = JSON.parse(drift.stdout) as { findings: object[] };
+    expect(findings).toMatchObject([{ ...field, severity: 'high' }]);
+    expect((await expectRun(2, 'restore', 'latest')).stdout).toContain('{"svcql_query":"SELECT 1"}');
+    const [whole] = (await diff(2, 'latest', 'live', '--all')).changes;
+    expect(whole?.fields).toEqual([{ ...field, path: '/schema/svcql_query' }]);
+    for (const query of ['SELECT 2', null]) {
+      set(query);
+      const { stdout } = await expectRun(2, 'diff', 'latest', 'live', '--format', 'patch');
+      const { records } = JSON.parse(stdout) as { records: { patch: PatchOperation[] }[] };
+      expect(records.map(({ patch }) => applyPatch(bodyOf('SELECT 1'), patch))).toEqual([bodyOf(query)]);
+    }
+  });
+});

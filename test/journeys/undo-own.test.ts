@@ -1,0 +1,121 @@
+/** An undo is about what its restore wrote, and tells of what it does not take back. */
+import { describe, expect, it } from 'vitest';
+import type { PlanJson } from './restore-story.ts';
+import { ORGANIZATION, Story } from './restore-story.ts';
+
+/** A restore of one invite and of one project, which has another id since: open invites still name the old one. */
+async function restoredBesideOthers(others: number): Promise<Story> {
+  const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+  const open = await story.list('invites');
+  const named = open.filter(({ private_project_access: access }) =>
+    JSON.stringify(access).includes('"id":2'),
+  );
+  for (const n of Array.from({ length: others - named.length }, (_unused, index) => index)) {
+    await story.call('POST', `${ORGANIZATION}invites/`, {
+      ...{ target_email: `more${n}@kittiwake.example`, level: 1, send_email: false },
+      private_project_access: [{ id: 2, level: 'admin' }],
+    });
+  }
+  await story.expectRun(0, 'sync', '--quiet');
+  const lost = open.find((each) => !named.includes(each) && each['is_expired'] !== true);
+  await story.call('DELETE', `${ORGANIZATION}invites/${String(lost?.['id'])}/`);
+  await story.call('DELETE', `${ORGANIZATION}projects/2/`);
+  await story.expectRun(
+    3,
+    ...['restore', 'latest', '--kind', 'projects', '--kind', 'invites', '--apply', '--yes', '--quiet'],
+  );
+  return story;
+}
+
+describe('an undo', () => {
+  it.each([1, 3])('leaves %i invites alone that its restore did not write', async (others) => {
+    const story = await restoredBesideOthers(others);
+    const before = await story.list('invites');
+    const plan = JSON.parse((await story.expectRun(2, 'undo', '1', '--json')).stdout) as PlanJson;
+    expect(plan.steps).toMatchObject([{ action: 'remove', kind: 'invites' }]);
+    const sent = story.writes().length;
+    await story.expectRun(0, 'undo', '1', '--apply', '--yes');
+    expect(story.writes().slice(sent)).toMatchObject([{ method: 'DELETE' }]);
+    const after = await story.list('invites');
+    expect(after).toEqual(before.filter(({ id }) => after.some((each) => each['id'] === id)));
+    expect(before.length - after.length).toBe(1);
+  });
+
+  it('tells of what it cannot take back because somebody removed it since', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const [one, other] = await story.list('batch_exports');
+    for (const each of [one, other]) {
+      const interval = each?.['interval'] === 'day' ? 'hour' : 'day';
+      await story.call('PATCH', `${ORGANIZATION}batch_exports/${String(each?.['id'])}/`, { interval });
+    }
+    await story.applied(0, 'restore', '--kind', 'batch_exports', '--apply');
+    await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(one?.['id'])}/`);
+    const { stdout } = await story.expectRun(3, 'undo', '1');
+    expect(stdout).toContain('1 to update');
+    expect(stdout).toContain('blocked (1)');
+    expect(stdout).toContain(String(one?.['name']));
+    expect(stdout).toContain('what the restore changed in it cannot be taken back: it was removed since');
+    expect(stdout).not.toContain('--force-changed');
+    await story.expectRun(3, 'undo', '1', '--apply', '--yes', '--force-changed');
+    const now = await story.list('batch_exports');
+    expect(now.find(({ id }) => id === other?.['id'])?.['interval']).not.toBe(other?.['interval']);
+  });
+
+  it('follows what was undone and done again, and says so', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const roles = (await story.list('roles')).slice(0, 2);
+    for (const { id } of roles) await story.call('DELETE', `${ORGANIZATION}roles/${String(id)}/`);
+    const damaged = (await story.list('roles')).length;
+    await story.applied(0, 'restore', '--kind', 'roles', '--apply');
+    await story.applied(0, 'undo', '1', '--apply');
+    const idle = await story.expectRun(0, 'undo', '1');
+    expect(idle.stderr).toContain('restore 1 was undone by restore 2\n');
+    expect(idle.stdout).toContain('2 roles');
+    expect(idle.stdout).toContain('restore 2 has taken back what was done to it');
+    await story.applied(0, 'undo', '2', '--apply');
+    expect(await story.list('roles')).toHaveLength(damaged + 2);
+    const again = await story.expectRun(2, 'undo', '1');
+    expect(again.stderr).toContain('restore 1 was undone by restore 2, done again by restore 3\n');
+    await story.applied(0, 'undo', '1', '--apply');
+    expect(await story.list('roles')).toHaveLength(damaged);
+    // Somebody else's restore of the same records is not this one's to take back.
+    await story.applied(0, 'restore', '--kind', 'roles', '--apply');
+    expect((await story.expectRun(0, 'undo', '1')).stdout).toContain('nothing to do');
+    expect(await story.list('roles')).toHaveLength(damaged + 2);
+  });
+});
+
+describe('an invite that is replaced', () => {
+  const replacing = ['restore', '--kind', 'invites', '--prune', '--max-removals', '1', '--apply', '--yes'];
+
+  async function altered(): Promise<{ story: Story; address: string; first: number }> {
+    const story = await Story.start();
+    const open = (await story.list('invites')).filter(({ is_expired: expired }) => expired !== true);
+    const address = String(open[0]?.['target_email']);
+    const body = { target_email: address, level: 8, message: 'another', send_email: false };
+    await story.call('POST', `${ORGANIZATION}invites/`, body);
+    return { story, address, first: open.length };
+  }
+  const of = async (story: Story, address: string) =>
+    (await story.list('invites')).filter((each) => each['target_email'] === address);
+
+  it('is not lost where the service refuses the new one', async () => {
+    const { story, address } = await altered();
+    const [before] = await of(story, address);
+    const fault = { kind: 'answer', status: 400, body: { detail: 'no' } } as const;
+    story.proxy.setRules([{ method: 'POST', fault }]);
+    const { stdout } = await story.expectRun(3, ...replacing);
+    expect(stdout).toContain('1 failed, 1 skipped');
+    expect(await of(story, address)).toEqual([before]);
+  });
+
+  it('goes with the new one, and comes back by undo', async () => {
+    const { story, address } = await altered();
+    await story.expectRun(0, ...replacing);
+    expect(story.writes().map(({ method }) => method)).toEqual(['POST']);
+    expect(await of(story, address)).toMatchObject([{ level: 1 }]);
+    await story.expectRun(0, 'diff', 'latest', 'live', '--managed-only', '--kind', 'invites');
+    await story.expectRun(0, 'undo', '1', '--apply', '--yes');
+    expect(await of(story, address)).toMatchObject([{ level: 8, message: 'another' }]);
+  });
+});

@@ -1,0 +1,82 @@
+/** What a plan says of each step: once, in words of the service's things, and only what is true of it. */
+import { createColors } from 'picocolors';
+import { describe, expect, it } from 'vitest';
+import { Secret } from '../../src/core/secret.ts';
+import { renderPlanMarkdown } from '../../src/report/plan-markdown.ts';
+import { renderPlanText } from '../../src/report/plan-text.ts';
+import { lines, NOW, ORG, organization, planOf, posthog, record, stateOf } from './states.ts';
+
+const text = { definitions: posthog, colors: createColors(false), width: 100 };
+const project = record('projects', '7', { id: 7, name: 'Web', organization: ORG });
+const exported = (config: object, more: object = {}) =>
+  record('batch_exports', 'b1', {
+    ...{ id: 'b1', name: 'Nightly', model: 'events', interval: 'hour', paused: false, team_id: 7 },
+    ...{ destination: { type: 'S3', config } },
+    ...more,
+  });
+
+describe('an export of which a part can only be taken away by hand', () => {
+  const wanted = exported({ bucket_name: 'b', prefix: 'p' }, { interval: 'day' });
+  const there = exported({ bucket_name: 'x', prefix: 'p', region: 'eu' });
+  const plan = planOf([organization, project, wanted], [organization, project, there]);
+
+  it('stands as a step for what is sent and as blocked for that part, nothing of it in both', () => {
+    expect(plan.steps.map(({ action, fields }) => [action, fields.map(({ path }) => path).sort()])).toEqual([
+      ['blocked', ['/destination/config/region']],
+      ['update', ['/destination/config/bucket_name', '/interval']],
+    ]);
+  });
+
+  it('says that the numbers count what is not sent as well', () => {
+    const note = 'numbers that are missing are those of steps that are not sent';
+    for (const shown of [renderPlanText(plan, text), renderPlanMarkdown(plan, text)])
+      expect(shown).toContain(`\n${note}\n`);
+    const whole = planOf(
+      [organization, project, wanted],
+      [organization, project, exported({ bucket_name: 'b', prefix: 'p' })],
+    );
+    expect(renderPlanText(whole, text)).not.toContain(note);
+  });
+});
+
+describe('a record that waits for another that is blocked', () => {
+  it('is blocked once, with what it waits for by its own word', () => {
+    const running = exported(
+      { bucket_name: 'b' },
+      { paused: false, destination: { type: 'S3', config: {} } },
+    );
+    const run = record(
+      'role_memberships',
+      'm1',
+      { id: 'm1', user: { uuid: 'u1', email: 'a@b' } },
+      {
+        organization_id: ORG,
+        role_id: 'r1',
+      },
+    );
+    const role = record('roles', 'r1', { id: 'r1', name: 'Ops' });
+    const member = record('members', 'u1', { id: 'x', user: { uuid: 'u1', email: 'a@b' }, level: 1 });
+    const plan = planOf(
+      [organization, role, member, run, project, running],
+      stateOf([organization, member], { unread: ['roles', 'projects'] }),
+      { secrets: { find: () => new Secret('x') } },
+    );
+    const said = lines(plan);
+    expect(said.filter((line) => line.includes('batch_exports'))).toHaveLength(1);
+    expect(said).toContain('blocked role_memberships: it needs role Ops, which is blocked');
+    expect(said.join('\n')).not.toMatch(/it needs [a-z]+_/);
+  });
+});
+
+describe('a desired state that is too old', () => {
+  it('tells its age in minutes where hours would be none', () => {
+    const at = (minutes: number) => new Date(NOW - minutes * 60_000).toISOString();
+    const reason = (minutes: number): string | undefined =>
+      planOf(stateOf([organization], { at: at(minutes) }), [organization], {
+        options: { maxAgeMs: 1000 },
+      }).refused[0]?.reason;
+    expect(reason(0.5)).toContain('is less than a minute old');
+    expect(reason(17)).toContain('is 17 min old');
+    expect(reason(300)).toContain('is 5 h old');
+  });
+});

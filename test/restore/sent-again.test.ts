@@ -1,0 +1,100 @@
+/** Creations that were sent more than once, and steps that a restore which is gone on with finds done. */
+import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/core/json.ts';
+import type { ParsedRecord } from '../../src/diff/change.ts';
+import { restoreExitCode } from '../../src/restore/apply.ts';
+import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';
+import { planUndo } from '../../src/restore/undo.ts';
+import { altered, nativeWorld, planState, startRig, without } from './apply-rig.ts';
+import type { Rig } from './apply-rig.ts';
+import { posthog } from './states.ts';
+
+const isKind = (kind: string) => (record: ParsedRecord) => record.kind === kind;
+const writes = (rig: Rig): number => rig.proxy.requests.filter(({ method }) => method !== 'GET').length;
+
+/** A role without members is gone. */
+async function lostRole(): Promise<{ rig: Rig; native: ParsedRecord[]; role: ParsedRecord }> {
+  const rig = await startRig();
+  const whole = await nativeWorld(rig);
+  const native = whole.filter(({ kind }) => kind !== 'role_memberships');
+  const role = native.find(isKind('roles'));
+  if (role === undefined) throw new Error('there is no role');
+  rig.put(without(native, ({ id }) => id === role.id));
+  return { rig, native, role };
+}
+
+describe('a creation with a name', () => {
+  it('that was sent again without an answer is to be looked at, and exit tells it', async () => {
+    const { rig, native } = await lostRole();
+    rig.proxy.setRules([{ method: 'POST', nth: 1, fault: { kind: 'reset' } }]);
+    const report = await rig.apply(rig.plan(native));
+    expect(report.steps).toMatchObject([{ outcome: 'applied', verified: true }]);
+    expect(report.steps[0]?.warning).toMatch(/sent 2 times.*see whether it is there twice/);
+    expect(restoreExitCode(report)).toBe(3);
+  });
+
+  it('that was refused before is no second one', async () => {
+    const { rig, native } = await lostRole();
+    const plan = rig.plan(native);
+    const fault = { kind: 'answer', status: 400, body: { detail: 'no' } } as const;
+    rig.proxy.setRules([{ method: 'POST', nth: 1, fault }]);
+    const failed = await rig.apply(plan);
+    expect(failed.steps).toMatchObject([{ outcome: 'failed' }]);
+    const resumed = await rig.apply(plan, { restore: failed.restore });
+    expect(resumed.steps).toMatchObject([{ outcome: 'applied' }]);
+    expect(resumed.steps[0]?.warning).toBeUndefined();
+    expect(restoreExitCode(resumed)).toBe(0);
+  });
+});
+
+describe('a restore that is gone on with after another one did the rest', () => {
+  it('sends nothing, is complete, and an undo of it takes nothing back that it did not write', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const lost = without(native, (record) => record.kind === 'roles' || record.kind === 'proxy_records');
+    const moved = altered(lost, isKind('projects'), { timezone: 'X' });
+    rig.put(altered(moved, isKind('batch_exports'), { paused: true }));
+    const plan = rig.plan(native);
+    const fault = { kind: 'answer', status: 403, body: { detail: 'no' } } as const;
+    rig.proxy.setRules(['POST', 'PATCH'].map((method) => ({ method, fault })));
+    const first = await rig.apply(plan);
+    expect(first.summary.applied).toBe(0);
+    rig.proxy.setRules([]);
+    const second = await rig.apply(rig.plan(native));
+    expect(second.outcome).toBe('complete');
+    const from = writes(rig);
+    const resumed = await rig.apply(plan, { restore: first.restore });
+    expect(resumed.steps.map(({ outcome, error }) => `${outcome} ${error?.code}`)).toEqual(
+      plan.steps.map(() => 'skipped as_desired'),
+    );
+    expect(writes(rig)).toBe(from);
+    expect(resumed.outcome).toBe('complete');
+    expect(restoreExitCode(resumed)).toBe(0);
+    const undo = planUndo(rig.mirror(), first.restore, {
+      live: planState(rig.live()),
+      definitions: posthog,
+      secrets: NO_SECRETS,
+      forceChanged: true,
+      rate: { perMinute: 0, perHour: 0 },
+      ownUserId: 'nobody',
+      now: 0,
+    });
+    expect(undo.steps).toEqual([]);
+  });
+
+  it('still refuses what somebody changed to something else', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const [one] = native.filter(isKind('projects'));
+    rig.put(altered(native, ({ id, kind }) => kind === 'projects' && id === one?.id, { timezone: 'X' }));
+    const plan = rig.plan(native);
+    const fault = { kind: 'answer', status: 403, body: { detail: 'no' } } as const;
+    rig.proxy.setRules([{ method: 'PATCH', nth: 1, fault }]);
+    const first = await rig.apply(plan);
+    rig.put(altered(rig.live(), ({ id, kind }) => kind === 'projects' && id === one?.id, { timezone: 'Y' }));
+    const resumed = await rig.apply(plan, { restore: first.restore });
+    expect(resumed.steps).toMatchObject([{ outcome: 'failed', error: { code: 'moved' } }]);
+    const now = rig.live().find(({ id, kind }) => kind === 'projects' && id === one?.id);
+    expect((now?.body as JsonObject)['timezone']).toBe('Y');
+  });
+});
