@@ -69,9 +69,7 @@ export function prepareHistory(connection: Connection) {
   function* chain(head: HistoryHead): Generator<StoredRevision> {
     let run: number | null = head.run;
     while (run !== null) {
-      const revision: StoredRevision | undefined = revisionOf(
-        read.get(run, head.collection, head.record),
-      );
+      const revision: StoredRevision | undefined = revisionOf(read.get(run, head.collection, head.record));
       // A link must lead back in time, or a damaged mirror could send us round for ever.
       if (revision === undefined || (revision.previous !== null && revision.previous >= revision.run)) {
         throw brokenHistory(head.record, run);
