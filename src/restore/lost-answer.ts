@@ -1,4 +1,5 @@
 /** What became of a write whose answer was lost: looked up, never guessed (design.md, Never broken 6). */
+import type { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import { equalValues } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
@@ -88,4 +89,15 @@ async function lookUpCreated(context: StepContext, ready: ReadyStep): Promise<Lo
 /** What had ended before (an invite that ran out) is not what was just made. */
 function isOpen({ definition }: ReadyStep, body: JsonValue): boolean {
   return definition.restore.endedWhen.every(({ pointer, value }) => resolvePointer(body, pointer) !== value);
+}
+
+/** A request that was cut off may still be at work: what is not found is looked for once more, after this long. */
+const LOOK_AGAIN_MS = [2000];
+/** So does one that somebody on the way lost patience with; a record that it makes after all would be made twice. */
+const LOOK_LONG_MS = [2000, 4000, 8000, 16_000, 30_000];
+
+/** After which waits a request without an answer is looked for again, milliseconds. */
+export function waitsFor({ request: { role } }: ReadyStep, error: TidemarkError | null): readonly number[] {
+  const isPatienceLost = error?.code === 'timeout' || error?.status === 504 || error?.status === 408;
+  return role === 'create' && isPatienceLost ? LOOK_LONG_MS : LOOK_AGAIN_MS;
 }

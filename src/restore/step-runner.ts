@@ -3,7 +3,7 @@ import type { HeldStart, Slot, WriteOutcome } from '../api/write-client.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
 import { asDesired } from './as-desired.ts';
-import { isReplaced, lookUp } from './lost-answer.ts';
+import { isReplaced, lookUp, waitsFor } from './lost-answer.ts';
 import type { PlanStep } from './plan.ts';
 import { looksOnce, moved, obstacleTo } from './precondition.ts';
 import type { StepError } from './restore-report.ts';
@@ -27,10 +27,6 @@ import {
 
 /** Times that a write is sent when looking up shows that it was not done. */
 const MAX_SENDS = 3;
-/** A request that was cut off may still be at work: what is not found is looked for once more, after this long. */
-const LOOK_AGAIN_MS = [2000];
-/** So does one that somebody on the way lost patience with; a record that it makes after all would be made twice. */
-const LOOK_LONG_MS = [2000, 4000, 8000, 16_000, 30_000];
 /** How long a request may be at work after its process was killed. */
 const AT_WORK_MS = 60_000;
 /** The oldest look that a write may follow on, and how many there may be until one is young enough. */
@@ -153,11 +149,12 @@ function lookFailed(
   return failUnsent(context, step, stepError(known), before, known.status);
 }
 
-/** Sends what was just looked up and not found done. */
+/** Sends what was just looked up and not found done; `sends` times it was sent before in this process. */
 async function sendAgain(
   context: StepContext,
   ready: ReadyStep,
   error: TidemarkError | null,
+  sends: number,
 ): Promise<StepEnd> {
   const { clock, journal, signal } = context;
   const { step } = ready;
@@ -177,8 +174,8 @@ async function sendAgain(
   const answer = await request(context, ready, before, { held: null, lookedAt });
   if (answer === null) return 'not_begun';
   return answer.outcome === 'late'
-    ? await settleLost(context, ready, error)
-    : await settle(context, ready, answer, before);
+    ? await settleLost(context, ready, error, sends)
+    : await settle(context, ready, answer, before, sends + 1);
 }
 
 /** What the answer makes of the step. */
@@ -187,6 +184,7 @@ async function settle(
   ready: ReadyStep,
   answer: Exclude<WriteOutcome, { outcome: 'late' }>,
   before: RestoreStepRow,
+  sends = 1,
 ): Promise<StepEnd> {
   const { journal } = context;
   const { step } = ready;
@@ -195,7 +193,7 @@ async function settle(
   if (answer.outcome === 'unknown') {
     context.live.forget(ready.definition, ready.scope);
     journal.note(step.n, { status, ...errorColumns(stepError(answer.error)) });
-    return await settleLost(context, ready, answer.error);
+    return await settleLost(context, ready, answer.error, sends);
   }
   if (isSettledByRefusal(ready, answer.error) || (before.attempts > 0 && ready.id !== null)) {
     // It says no because it had been done. Not so a creation: what is there by now need not be what was sent before.
@@ -257,6 +255,7 @@ async function settleLost(
   context: StepContext,
   ready: ReadyStep,
   error: TidemarkError | null,
+  sends = 0,
 ): Promise<StepEnd> {
   const { events, journal, clock, patience, signal } = context;
   const { step } = ready;
@@ -282,17 +281,13 @@ async function settleLost(
       journal.note(step.n, { outcome: 'planned' });
       return 'not_begun';
     }
-    if (error !== null && attempts >= MAX_SENDS) return fail(context, step, stepError(error), status);
+    if (error !== null && sends >= MAX_SENDS) return fail(context, step, stepError(error), status);
+    // The service itself ended that one, undone: it will not be done late, and does not count as sent.
+    if (error?.status === 500) journal.note(step.n, { attempts: attempts - 1 });
   } catch (cause) {
     if (patience.aborted) return 'not_begun';
     // Not known: it stays `sent`, so that nothing sends it again before it was looked up.
     return leaveOpen(context, step, cause);
   }
-  return await sendAgain(context, ready, error);
-}
-
-/** After which waits a request without an answer is looked for again. */
-function waitsFor({ request: { role } }: ReadyStep, error: TidemarkError | null): readonly number[] {
-  const isPatienceLost = error?.code === 'timeout' || error?.status === 504 || error?.status === 408;
-  return role === 'create' && isPatienceLost ? LOOK_LONG_MS : LOOK_AGAIN_MS;
+  return await sendAgain(context, ready, error, sends);
 }

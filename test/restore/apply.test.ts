@@ -133,7 +133,7 @@ describe('what the far side can do to a write', () => {
 
   it.each<[string, FaultRule, (0 | 3)?]>([
     ['500 after the work was done', onRole(1, { kind: 'cut', afterBytes: 0 })],
-    ['500 without the work', onRole(1, { kind: 'answer', status: 500, body: {} }), 3],
+    ['500 without the work', onRole(1, { kind: 'answer', status: 500, body: {} })],
     ['502 twice without the work', onRole(1, { kind: 'answer', status: 502, body: {} }, { nth: [1, 2] }), 3],
     ['a connection cut before', onRole(1, { kind: 'reset' }), 3],
     ['a connection cut after', onRole(1, { kind: 'reset-after' })],
