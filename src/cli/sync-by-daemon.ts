@@ -8,7 +8,7 @@ import { plural } from '../core/wording.ts';
 import type { PresenceCard } from '../daemon/presence.ts';
 import { findDaemon } from '../daemon/presence.ts';
 import { summaryOf } from '../daemon/jobs/summaries.ts';
-import type { JobRow } from '../mirror/daemon-state.ts';
+import type { JobRow } from '../mirror/daemon-jobs.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { remark } from './context.ts';
 import type { CommandContext } from './context.ts';

@@ -10,7 +10,7 @@ import { endOf } from '../daemon/jobs/job-end.ts';
 import type { JobResult } from '../daemon/jobs/work.ts';
 import { recordJobNotices } from '../daemon/notices/job-notices.ts';
 import { findDaemon } from '../daemon/presence.ts';
-import type { JobStart } from '../mirror/daemon-state.ts';
+import type { JobStart } from '../mirror/daemon-jobs.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { remark } from './context.ts';

@@ -1,7 +1,7 @@
 /** What follows from a sync: a copy of what it published, and drift judged at once where it changed something. */
 import type { Config } from '../config/config.ts';
 import { asTidemarkError } from '../core/errors.ts';
-import type { JobName } from '../mirror/daemon-state.ts';
+import type { JobName } from '../mirror/daemon-jobs.ts';
 import type { EndedJob } from './jobs/observer.ts';
 import type { QueuedJob } from './jobs/work.ts';
 import type { MirrorKeeper } from './mirror-keeper.ts';

@@ -1,7 +1,7 @@
 /** Jobs that somebody asks for: checked, and put into the queue. */
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
-import type { JobName } from '../mirror/daemon-state.ts';
+import type { JobName } from '../mirror/daemon-jobs.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
 import type { JobRequest, RequestedJob } from './view.ts';

@@ -1,6 +1,6 @@
 /** What a schedule does whose time has come: its jobs wait for their turn, unless those of the last tick are still at it. */
 import type { Logger } from '../core/logger.ts';
-import type { JobName } from '../mirror/daemon-state.ts';
+import type { JobName } from '../mirror/daemon-jobs.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { JobWork } from './jobs/work.ts';
 import type { DueSchedule, Timetable } from './schedule/timetable.ts';

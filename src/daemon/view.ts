@@ -5,7 +5,7 @@
 import type { Kind } from '../catalog/definition.ts';
 import type { Config, ScheduleName } from '../config/config.ts';
 import type { TidemarkError } from '../core/errors.ts';
-import type { JobName, JobTrigger } from '../mirror/daemon-state.ts';
+import type { JobName, JobTrigger } from '../mirror/daemon-jobs.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { CopyShelf } from './copies/copy-shelf.ts';
 

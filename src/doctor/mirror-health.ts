@@ -7,7 +7,7 @@ import { isoTime } from '../core/clock.ts';
 import { asTidemarkError } from '../core/errors.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-trouble.ts';
-import type { JobRow } from '../mirror/daemon-state.ts';
+import type { JobRow } from '../mirror/daemon-jobs.ts';
 import { acquireWriterLock } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';

@@ -14,6 +14,7 @@ import {
   leftText,
   planSummary,
   secretLines,
+  sentSteps,
   stepText,
 } from './plan-view.ts';
 import { skippedText } from './sections.ts';
@@ -26,7 +27,7 @@ export function renderPlanHtml(whole: ShownPlan, options: ReportOptions): string
   const plan = maskedPlan(whole, options.definitions);
   const title = options.title ?? 'Restore plan';
   const cost = costText(plan);
-  const sent = plan.steps.filter(({ action }) => action !== 'blocked' && action !== 'manual');
+  const sent = sentSteps(plan);
   const rest = (action: string) => plan.steps.filter((step) => step.action === action);
   const notes = (options.notes ?? []).map((note) => `<p class="faint">${escapeMarkup(note)}</p>`).join('');
   const made =

@@ -8,11 +8,12 @@ import {
   adoptionText,
   bodyText,
   costText,
-  numbersNote,
   leftText,
+  numbersNote,
   obstructed,
   planSummary,
   secretLines,
+  sentSteps,
   stepText,
 } from './plan-view.ts';
 import { referenceText, skippedText } from './sections.ts';
@@ -21,7 +22,7 @@ import { referenceText, skippedText } from './sections.ts';
 export function renderPlanMarkdown(whole: ShownPlan, options: ReportOptions): string {
   const plan = maskedPlan(whole, options.definitions);
   const cost = costText(plan);
-  const sent = plan.steps.filter(({ action }) => action !== 'blocked' && action !== 'manual');
+  const sent = sentSteps(plan);
   const secrets = secretLines(plan, options);
   const lines = [
     `## ${plain(options.title ?? 'Restore plan')}`,

@@ -8,11 +8,12 @@ import {
   ACTION_SIGN,
   adoptionText,
   costText,
-  numbersNote,
   leftText,
+  numbersNote,
   obstructed,
   planSummary,
   secretLines,
+  sentSteps,
   stepText,
 } from './plan-view.ts';
 import { referenceText, skippedText } from './sections.ts';
@@ -27,7 +28,7 @@ export function renderPlanText(whole: ShownPlan, options: PlanTextOptions): stri
   const plan = maskedPlan(whole, options.definitions);
   const { colors } = options;
   const cost = costText(plan);
-  const sent = plan.steps.filter(({ action }) => action !== 'blocked' && action !== 'manual');
+  const sent = sentSteps(plan);
   const lines = [
     `${referenceText(plan.from)} → ${referenceText(plan.to)}`,
     `${colors.bold(planSummary(plan))}${cost === '' ? '' : ` ${colors.dim(`(${cost})`)}`}`,

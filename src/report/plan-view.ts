@@ -155,10 +155,14 @@ function actCounts(steps: readonly ShownStep[]): string[] {
   return [...Map.groupBy(acts, (act) => act)].map(([act, own]) => `${grouped(own.length)} to ${act}`);
 }
 
+/** The steps that have a request. */
+export function sentSteps({ steps }: Pick<ShownPlan, 'steps'>): readonly ShownStep[] {
+  return steps.filter(({ action }) => action !== 'blocked' && action !== 'manual');
+}
+
 /** Why the numbers of the steps that are sent do not run on: nothing where they do. */
-export function numbersNote({ steps }: Pick<ShownPlan, 'steps'>): string {
-  const isSent = ({ action }: ShownStep): boolean => action !== 'blocked' && action !== 'manual';
-  const sent = steps.filter(isSent);
+export function numbersNote(plan: Pick<ShownPlan, 'steps'>): string {
+  const sent = sentSteps(plan);
   return (sent.at(-1)?.n ?? 0) === sent.length
     ? ''
     : 'numbers that are missing are those of steps that are not sent';

@@ -10,7 +10,7 @@ import type { Logger } from '../../src/core/logger.ts';
 import type { Daemon, DaemonOptions } from '../../src/daemon/daemon.ts';
 import { startDaemon } from '../../src/daemon/daemon.ts';
 import type { DaemonEffects } from '../../src/daemon/effects.ts';
-import type { JobFilter, JobRow } from '../../src/mirror/daemon-state.ts';
+import type { JobFilter, JobRow } from '../../src/mirror/daemon-jobs.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/mirror.ts';
 import { scratch } from '../journeys/harness.ts';

@@ -2,26 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
-import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';
 import { isExecutable } from '../../src/restore/plan.ts';
-import type { Plan } from '../../src/restore/plan.ts';
-import { planUndo } from '../../src/restore/undo.ts';
 import { seededRandom } from '../faults/seeded-random.ts';
-import { altered, counts, nativeWorld, planState, startRig, without } from './apply-rig.ts';
-import type { Rig } from './apply-rig.ts';
-import { posthog } from './states.ts';
-
-function undoPlan(rig: Rig, restore: number, forceChanged = false): Plan {
-  return planUndo(rig.mirror(), restore, {
-    live: planState(rig.live()),
-    definitions: posthog,
-    secrets: NO_SECRETS,
-    forceChanged,
-    rate: { perMinute: 0, perHour: 0 },
-    ownUserId: 'nobody',
-    now: 0,
-  });
-}
+import { altered, counts, nativeWorld, startRig, without } from './apply-rig.ts';
+import { undoPlan } from './undo-plan.ts';
 
 const managed = (records: readonly ParsedRecord[]): string[] =>
   records
@@ -45,14 +29,14 @@ describe('undo', () => {
     const before = managed(rig.live());
     const report = await rig.apply(rig.plan(native));
     expect(report.outcome).toBe('complete');
-    const plan = undoPlan(rig, report.restore);
+    const plan = undoPlan(rig, report.restore, false, { readsAll: true });
     expect(plan.summary).toMatchObject({ create: 0, blocked: 0 });
     expect(plan.summary.remove).toBeGreaterThan(3);
     expect(plan.summary.update).toBeGreaterThan(0);
     const undone = await rig.apply(plan, { undoes: report.restore });
     expect(undone).toMatchObject({ outcome: 'complete', undoes: report.restore });
     expect(managed(rig.live())).toEqual(before);
-    expect(undoPlan(rig, report.restore).steps).toEqual([]);
+    expect(undoPlan(rig, report.restore, false, { readsAll: true }).steps).toEqual([]);
   });
 
   it('refuses what was changed since, unless forced', async () => {
@@ -64,12 +48,12 @@ describe('undo', () => {
     await rig.running.call('PATCH', `/api/organizations/${native[0]?.id}/projects/${one?.id}/`, {
       timezone: 'Y',
     });
-    const plan = undoPlan(rig, report.restore);
+    const plan = undoPlan(rig, report.restore, false, { readsAll: true });
     expect(plan.steps.filter((step) => !isExecutable(step))).toMatchObject([
       { id: one?.id, obstacle: 'changed_since' },
     ]);
     expect(plan.summary.update).toBe(others.length);
-    expect(undoPlan(rig, report.restore, true).summary).toMatchObject({
+    expect(undoPlan(rig, report.restore, true, { readsAll: true }).summary).toMatchObject({
       blocked: 0,
       update: others.length + 1,
     });
@@ -82,7 +66,7 @@ describe('undo', () => {
     const prune = { prune: { maxRemovals: 100 } };
     const report = await rig.apply(rig.plan(lesser, { options: prune }));
     expect(counts(rig.live())['roles']).toBeUndefined();
-    await rig.apply(undoPlan(rig, report.restore), { undoes: report.restore });
+    await rig.apply(undoPlan(rig, report.restore, false, { readsAll: true }), { undoes: report.restore });
     expect(counts(rig.live())).toEqual(counts(native));
     expect(rig.plan(native).steps.filter(isExecutable)).toEqual([]);
   });

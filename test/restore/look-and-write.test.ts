@@ -1,15 +1,11 @@
 /** Between the look before a write and the write nobody else's change may go unnoticed for long (Never broken 5, 6). */
-import { describe, expect, it, onTestFinished } from 'vitest';
-import { createWriteClient } from '../../src/api/write-client.ts';
-import type { RateLimits } from '../../src/api/limiter.ts';
-import { silentLogger } from '../../src/core/logger.ts';
+import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
-import { Secret } from '../../src/core/secret.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
-import { KEY } from '../server/running-sandbox.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { altered, nativeWorld, startRig, without } from './apply-rig.ts';
 import type { Rig } from './apply-rig.ts';
+import { limitedClient } from './limited-client.ts';
 
 const OLDEST_LOOK_MS = 5000;
 
@@ -25,21 +21,6 @@ function timed(rig: Rig, clock: FakeClock) {
     return push(...items);
   };
   return times;
-}
-
-function clientOf(rig: Rig, clock: FakeClock, rate: RateLimits) {
-  const client = createWriteClient({
-    baseUrl: new URL(rig.proxy.url),
-    apiKey: new Secret(KEY),
-    rate,
-    retry: { attempts: 3, maxWaitSeconds: 300 },
-    userAgent: 'test',
-    clock,
-    random: () => 0.5,
-    log: silentLogger,
-  });
-  onTestFinished(() => client.close());
-  return client;
 }
 
 async function alteredProjects() {
@@ -60,7 +41,7 @@ describe('the look before a write', () => {
     expect(plan.steps.length).toBeGreaterThan(3);
     const clock = new FakeClock();
     const times = timed(rig, clock);
-    const client = clientOf(rig, clock, { perMinute: 4, perHour: 0, concurrency: 1 });
+    const client = limitedClient(rig, clock, { perMinute: 4, perHour: 0, concurrency: 1 });
     const report = await rig.apply(plan, { client, clock, concurrency: 1 });
     expect(report.outcome).toBe('complete');
     const patches = times.filter(({ method }) => method === 'PATCH');
@@ -82,7 +63,7 @@ describe('the look before a write', () => {
   it('is as fresh as can be where a minute has room for one request: everything is sent all the same', async () => {
     const { rig, plan } = await alteredProjects();
     const clock = new FakeClock();
-    const client = clientOf(rig, clock, { perMinute: 1, perHour: 0, concurrency: 1 });
+    const client = limitedClient(rig, clock, { perMinute: 1, perHour: 0, concurrency: 1 });
     const report = await rig.apply(plan, { client, clock, concurrency: 1 });
     expect(report.outcome).toBe('complete');
   });
@@ -94,7 +75,7 @@ describe('the look before a write', () => {
     expect(creations.steps.length).toBeGreaterThan(1);
     const clock = new FakeClock();
     // Room for one held start: the second lane waits for the first one's.
-    const client = clientOf(rig, clock, { perMinute: 2, perHour: 0, concurrency: 2 });
+    const client = limitedClient(rig, clock, { perMinute: 2, perHour: 0, concurrency: 2 });
     const full = new Proxy(rig.mirror(), {
       get: (target, name) => {
         const value: unknown = Reflect.get(target, name, target);
@@ -114,7 +95,7 @@ describe('the look before a write', () => {
     rig.proxy.setRules([
       { method: 'PATCH', nth: 1, fault: { kind: 'answer', status: 429, headers: { 'retry-after': '30' } } },
     ]);
-    const client = clientOf(rig, clock, { perMinute: 0, perHour: 0, concurrency: 1 });
+    const client = limitedClient(rig, clock, { perMinute: 0, perHour: 0, concurrency: 1 });
     const report = await rig.apply(plan, { client, clock, concurrency: 1 });
     expect(report.outcome).toBe('complete');
     const [refused, sent] = times.filter(({ method }) => method === 'PATCH');
@@ -137,7 +118,7 @@ describe('the look before a write', () => {
     rig.proxy.setRules([
       { method: 'PATCH', nth: 1, fault: { kind: 'answer', status: 429, headers: { 'retry-after': '30' } } },
     ]);
-    const client = clientOf(rig, clock, { perMinute: 0, perHour: 0, concurrency: 1 });
+    const client = limitedClient(rig, clock, { perMinute: 0, perHour: 0, concurrency: 1 });
     const report = await rig.apply(plan, { client, clock, concurrency: 1 });
     expect(report.outcome).toBe('partial');
     const [first] = report.steps;
@@ -193,7 +174,7 @@ describe('a creation that a gateway lost patience with', () => {
     ]);
     let made = '';
     const clock = new FakeClock();
-    const client = clientOf(rig, clock, { perMinute: 0, perHour: 0, concurrency: 1 });
+    const client = limitedClient(rig, clock, { perMinute: 0, perHour: 0, concurrency: 1 });
     const report = await rig.apply(plan, {
       client: {
         ...client,

@@ -1,17 +1,14 @@
 /** Many steps share few connections: none of them may wait for what waits for it. */
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createLimiter } from '../../src/api/limiter.ts';
-import type { RateLimits } from '../../src/api/limiter.ts';
-import { createWriteClient } from '../../src/api/write-client.ts';
 import { silentLogger } from '../../src/core/logger.ts';
-import { Secret } from '../../src/core/secret.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
-import { KEY } from '../server/running-sandbox.ts';
 import { startRig } from './apply-rig.ts';
-import type { Rig } from './apply-rig.ts';
+import { limitedClient } from './limited-client.ts';
 
 const CONNECTIONS = 4;
 const STEPS_AT_A_TIME = 128;
+const UNLIMITED = { perMinute: 0, perHour: 0, concurrency: CONNECTIONS };
 
 /** An organization with so many roles, and a plan that renames all of them back and creates the first `lost` again. */
 async function rolesToRestore(count: number, lost: number) {
@@ -33,26 +30,11 @@ async function rolesToRestore(count: number, lost: number) {
   return { rig, plan };
 }
 
-function clientOf(rig: Rig, clock: FakeClock, rate: Partial<RateLimits>) {
-  const client = createWriteClient({
-    baseUrl: new URL(rig.proxy.url),
-    apiKey: new Secret(KEY),
-    rate: { perMinute: 0, perHour: 0, concurrency: CONNECTIONS, ...rate },
-    retry: { attempts: 3, maxWaitSeconds: 300 },
-    userAgent: 'test',
-    clock,
-    random: () => 0.5,
-    log: silentLogger,
-  });
-  onTestFinished(() => client.close());
-  return client;
-}
-
 describe('many steps over few connections', () => {
   it('creations that list their collection beside updates of its records', async () => {
     const { rig, plan } = await rolesToRestore(12, 2);
     const clock = new FakeClock();
-    const client = clientOf(rig, clock, {});
+    const client = limitedClient(rig, clock, UNLIMITED);
     const report = await rig.apply(plan, { client, clock, concurrency: STEPS_AT_A_TIME });
     expect(report.outcome).toBe('complete');
   });
@@ -60,7 +42,10 @@ describe('many steps over few connections', () => {
   it('of a kind that has limits of its own', async () => {
     const { rig, plan } = await rolesToRestore(40, 0);
     const clock = new FakeClock();
-    const client = clientOf(rig, clock, { kinds: [{ kinds: ['roles'], perMinute: 20, perHour: 0 }] });
+    const client = limitedClient(rig, clock, {
+      ...UNLIMITED,
+      kinds: [{ kinds: ['roles'], perMinute: 20, perHour: 0 }],
+    });
     const report = await rig.apply(plan, { client, clock, concurrency: STEPS_AT_A_TIME });
     expect(report.outcome).toBe('complete');
   });
@@ -70,7 +55,7 @@ it('a start that was kept is good for one request: sent again, it waits for the 
   const clock = new FakeClock();
   const kinds = [{ kinds: ['roles'], perMinute: 2, perHour: 0 }] as const;
   const limiter = createLimiter({
-    rate: { perMinute: 0, perHour: 0, concurrency: CONNECTIONS, kinds },
+    rate: { ...UNLIMITED, kinds },
     maxWaitMs: 300_000,
     clock,
     log: silentLogger,

@@ -2,29 +2,12 @@ import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import { idText } from '../../src/diff/natural-key.ts';
-import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';
-import type { Plan } from '../../src/restore/plan.ts';
 import { isExecutable } from '../../src/restore/plan.ts';
-import { planUndo, undoKinds } from '../../src/restore/undo.ts';
-import { altered, nativeWorld, planState, startRig, without } from './apply-rig.ts';
-import type { Rig } from './apply-rig.ts';
+import { altered, nativeWorld, startRig, without } from './apply-rig.ts';
 import { posthog } from './states.ts';
+import { undoPlan } from './undo-plan.ts';
 
 const isKind = (kind: string) => (record: ParsedRecord) => record.kind === kind;
-
-/** As the command plans it: from the kinds that it reads, no others. */
-function undoPlan(rig: Rig, restore: number, forceChanged = false, definitions = posthog): Plan {
-  const kinds = new Set(undoKinds(rig.mirror(), restore, posthog));
-  return planUndo(rig.mirror(), restore, {
-    live: planState(rig.live().filter(({ kind }) => kinds.has(kind))),
-    definitions,
-    secrets: NO_SECRETS,
-    forceChanged,
-    rate: { perMinute: 0, perHour: 0 },
-    ownUserId: 'nobody',
-    now: 0,
-  });
-}
 
 describe('undo', () => {
   it('blocks what was changed since where the restore could not read it back', async () => {
@@ -106,7 +89,7 @@ describe('undo', () => {
         field.name === 'team_id' ? { ...field, isWritable: true } : field,
       ),
     });
-    const { steps } = undoPlan(rig, report.restore, true, opened);
+    const { steps } = undoPlan(rig, report.restore, true, { definitions: opened });
     expect(steps.map(({ request }) => request?.body)).toEqual([{ interval: 'week' }]);
   });
 });

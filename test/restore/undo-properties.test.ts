@@ -3,28 +3,10 @@ import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import type { RestoreReport } from '../../src/restore/apply.ts';
-import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';
-import type { Plan } from '../../src/restore/plan.ts';
 import { isExecutable } from '../../src/restore/plan.ts';
-import { planUndo, undoKinds } from '../../src/restore/undo.ts';
 import { seededRandom } from '../faults/seeded-random.ts';
-import { altered, nativeWorld, planState, startRig, without } from './apply-rig.ts';
-import type { Rig } from './apply-rig.ts';
-import { posthog } from './states.ts';
-
-/** As the command plans it: from the kinds that it reads, no others. */
-function undoPlan(rig: Rig, restore: number, forceChanged: boolean): Plan {
-  const kinds = new Set(undoKinds(rig.mirror(), restore, posthog));
-  return planUndo(rig.mirror(), restore, {
-    live: planState(rig.live().filter(({ kind }) => kinds.has(kind))),
-    definitions: posthog,
-    secrets: NO_SECRETS,
-    forceChanged,
-    rate: { perMinute: 0, perHour: 0 },
-    ownUserId: 'nobody',
-    now: 0,
-  });
-}
+import { altered, nativeWorld, startRig, without } from './apply-rig.ts';
+import { undoPlan } from './undo-plan.ts';
 
 /** Ids that requests of a restore named or gave. */
 function written({ steps }: RestoreReport): string[] {

@@ -6,7 +6,7 @@ import { isoTime } from '../../core/clock.ts';
 import { suggest } from '../../core/suggest.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { FirstRead } from '../../diff/change.ts';
-import type { JobRow } from '../../mirror/daemon-state.ts';
+import type { JobRow } from '../../mirror/daemon-jobs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { driftDocument } from '../../report/drift-document.ts';

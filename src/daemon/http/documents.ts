@@ -1,5 +1,5 @@
 /** Sweeps, jobs and health as JSON documents show them. */
-import type { JobRow } from '../../mirror/daemon-state.ts';
+import type { JobRow } from '../../mirror/daemon-jobs.ts';
 import type { SweepRow } from '../../mirror/run-rows.ts';
 import { errorDocument } from '../../state/run-document.ts';
 import type { JobIdentity, RequestStanding } from '../view.ts';

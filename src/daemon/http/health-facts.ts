@@ -2,7 +2,8 @@
 import type { Config } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, isLocalTrouble } from '../../core/errors.ts';
-import type { Delivery, JobName, JobRow } from '../../mirror/daemon-state.ts';
+import type { JobName, JobRow } from '../../mirror/daemon-jobs.ts';
+import type { Delivery } from '../../mirror/daemon-notices.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { CopiesShown } from '../copies/copy-shelf.ts';
 import { summaryOf } from '../jobs/summaries.ts';

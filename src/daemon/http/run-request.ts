@@ -1,6 +1,6 @@
 /** `POST /api/v1/runs`: what is asked for, proper or refused by name. */
 import type { Kind } from '../../catalog/definition.ts';
-import type { JobName } from '../../mirror/daemon-state.ts';
+import type { JobName } from '../../mirror/daemon-jobs.ts';
 import { kindFrom } from './query.ts';
 import { Refusal } from './refusal.ts';
 

@@ -3,7 +3,7 @@ import type { ReadClient } from '../../api/read-client.ts';
 import type { Config, SourceConfig } from '../../config/config.ts';
 import type { TidemarkError } from '../../core/errors.ts';
 import { asTidemarkError } from '../../core/errors.ts';
-import type { JobName } from '../../mirror/daemon-state.ts';
+import type { JobName } from '../../mirror/daemon-jobs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { DaemonEffects } from '../effects.ts';
 import { MirrorKeeper } from '../mirror-keeper.ts';

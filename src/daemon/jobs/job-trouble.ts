@@ -1,6 +1,6 @@
 /** What can befall a job beside its own work, in words. */
 import { asTidemarkError, exitCodeFor, TidemarkError } from '../../core/errors.ts';
-import type { JobName, JobRow } from '../../mirror/daemon-state.ts';
+import type { JobName, JobRow } from '../../mirror/daemon-jobs.ts';
 import type { Troubles } from '../troubles.ts';
 import { jobKey } from './job-log.ts';
 import type { JobResult } from './work.ts';

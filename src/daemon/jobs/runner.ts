@@ -8,7 +8,7 @@ import type { Config, ScheduleName } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { ExitCode } from '../../core/errors.ts';
-import type { JobName, JobRow } from '../../mirror/daemon-state.ts';
+import type { JobName, JobRow } from '../../mirror/daemon-jobs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { narrowedKinds } from '../../sync/extent.ts';
 import type { DaemonEffects } from '../effects.ts';

@@ -6,7 +6,7 @@ import type { ScheduleName } from '../../config/config.ts';
 import type { TidemarkError } from '../../core/errors.ts';
 import type { ExitCode } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { JobName, JobOutcome, JobRow, JobTrigger } from '../../mirror/daemon-state.ts';
+import type { JobName, JobOutcome, JobRow, JobTrigger } from '../../mirror/daemon-jobs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunReport } from '../../sync/run.ts';
 import type { DaemonEffects } from '../effects.ts';

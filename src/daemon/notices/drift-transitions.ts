@@ -10,7 +10,7 @@ import type { NoticeEvent } from '../../config/notice-events.ts';
 import { grouped } from '../../core/grouped.ts';
 import { plural } from '../../core/wording.ts';
 import { compareSeverities, gravest } from '../../diff/severity.ts';
-import type { Notice, NoticeState } from '../../mirror/daemon-state.ts';
+import type { Notice, NoticeState } from '../../mirror/daemon-notices.ts';
 import type { DriftSummary, FindingSummary } from '../jobs/summaries.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import { NAMED_IN_NOTICE, noticeOf } from './notice-content.ts';

@@ -1,5 +1,5 @@
 /** Transitions of time alone. Subject `fresh`: `overdue` while no sync was complete for longer than the schedule allows. */
-import type { NoticeState } from '../../mirror/daemon-state.ts';
+import type { NoticeState } from '../../mirror/daemon-notices.ts';
 import { noticeOf } from './notice-content.ts';
 import { span, subjectName } from './notice-words.ts';
 import type { Transition } from './seen.ts';

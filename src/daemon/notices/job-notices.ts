@@ -1,6 +1,7 @@
 /** Writes down what a job that ended changed, with the notices of it. */
 import type { ChannelConfig } from '../../config/notice-channel.ts';
-import type { JobRow, NoticeState } from '../../mirror/daemon-state.ts';
+import type { JobRow } from '../../mirror/daemon-jobs.ts';
+import type { NoticeState } from '../../mirror/daemon-notices.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { channelsFor } from './routing.ts';
 import type { JobDetails, Transition } from './seen.ts';

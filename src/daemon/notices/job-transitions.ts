@@ -1,6 +1,6 @@
 /** Transitions of the jobs beside sync: whether they did their work at all, and what verify and drill found. */
 import { plural } from '../../core/wording.ts';
-import type { NoticeState } from '../../mirror/daemon-state.ts';
+import type { NoticeState } from '../../mirror/daemon-notices.ts';
 import { percent } from '../http/wording.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import { noticeOf } from './notice-content.ts';

@@ -6,7 +6,7 @@ import type { TemplateValues } from '../../config/notice-template.ts';
 import { grouped } from '../../core/grouped.ts';
 import { plural } from '../../core/wording.ts';
 import { compareSeverities, gravest } from '../../diff/severity.ts';
-import type { Notice } from '../../mirror/daemon-state.ts';
+import type { Notice } from '../../mirror/daemon-notices.ts';
 import { neutralise } from '../../report/neutralise.ts';
 import type { FindingSummary } from '../jobs/summaries.ts';
 import type { NoticeContent } from './notice-content.ts';

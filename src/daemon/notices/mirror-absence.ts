@@ -5,7 +5,7 @@
 import type { ChannelConfig } from '../../config/notice-channel.ts';
 import type { Clock } from '../../core/clock.ts';
 import { isoTime } from '../../core/clock.ts';
-import type { Notice } from '../../mirror/daemon-state.ts';
+import type { Notice } from '../../mirror/daemon-notices.ts';
 import { noticeOf } from './notice-content.ts';
 import { subjectName } from './notice-words.ts';
 import { channelsFor } from './routing.ts';

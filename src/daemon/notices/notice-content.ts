@@ -2,7 +2,8 @@
 import type { Severity } from '../../catalog/definition.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
 import type { JsonValue } from '../../core/json.ts';
-import type { JobName, Notice } from '../../mirror/daemon-state.ts';
+import type { JobName } from '../../mirror/daemon-jobs.ts';
+import type { Notice } from '../../mirror/daemon-notices.ts';
 import type { FindingSummary } from '../jobs/summaries.ts';
 
 /** Findings that a notice names; the rest is only counted. */

@@ -1,6 +1,7 @@
 /** Notices for the daemon: what a job changed is written down with its notices, and delivered afterwards. */
 import { isoTime } from '../../core/clock.ts';
-import type { JobRow, NoticeState } from '../../mirror/daemon-state.ts';
+import type { JobRow } from '../../mirror/daemon-jobs.ts';
+import type { NoticeState } from '../../mirror/daemon-notices.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { Freshness } from './freshness.ts';
 import { freshnessTransition } from './freshness.ts';

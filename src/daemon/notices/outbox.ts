@@ -9,7 +9,7 @@ import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';
 import type { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { Delivery, DeliveryResult } from '../../mirror/daemon-state.ts';
+import type { Delivery, DeliveryResult } from '../../mirror/daemon-notices.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { messageOf } from './message.ts';
 import type { Send } from './sending.ts';

@@ -2,7 +2,7 @@
 import { SEVERITIES } from '../../catalog/severities.ts';
 import type { ChannelConfig } from '../../config/notice-channel.ts';
 import { compareSeverities } from '../../diff/severity.ts';
-import type { Notice } from '../../mirror/daemon-state.ts';
+import type { Notice } from '../../mirror/daemon-notices.ts';
 import { contentOf } from './notice-content.ts';
 
 /** Names of the channels, in the order of the configuration. */

@@ -8,7 +8,7 @@ import { isLocalTrouble } from '../../core/errors.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { grouped } from '../../core/grouped.ts';
 import { plural } from '../../core/wording.ts';
-import type { NoticeState } from '../../mirror/daemon-state.ts';
+import type { NoticeState } from '../../mirror/daemon-notices.ts';
 import type { HeldRemovals } from '../../mirror/held-removals.ts';
 import type { TroubledSweep } from '../jobs/summaries.ts';
 import { summaryOf } from '../jobs/summaries.ts';

@@ -1,6 +1,7 @@
 /** What is handed to the transitions, and what they hand back. */
 import type { Kind, Scope } from '../../catalog/definition.ts';
-import type { JobRow, Notice, NoticeState } from '../../mirror/daemon-state.ts';
+import type { JobRow } from '../../mirror/daemon-jobs.ts';
+import type { Notice, NoticeState } from '../../mirror/daemon-notices.ts';
 import type { HeldRemovals } from '../../mirror/held-removals.ts';
 import type { FindingSummary, TroubledSweep } from '../jobs/summaries.ts';
 

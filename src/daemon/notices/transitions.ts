@@ -1,5 +1,5 @@
 /** What a job that ended changes of what was last told. Pure: the same again changes nothing. */
-import type { NoticeState } from '../../mirror/daemon-state.ts';
+import type { NoticeState } from '../../mirror/daemon-notices.ts';
 import { driftTransitions } from './drift-transitions.ts';
 import { drillTransition, verifyTransition, workTransition } from './job-transitions.ts';
 import { syncTransitions } from './run-transitions.ts';

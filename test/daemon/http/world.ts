@@ -16,7 +16,7 @@ import { startHttp } from '../../../src/daemon/http/http.ts';
 import type { SummaryByJob } from '../../../src/daemon/jobs/summaries.ts';
 import { storedSummary } from '../../../src/daemon/jobs/summaries.ts';
 import type { DaemonView, JobRequest, RequestStanding, ScheduleView } from '../../../src/daemon/view.ts';
-import type { JobEnd, JobName } from '../../../src/mirror/daemon-state.ts';
+import type { JobEnd, JobName } from '../../../src/mirror/daemon-jobs.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
 import { openMirror } from '../../../src/mirror/mirror.ts';
 import type { Sandbox } from '../../../src/server/sandbox.ts';

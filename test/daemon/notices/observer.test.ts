@@ -12,7 +12,7 @@ import { MirrorKeeper } from '../../../src/daemon/mirror-keeper.ts';
 import { createNoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
 import { Troubles } from '../../../src/daemon/troubles.ts';
 import type { DaemonView } from '../../../src/daemon/view.ts';
-import type { JobRow } from '../../../src/mirror/daemon-state.ts';
+import type { JobRow } from '../../../src/mirror/daemon-jobs.ts';
 import { openMirror } from '../../../src/mirror/mirror.ts';
 import { FakeClock } from '../../faults/fake-clock.ts';
 import { begin, temporaryDirectory } from '../../mirror/fixture.ts';

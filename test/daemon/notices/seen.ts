@@ -1,5 +1,6 @@
 /** Jobs as the daemon would hand them over, with only what a test cares about. */
-import type { JobName, JobOutcome, JobRow, NoticeState } from '../../../src/mirror/daemon-state.ts';
+import type { JobName, JobOutcome, JobRow } from '../../../src/mirror/daemon-jobs.ts';
+import type { NoticeState } from '../../../src/mirror/daemon-notices.ts';
 import type { HeldRemovals } from '../../../src/mirror/held-removals.ts';
 import type { FindingSummary, TroubledSweep } from '../../../src/daemon/jobs/summaries.ts';
 import type { JobDetails, JobSeen, Transition } from '../../../src/daemon/notices/seen.ts';

@@ -1,7 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/catalog/definition.ts';
-import type { JobOutcome, JobRow, NoticeState } from '../../../src/mirror/daemon-state.ts';
+import type { JobOutcome, JobRow } from '../../../src/mirror/daemon-jobs.ts';
+import type { NoticeState } from '../../../src/mirror/daemon-notices.ts';
 import type { HeldRemovals } from '../../../src/mirror/held-removals.ts';
 import { FOLLOWED } from '../../../src/daemon/notices/drift-transitions.ts';
 import { freshnessTransition } from '../../../src/daemon/notices/freshness.ts';

@@ -1,0 +1,26 @@
+/** The plan of an undo against the rig's live state. */
+import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';
+import type { Plan } from '../../src/restore/plan.ts';
+import { planUndo, undoKinds } from '../../src/restore/undo.ts';
+import type { Rig } from './apply-rig.ts';
+import { planState } from './apply-rig.ts';
+import { posthog } from './states.ts';
+
+/** As the command plans it: from the kinds that it reads, no others; `readsAll` gives it everything that live has. */
+export function undoPlan(
+  rig: Rig,
+  restore: number,
+  forceChanged = false,
+  { definitions = posthog, readsAll = false } = {},
+): Plan {
+  const kinds = new Set(undoKinds(rig.mirror(), restore, posthog));
+  return planUndo(rig.mirror(), restore, {
+    live: planState(rig.live().filter(({ kind }) => readsAll || kinds.has(kind))),
+    definitions,
+    secrets: NO_SECRETS,
+    forceChanged,
+    rate: { perMinute: 0, perHour: 0 },
+    ownUserId: 'nobody',
+    now: 0,
+  });
+}
