@@ -58,8 +58,8 @@ export function planUndo(mirror: Mirror, restore: number, options: UndoOptions):
     idMap: idLookup(mirror.idMap(applied.row.source)),
     secrets: options.secrets,
     options: {
-      // What the extent lets through: what the restore created, and what was put into it since where that is forced.
-      prune: { maxRemovals: Number.MAX_SAFE_INTEGER },
+      // What the restore created and is still there, and what was put into it since where that is forced; no other one.
+      prune: { maxRemovals: gone.length },
       // The restore passed the limits; taking it back touches nothing else.
       limits: { maxShare: 1, minRecords: Number.MAX_SAFE_INTEGER },
       createOrganizations: true,

@@ -5,6 +5,7 @@ import { Secret } from '../../src/core/secret.ts';
 import type { Reply, Script } from '../faults/fault-server.ts';
 import { listReply, rowsOf } from '../faults/list-server.ts';
 import { clientFor, Opened, KEY, MemorySink, targetOf } from './walk-rig.ts';
+import { parseLossless } from '../../src/core/json.ts';
 
 const opened = new Opened();
 afterEach(() => opened.close());
@@ -36,10 +37,11 @@ describe('retrieve', () => {
   const definition = definitionOf('batch_exports');
   const scope = { organization_id: 'o1' };
 
-  it('returns the text as received', async () => {
+  it('returns the text as received, and what it says without losing a digit', async () => {
     const text = '{"id": "a/b", "n": 1.10, "big": 9007199254740993, "x": null}';
     const { server, client } = await opened.rig(() => ({ body: `\n${text}\n` }));
-    expect(await client.retrieve(definition, scope, 'a/b')).toMatchObject({ found: true, text });
+    const retrieved = await client.retrieve(definition, scope, 'a/b');
+    expect(retrieved).toEqual({ found: true, text, body: parseLossless(text) });
     expect(server.requests[0]?.path).toBe('/api/organizations/o1/batch_exports/a%2Fb/');
   });
 

@@ -116,7 +116,10 @@ describe('opening a mirror for writing', () => {
       expect(() => open({ path, mode })).toThrow(
         expect.objectContaining({
           code: mode === 'read' ? 'mirror_missing' : 'file_system',
-          message: expect.not.stringMatching(/\bE(?:NOTDIR|NOENT|ISDIR|ACCES)\b/) as string,
+          // The directory's own name is random, and may look like one.
+          message: expect.toSatisfy(
+            (message: string) => !/E[A-Z]{4}/.test(message.replaceAll(file, '')),
+          ) as string,
         }),
       );
     }
