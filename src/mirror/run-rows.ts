@@ -5,6 +5,7 @@ import { isKind } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
+import { preparedOnce } from './database.ts';
 import { queryBuilder } from './query-builder.ts';
 import { sweeps } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';
@@ -110,24 +111,23 @@ export function readRuns(connection: Connection, filter: RunFilter & { readonly 
     ...(endedBy === undefined ? [] : ['r.finished_at <= :endedBy']),
   ];
   // From the newest run on, each with its source: few are read where few are wanted.
-  return connection
-    .prepare<
-      Record<string, unknown>,
-      Omit<RunRow, 'root' | 'kinds'> & { root: Buffer | null; kinds: string | null }
-    >(
-      `SELECT r.run AS run, s.name AS source, r."trigger" AS "trigger", r.kinds AS kinds, r.started_at AS startedAt,
-         r.finished_at AS finishedAt, r.outcome AS outcome, r.requests AS requests, r.retries AS retries,
-         r.added AS added, r.changed AS changed, r.removed AS removed, r.unchanged AS unchanged,
-         r.error_code AS errorCode, r.error AS error, r.root AS root
-       FROM runs r CROSS JOIN sources s ON s.id = r.source
-       ${conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`} ORDER BY r.run DESC LIMIT :limit`,
-    )
-    .all({ source, run, outcome, upTo, endedBy, limit: limit ?? -1 })
-    .map((row) => ({
-      ...row,
-      kinds: row.kinds === null ? null : (JSON.parse(row.kinds) as Kind[]),
-      root: row.root?.toString('hex') ?? null,
-    }));
+  const rows = preparedOnce<
+    [Record<string, unknown>],
+    Omit<RunRow, 'root' | 'kinds'> & { root: Buffer | null; kinds: string | null }
+  >(
+    connection,
+    `SELECT r.run AS run, s.name AS source, r."trigger" AS "trigger", r.kinds AS kinds, r.started_at AS startedAt,
+       r.finished_at AS finishedAt, r.outcome AS outcome, r.requests AS requests, r.retries AS retries,
+       r.added AS added, r.changed AS changed, r.removed AS removed, r.unchanged AS unchanged,
+       r.error_code AS errorCode, r.error AS error, r.root AS root
+     FROM runs r CROSS JOIN sources s ON s.id = r.source
+     ${conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`} ORDER BY r.run DESC LIMIT :limit`,
+  ).all({ source, run, outcome, upTo, endedBy, limit: limit ?? -1 });
+  return rows.map((row) => ({
+    ...row,
+    kinds: row.kinds === null ? null : (JSON.parse(row.kinds) as Kind[]),
+    root: row.root?.toString('hex') ?? null,
+  }));
 }
 
 /** In catalog order, then by scope. */

@@ -31,6 +31,8 @@ export interface WireAnswer {
   readonly headers: Readonly<Record<string, string>>;
   /** JSON text, as it is or in pieces of UTF-8; null for no body. */
   readonly body: string | readonly Uint8Array[] | null;
+  /** Called when all of the body was handed to the system, and not at all where it was not; does not throw. */
+  readonly whenSent?: (() => void) | undefined;
 }
 
 /** What a request reads from, with headers that say so. */
@@ -132,7 +134,7 @@ function read(
     const page = store.list(definition.kind, scope, window, viewer);
     if (page === undefined) throw notFound();
     const body = envelope(page, window, request.origin + call.path, call.query);
-    return jsonAnswer(200, body, { ...headers, ...page.headers });
+    return { ...jsonAnswer(200, body, { ...headers, ...page.headers }), whenSent: page.whenSent };
   }
   if (id === null) {
     if (store.list(definition.kind, scope, { offset: 0, limit: 0 }, viewer) === undefined) throw notFound();

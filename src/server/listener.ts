@@ -160,4 +160,6 @@ function send(incoming: IncomingMessage, outgoing: ServerResponse, answer: WireA
   if (incoming.method !== 'HEAD') for (const piece of pieces) outgoing.write(piece);
   outgoing.end();
   outgoing.uncork();
+  const { whenSent } = answer;
+  if (whenSent !== undefined) outgoing.once('finish', whenSent);
 }

@@ -26,6 +26,8 @@ export interface StorePage {
   readonly records: string | Uint8Array;
   /** What a client should know of this list beside it. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Called when all of the page was handed to the system: its memory is free, the next one may be read. Does not throw. */
+  readonly whenSent?: () => void;
 }
 
 /** What every GET needs. Synchronous: both stores are. Throws `WireError` where it must not or cannot answer. */

@@ -133,7 +133,11 @@ describe('recording sharing', () => {
 
   it('within a budget, new ones come first and every one has its turn', async () => {
     const far = await service(25);
-    const env = environment(far.url, scratch(), { TIDEMARK_RECORDINGS_SHARING_PER_RUN: '10' });
+    // One at a time: else the order in which requests arrive is not quite that in which they were sent.
+    const env = environment(far.url, scratch(), {
+      TIDEMARK_RECORDINGS_SHARING_PER_RUN: '10',
+      TIDEMARK_RATE_CONCURRENCY: '1',
+    });
     const asked: string[][] = [];
     for (let run = 0; run < 4; run += 1) {
       if (run === 1) far.lists.set(RECORDINGS, recordings(0, 27));

@@ -214,6 +214,43 @@ describe('a replica', () => {
   });
 });
 
+describe('many clients of a replica at once', () => {
+  it('get every page as the list has it, whoever walks, jumps or comes back beside them', async () => {
+    const COUNT = 900;
+    const mirror = open();
+    const ids = Array.from({ length: COUNT }, (_each, index) => `d${String(index).padStart(4, '0')}`);
+    const bodyOf = (id: string): string => domain(id, `${id}.${'long-'.repeat(80)}example`);
+    await sync(mirror, 'organizations', {}, [ORGANIZATION]);
+    await sync(mirror, 'domains', ORG, ids.map(bodyOf));
+    const { get } = await startReplica(mirror.path);
+    // Pages of more than 64 kB: their memory is given back once they were sent.
+    const ask = async (offset: number, limit: number): Promise<void> => {
+      const { text } = await get(`${DOMAINS}?limit=${limit}&offset=${offset}`);
+      const results = ids.slice(offset, offset + limit).map(bodyOf);
+      expect(text.slice(text.indexOf('"results"'))).toBe(`"results":[${results.join(',')}]}`);
+    };
+    const walk = async (limit: number): Promise<void> => {
+      for (let offset = 0; offset < COUNT; offset += limit) await ask(offset, limit);
+    };
+    const comeBack = async (offset: number): Promise<void> => {
+      for (let turn = 0; turn < 12; turn += 1) await ask(offset, 200);
+    };
+    const jump = async (): Promise<void> => {
+      for (let turn = 0; turn < 12; turn += 1) await ask((turn * 370) % COUNT, 200);
+    };
+    await Promise.all([
+      walk(200),
+      walk(200),
+      walk(300),
+      walk(900),
+      comeBack(0),
+      comeBack(200),
+      comeBack(400),
+      jump(),
+    ]);
+  });
+});
+
 describe('callers of a replica', () => {
   it('need one of its tokens where it has any', async () => {
     const mirror = open();

@@ -68,6 +68,17 @@ export class HeldMirror<Memory> {
     }
   }
 
+  /** Reads on in the same mirror, for nobody who waits: where it is not open any more, or fails, nothing is done. */
+  again(mirror: Mirror, work: () => void): void {
+    if (this.#held?.mirror !== mirror) return;
+    try {
+      mirror.atOnce(work);
+    } catch (error) {
+      // The next request meets the same, and tells it.
+      this.#place.log.debug({ err: error }, 'nothing could be read ahead');
+    }
+  }
+
   close(): void {
     this.#held?.mirror.close();
     this.#held = null;

@@ -57,9 +57,15 @@ export function createReplica(options: ReplicaOptions): Replica {
     read: (query, work) =>
       held.use((mirror, memory) => {
         const point = pointAsked(mirror, query, source, clock.now());
-        const state = memory.take(nameOf(point), () => readState(mirror, source, point, definitionOf));
+        const name = nameOf(point);
+        const state = memory.take(name, () => readState(mirror, source, point, definitionOf));
+        const isSameState = (): boolean => nameOf(pointAsked(mirror, query, source, clock.now())) === name;
+        const later = (work: () => void): void =>
+          held.again(mirror, () => {
+            if (isSameState()) work();
+          });
         const view: StoreView = {
-          store: new MirrorStore(mirror, state, definitionOf),
+          store: new MirrorStore(mirror, state, definitionOf, later),
           headers: stateHeaders(point, clock.now()),
         };
         return work(view);
