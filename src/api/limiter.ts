@@ -153,24 +153,33 @@ export function createLimiter(options: LimiterOptions): Limiter {
     }
   };
 
-  /** Waits for room and takes it. Several tasks may wake together: the first takes the place, the rest look again. */
-  const admit = async (
-    signal: AbortSignal | undefined,
+  /** Takes a start where there is room for one: the moment of it, or the milliseconds until there is room. */
+  const start = (
     own: HeldStart | undefined,
     place: Place | undefined,
-  ): Promise<number> => {
+  ): { readonly startedAt: number } | { readonly wait: number } => {
+    const now = clock.monotonicMs();
+    // Its own place is among those that are held.
+    const wait = waitMs(now, own === undefined ? keptStarts : 0);
+    if (wait > 0) return { wait };
+    windows.add(now);
+    place?.start(now);
+    own?.release();
+    return { startedAt: now };
+  };
+
+  /** Runs the task once there is room. Several may wake together: the first takes the place, the rest look again. */
+  const admitted = async <T>(
+    task: (startedAt: number) => Promise<T>,
+    signal: AbortSignal | undefined,
+    own?: HeldStart,
+    place?: Place,
+  ): Promise<T> => {
     for (;;) {
       signal?.throwIfAborted();
-      const now = clock.monotonicMs();
-      // Its own place is among those that are held.
-      const wait = waitMs(now, own === undefined ? keptStarts : 0);
-      if (wait === 0) {
-        windows.add(now);
-        place?.start(now);
-        own?.release();
-        return now;
-      }
-      await waitFor(wait, signal);
+      const begun = start(own, place);
+      if ('startedAt' in begun) return await task(begun.startedAt);
+      await waitFor(begun.wait, signal);
     }
   };
 
@@ -237,9 +246,9 @@ export function createLimiter(options: LimiterOptions): Limiter {
       const held = turn?.held?.isOpen() === true ? turn.held : undefined;
       const place = lane === undefined ? undefined : (held?.place ?? (await placeIn(lane, signal)));
       try {
-        const start = async () => task(await admit(signal, held, place));
-        if (turn?.slot !== undefined) return await start();
-        const result = await queue.add(start, {
+        const inTurn = () => admitted(task, signal, held, place);
+        if (turn?.slot !== undefined) return await inTurn();
+        const result = await queue.add(inTurn, {
           ...(signal === undefined ? {} : { signal }),
           ...(turn?.isUrgent === true ? URGENT : {}),
         });

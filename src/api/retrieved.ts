@@ -1,8 +1,7 @@
 /** The answer to a retrieve: one record, checked to be the one that was asked for. */
 import type { ResourceDefinition } from '../catalog/definition.ts';
 import type { JsonValue } from '../core/json.ts';
-import { parseLossless } from '../core/json.ts';
-import { scanRecord } from '../core/json-scan.ts';
+import { idAt, isJsonObject, parseLossless } from '../core/json.ts';
 import { malformed, refuseHtml } from './envelope.ts';
 import type { NeutralText } from './neutral-text.ts';
 import type { Answer } from './transport.ts';
@@ -29,12 +28,13 @@ export function readRecord(
   const one = definition.title.one;
   try {
     const body = parseLossless(answer.text);
-    const record = scanRecord(answer.text, { idPath: definition.idPath, volatile: new Set() });
+    if (!isJsonObject(body)) throw malformed(answer, `no ${one}`);
+    const given = idAt(body, definition.idPath);
     // Some servers answer with a default record instead of 404.
-    if (record.id !== undefined && record.id.toLowerCase() !== id.toLowerCase()) {
+    if (given !== undefined && given.toLowerCase() !== id.toLowerCase()) {
       throw malformed(answer, `another ${one} than the one asked for`);
     }
-    return { text: record.text, body };
+    return { text: answer.text.trim(), body };
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw malformed(answer, `no ${one}: ${neutral(error.message)}`, { cause: error });

@@ -4,6 +4,7 @@
  */
 import type { Dispatcher, Pool } from 'undici';
 import type { Method } from '../catalog/definition.ts';
+import { whenAborted } from '../core/aborted.ts';
 import { abortReason, afterRealTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
@@ -222,11 +223,12 @@ function receive(pool: Pool, request: Dispatcher.DispatchOptions, limits: Limits
     let headers: Received['headers'] = {};
     let controller: Dispatcher.DispatchController | null = null;
     let isOver = false;
+    let unhear: (() => void) | undefined;
 
     const over = (): void => {
       isOver = true;
       cancelTotal();
-      signal?.removeEventListener('abort', onAbort);
+      unhear?.();
     };
     const fail = (error: unknown): void => {
       if (isOver) return;
@@ -243,9 +245,8 @@ function receive(pool: Pool, request: Dispatcher.DispatchOptions, limits: Limits
       over();
       resolve({ status, headers, chunks });
     };
-    const onAbort = (): void => giveUp(signal === undefined ? new Error('aborted') : abortReason(signal));
     const cancelTotal = afterRealTime(totalMs, () => giveUp(onTotal()));
-    signal?.addEventListener('abort', onAbort, { once: true });
+    if (signal !== undefined) unhear = whenAborted(signal, () => giveUp(abortReason(signal)));
 
     pool.dispatch(request, {
       onRequestStart: (given) => {

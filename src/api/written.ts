@@ -1,9 +1,7 @@
 /** The 2xx answer to a write, taken apart. */
 import type { ResourceDefinition } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { parseLossless } from '../core/json.ts';
-import type { JsonValue } from '../core/json.ts';
-import { scanRecord } from '../core/json-scan.ts';
+import { idAt, parseLossless } from '../core/json.ts';
 import { malformed, refuseHtml } from './envelope.ts';
 import type { NeutralText } from './neutral-text.ts';
 import type { Answer } from './transport.ts';
@@ -25,7 +23,7 @@ export function readWritten(
   try {
     refuseHtml(answer);
     const body = parseLossless(answer.text);
-    const given = idIn(body, answer.text, definition);
+    const given = idAt(body, definition.idPath) ?? null;
     if (id !== null && given !== null && given.toLowerCase() !== id.toLowerCase()) {
       throw malformed(answer, `another ${definition.title.one} than the one written`);
     }
@@ -38,9 +36,4 @@ export function readWritten(
       error: malformed(answer, `no JSON: ${neutral(error.message)}`, { cause: error }),
     };
   }
-}
-
-function idIn(body: JsonValue, text: string, definition: ResourceDefinition): string | null {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) return null;
-  return scanRecord(text, { idPath: definition.idPath, volatile: new Set() }).id ?? null;
 }

@@ -52,15 +52,33 @@ export function isKind(name: string): name is Kind {
  * one record and nothing else.
  */
 export function fillPath(path: string, values: Readonly<Record<string, string | undefined>>): string {
-  return path.replace(/:([a-z_]+)/g, (_match, name: string) => {
-    const value = values[name];
-    if (value === undefined) throw new Error(`path ${path} needs ${name}`);
-    return encodePathSegment(value);
-  });
+  let filled = '';
+  for (const [index, part] of partsOf(path).entries()) {
+    if (index % 2 === 0) {
+      filled += part;
+      continue;
+    }
+    const value = values[part];
+    if (value === undefined) throw new Error(`path ${path} needs ${part}`);
+    filled += encodePathSegment(value);
+  }
+  return filled;
+}
+
+const PARTS = new Map<string, readonly string[]>();
+
+/** What stands in a path of the catalog, and the names of what it is filled with, in turn. Found once for each. */
+function partsOf(path: string): readonly string[] {
+  const known = PARTS.get(path);
+  if (known !== undefined) return known;
+  const parts = path.split(/:([a-z_]+)/);
+  PARTS.set(path, parts);
+  return parts;
 }
 
 /** Percent-encodes one path segment; `.` and `..` too, which URL parsers would otherwise resolve. */
 export function encodePathSegment(value: string): string {
+  if (/^[\w-]+$/.test(value)) return value;
   // A lone surrogate cannot be encoded in a URL; it becomes U+FFFD, as URL parsers do.
   const encoded = encodeURIComponent(value.toWellFormed());
   return encoded === '.' || encoded === '..' ? encoded.replaceAll('.', '%2E') : encoded;

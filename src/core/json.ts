@@ -64,3 +64,18 @@ export function setOwn(target: JsonObject, key: string, value: JsonValue): void 
 export function getOwn(target: JsonObject, key: string): JsonValue | undefined {
   return Object.hasOwn(target, key) ? target[key] : undefined;
 }
+
+/**
+ * The id at the end of a path of member names, as `scanRecord` finds it in the text: strings decoded, numbers digit by
+ * digit. Undefined where there is none.
+ */
+export function idAt(body: JsonValue, path: readonly string[]): string | undefined {
+  let value: JsonValue | undefined = body;
+  for (const name of path) {
+    if (!isJsonObject(value)) return undefined;
+    value = getOwn(value, name);
+  }
+  if (typeof value === 'string') return value;
+  if (typeof value === 'number') return String(value);
+  return isRawNumber(value) ? value.rawJSON : undefined;
+}

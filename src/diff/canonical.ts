@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto';
 import type { JsonValue } from '../core/json.ts';
 import { isJsonObject, isRawNumber } from '../core/json.ts';
+import { sortedKeys } from '../core/sorted-keys.ts';
 import { canonicalNumber, numberText } from './decimal.ts';
 
 type Piece = { readonly text: string } | { readonly value: JsonValue };
@@ -32,7 +33,7 @@ function written(value: JsonValue | undefined, depth: number): string {
   }
   if (!isJsonObject(value)) return scalarText(value);
   let out = '{';
-  for (const key of Object.keys(value).sort()) {
+  for (const key of sortedKeys(value)) {
     out += (out === '{' ? '' : ',') + nameText(key) + written(value[key], depth + 1);
   }
   return `${out}}`;
@@ -63,7 +64,7 @@ function writtenFlat(value: JsonValue): string {
       }
     } else if (isJsonObject(piece.value)) {
       const members = piece.value;
-      const keys = Object.keys(members).sort();
+      const keys = sortedKeys(members);
       out += '{';
       stack.push({ text: '}' });
       for (let i = keys.length - 1; i >= 0; i -= 1) {

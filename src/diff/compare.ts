@@ -9,6 +9,7 @@ import { isMovingMember, movesInside } from '../catalog/own-motion.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { getOwn, isJsonObject } from '../core/json.ts';
+import { sortedKeys } from '../core/sorted-keys.ts';
 import type { MovedElement } from './elements.ts';
 import { elementSegment, equalUnordered, pairElements } from './elements.ts';
 import { isOwnTaste, isSamePerson, isUserAt, saysWho, steadyValue } from './embedded-user.ts';
@@ -122,13 +123,13 @@ export function comparedMembers(
   const body = asCompared(definition, received, mode);
   if (!isJsonObject(body)) return [];
   const fields = fieldsByName(definition);
-  return Object.keys(body)
-    .sort()
-    .filter((name) => isCompared(definition, fields.get(name), name, mode))
-    .flatMap((name): [string, JsonValue][] => {
-      const value = getOwn(body, name);
-      return value === undefined ? [] : [[name, value]];
-    });
+  const members: [string, JsonValue][] = [];
+  for (const name of sortedKeys(body)) {
+    const value = getOwn(body, name);
+    if (value !== undefined && isCompared(definition, fields.get(name), name, mode))
+      members.push([name, value]);
+  }
+  return members;
 }
 
 /** True for a top-level member that the mode compares, known to the catalog or not. */

@@ -32,7 +32,7 @@ export function preparedOnce<Parameters extends unknown[], Row>(
 ): Statement<Parameters, Row> {
   const known = PREPARED.get(connection) ?? new Map<string, Statement<unknown[], unknown>>();
   PREPARED.set(connection, known);
-  const statement = known.get(sql) ?? connection.prepare<unknown[], unknown>(sql);
+  const statement = known.get(sql) ?? connection.prepare(sql);
   known.set(sql, statement);
   return statement as unknown as Statement<Parameters, Row>;
 }

@@ -18,8 +18,8 @@ import type { Plan, PlanStep } from './plan.ts';
 import { isExecutable } from './plan.ts';
 import { personSteps } from './person-reason.ts';
 import { planHash } from './plan-hash.ts';
-import type { RestoreReport, StepReport } from './restore-report.ts';
-import { isAsDesired, restoreReport, resumedReport, stepReport } from './restore-report.ts';
+import type { RestoreReport } from './restore-report.ts';
+import { isAsDesired, restoreReport, resumedReport } from './restore-report.ts';
 import type { DesiredLookup, StepContext } from './step-context.ts';
 import { runStep } from './step-runner.ts';
 
@@ -31,7 +31,7 @@ export interface ApplyEvents {
   /** Once, before the first step: how many steps will be sent, those that a resumed restore has done left out. */
   started(restore: number, steps: number): void;
   stepStarted(step: PlanStep): void;
-  stepEnded(step: PlanStep, report: StepReport): void;
+  stepEnded(step: PlanStep, row: Pick<RestoreStepRow, 'outcome'>): void;
   /** A write whose answer was lost is being looked up before it is sent again. */
   lookingUp(step: PlanStep): void;
 }
@@ -197,10 +197,7 @@ async function applyLevels(context: StepContext, options: ApplyOptions): Promise
       const obstacle = await obstacleBefore(context, plan, step);
       if (obstacle === null) isHopeless = (await runStep(context, step)) === 'hopeless' || isHopeless;
       else journal.end(step.n, { outcome: 'skipped', errorCode: 'needs_failed', error: obstacle });
-      events.stepEnded(
-        step,
-        stepReport(step, journal.row(step.n), (n) => journal.row(n).newId),
-      );
+      events.stepEnded(step, journal.row(step.n));
     });
   }
 }

@@ -160,7 +160,7 @@ export function isAsDesired({ outcome, errorCode }: RestoreStepRow): boolean {
 }
 
 /** What the journal knows of a step. */
-export function stepReport(
+function stepReport(
   step: PlanStep,
   row: RestoreStepRow,
   newIdOf: (n: number) => string | null,

@@ -1,4 +1,5 @@
 /** What follows on a write that was done: its new id is kept, and the record is read back. */
+import type { Slot } from '../api/write-client.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { managedDigest } from './digest.ts';
@@ -41,6 +42,27 @@ export async function done(
   return end;
 }
 
+/** What was done, seen by reading it back, while that is on its way to the disk. */
+export interface SeenDone {
+  readonly outcome: 'seen';
+  readonly end: StepEnd;
+  /** The step is not over before. */
+  readonly onDisk: Promise<void>;
+}
+
+/** As `done`, for a change whose place among the requests under way is kept until it was read back, and no longer. */
+export async function doneInSlot(
+  context: StepContext,
+  ready: ReadyStep,
+  status: number | null,
+  slot: Slot,
+): Promise<SeenDone> {
+  const onDisk = context.journal.applied(ready.step.n, { status, errorCode: null, error: null });
+  // Told to whoever waits for it, some time later.
+  onDisk.catch(() => undefined);
+  return { outcome: 'seen', end: await readBack(context, ready, slot), onDisk };
+}
+
 /** What was sent more than once may have been done more than once, the first time later than it was looked for. */
 async function tellTwin(context: StepContext, ready: ReadyStep, id: string): Promise<void> {
   const { journal, live, log, patience } = context;
@@ -76,7 +98,7 @@ function mappingOf(
 }
 
 /** Whether it holds what was sent. Given up, or not possible now, a resumed restore does it. */
-export async function readBack(context: StepContext, ready: ReadyStep): Promise<StepEnd> {
+export async function readBack(context: StepContext, ready: ReadyStep, slot?: Slot): Promise<StepEnd> {
   const { journal, live, patience } = context;
   const { step, definition, scope } = ready;
   const id = ready.id ?? journal.row(step.n).newId;
@@ -96,7 +118,7 @@ export async function readBack(context: StepContext, ready: ReadyStep): Promise<
     });
   }
   try {
-    const body = await live.read(definition, scope, id, true, patience);
+    const body = await live.read(definition, scope, id, true, patience, slot);
     if (step.action === 'remove') {
       const isGone = body === undefined;
       const still = { code: 'rejected', message: 'it is still there' } as const;

@@ -10,7 +10,8 @@ import type { StepError } from './restore-report.ts';
 import { scrubbedOutcome } from './scrubbed.ts';
 import type { ReadyStep, StepContext } from './step-context.ts';
 import { readyStep } from './step-context.ts';
-import { done, readBack } from './step-done.ts';
+import { done, doneInSlot, readBack } from './step-done.ts';
+import type { SeenDone } from './step-done.ts';
 import type { StepEnd } from './step-failure.ts';
 import {
   errorColumns,
@@ -73,6 +74,10 @@ async function begin(context: StepContext, ready: ReadyStep): Promise<StepEnd> {
   for (let looks = 1; ; looks += 1) {
     const answer = await attempt(context, ready, before, isJournaled);
     if (typeof answer === 'string') return answer;
+    if (answer.outcome === 'seen') {
+      await answer.onDisk;
+      return answer.end;
+    }
     if (answer.outcome !== 'late') return await settle(context, ready, answer, before);
     isJournaled = true;
     if (looks < MAX_LOOKS) continue;
@@ -82,13 +87,16 @@ async function begin(context: StepContext, ready: ReadyStep): Promise<StepEnd> {
   }
 }
 
-/** One look, and the write where nothing stands against it: its outcome, or how the step ended without one. */
+/**
+ * One look, and the write where nothing stands against it: its outcome, read back already where all that is in one slot,
+ * or how the step ended without one.
+ */
 async function attempt(
   context: StepContext,
   ready: ReadyStep,
   before: RestoreStepRow,
   isJournaled: boolean,
-): Promise<WriteOutcome | StepEnd> {
+): Promise<WriteOutcome | SeenDone | StepEnd> {
   const { client, signal } = context;
   let held: HeldStart | null;
   try {
@@ -96,7 +104,7 @@ async function attempt(
   } catch (error) {
     return lookFailed(context, ready, before, error);
   }
-  const work = (slot?: Slot): Promise<WriteOutcome | StepEnd> =>
+  const work = (slot?: Slot): Promise<WriteOutcome | SeenDone | StepEnd> =>
     lookAndSend(context, ready, { before, isJournaled, held, slot });
   try {
     return await (looksOnce(ready) ? client.inSlot(ready.request.kind, work) : work());
@@ -119,7 +127,7 @@ async function lookAndSend(
   context: StepContext,
   ready: ReadyStep,
   { before, isJournaled, held, slot }: Attempt,
-): Promise<WriteOutcome | StepEnd> {
+): Promise<WriteOutcome | SeenDone | StepEnd> {
   const { clock, journal, signal } = context;
   let obstacle: StepError | null;
   try {
@@ -135,7 +143,9 @@ async function lookAndSend(
   if (obstacle !== null) return failUnsent(context, ready.step, obstacle, before);
   const lookedAt = clock.monotonicMs();
   if (!isJournaled) await journal.sending(ready.step.n);
-  return (await request(context, ready, before, { held, lookedAt, slot })) ?? 'not_begun';
+  const answer = await request(context, ready, before, { held, lookedAt, slot });
+  if (slot === undefined || answer?.outcome !== 'done') return answer ?? 'not_begun';
+  return await doneInSlot(context, ready, answer.status, slot);
 }
 
 function lookFailed(
