@@ -172,7 +172,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   const admitted = async <T>(
     task: (startedAt: number) => Promise<T>,
     signal: AbortSignal | undefined,
-    own?: HeldStart,
+    own: HeldStart | undefined,
     place?: Place,
   ): Promise<T> => {
     for (;;) {
@@ -180,6 +180,32 @@ export function createLimiter(options: LimiterOptions): Limiter {
       const begun = start(own, place);
       if ('startedAt' in begun) return await task(begun.startedAt);
       await waitFor(begun.wait, signal);
+    }
+  };
+
+  const heldFor = (turn: Turn | undefined): HeldStart | undefined =>
+    turn?.held?.isOpen() === true ? turn.held : undefined;
+
+  const runQueued = async <T>(
+    task: (startedAt: number) => Promise<T>,
+    signal: AbortSignal | undefined,
+    turn: Turn | undefined,
+    lane: KindLane | undefined,
+  ): Promise<T> => {
+    const held = heldFor(turn);
+    const place = lane === undefined ? undefined : (held?.place ?? (await placeIn(lane, signal)));
+    try {
+      const inTurn = (): Promise<T> => admitted(task, signal, held, place);
+      if (turn?.slot !== undefined) return await inTurn();
+      const result = await queue.add(inTurn, {
+        ...(signal === undefined ? {} : { signal }),
+        ...(turn?.isUrgent === true ? URGENT : {}),
+      });
+      // The next request leaves before this answer is looked at: the far side works meanwhile.
+      await nextTurn();
+      return result;
+    } finally {
+      place?.release();
     }
   };
 
@@ -241,23 +267,10 @@ export function createLimiter(options: LimiterOptions): Limiter {
   };
 
   return {
-    run: async (task, signal, turn) => {
+    run: (task, signal, turn) => {
       const lane = turn?.kind === undefined ? undefined : lanes.get(turn.kind);
-      const held = turn?.held?.isOpen() === true ? turn.held : undefined;
-      const place = lane === undefined ? undefined : (held?.place ?? (await placeIn(lane, signal)));
-      try {
-        const inTurn = () => admitted(task, signal, held, place);
-        if (turn?.slot !== undefined) return await inTurn();
-        const result = await queue.add(inTurn, {
-          ...(signal === undefined ? {} : { signal }),
-          ...(turn?.isUrgent === true ? URGENT : {}),
-        });
-        // The next request leaves before this answer is looked at: the far side works meanwhile.
-        await nextTurn();
-        return result;
-      } finally {
-        place?.release();
-      }
+      const isAlone = lane === undefined && turn?.slot !== undefined;
+      return isAlone ? admitted(task, signal, heldFor(turn)) : runQueued(task, signal, turn, lane);
     },
     inSlot: (kind, work) => (lanes.has(kind) ? work() : queue.add(() => work(SLOT), URGENT)),
     hold,

@@ -5,7 +5,7 @@
 import type { Dispatcher, Pool } from 'undici';
 import type { Method } from '../catalog/definition.ts';
 import { whenAborted } from '../core/aborted.ts';
-import { abortReason, afterRealTime } from '../core/clock.ts';
+import { abortReason, RealTimeLimits } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import { decodeStrictly, unreadable } from './answer-text.ts';
@@ -106,16 +106,20 @@ export function openTransport(options: TransportOptions): Transport {
   }
   const host = hostAndPort(baseUrl);
   const prefix = baseUrl.pathname.replace(/\/+$/, '');
+  const maxBytes = options.maxBodyBytes ?? MAX_BODY_BYTES;
+  const onTotal = (): TidemarkError => totalTimeout(host, timeouts.totalMs);
   let opening: Promise<Pool> | undefined;
+  let pool: Pool | undefined;
 
-  const headersOf = (ask: Ask): Record<string, string> => ({
+  const headers = {
     accept: 'application/json',
     // Bodies are bounded by what arrives; a compressed one would have to be bounded twice.
     'accept-encoding': 'identity',
     authorization: `Bearer ${apiKey.reveal()}`,
     'user-agent': options.userAgent,
-    ...(ask.body === undefined ? {} : { 'content-type': 'application/json' }),
-  });
+  };
+  const headersWithBody = { ...headers, 'content-type': 'application/json' };
+  const totals = new RealTimeLimits(timeouts.totalMs);
 
   const answerOf = ({ status, headers, chunks }: Received): Answer => {
     const isSuccess = status >= 200 && status < 300;
@@ -139,24 +143,14 @@ export function openTransport(options: TransportOptions): Transport {
   return {
     send: async (ask) => {
       ask.signal?.throwIfAborted();
-      const pool = await (opening ??= openPool(options));
+      pool ??= await (opening ??= openPool(options));
+      const path = prefix + ask.path;
+      const request =
+        ask.body === undefined
+          ? { method: ask.method, path, headers }
+          : { method: ask.method, path, headers: headersWithBody, body: ask.body };
       try {
-        const received = await receive(
-          pool,
-          {
-            method: ask.method,
-            path: prefix + ask.path,
-            headers: headersOf(ask),
-            ...(ask.body === undefined ? {} : { body: ask.body }),
-          },
-          {
-            maxBytes: options.maxBodyBytes ?? MAX_BODY_BYTES,
-            totalMs: timeouts.totalMs,
-            onTotal: () => totalTimeout(host, timeouts.totalMs),
-            signal: ask.signal,
-          },
-        );
-        return answerOf(received);
+        return answerOf(await receive(pool, request, { maxBytes, totals, onTotal, signal: ask.signal }));
       } catch (error) {
         if (ask.signal?.aborted === true) throw abortReason(ask.signal);
         throw error instanceof TidemarkError ? error : networkError(error, host);
@@ -205,7 +199,7 @@ interface Received {
 interface Limits {
   /** Of a success; one that is larger is refused. */
   readonly maxBytes: number;
-  readonly totalMs: number;
+  readonly totals: RealTimeLimits;
   readonly onTotal: () => TidemarkError;
   readonly signal: AbortSignal | undefined;
 }
@@ -215,7 +209,7 @@ interface Limits {
  * own for every answer cost more than all the rest of a small one.
  */
 function receive(pool: Pool, request: Dispatcher.DispatchOptions, limits: Limits): Promise<Received> {
-  const { maxBytes, totalMs, onTotal, signal } = limits;
+  const { maxBytes, totals, onTotal, signal } = limits;
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let length = 0;
@@ -245,7 +239,7 @@ function receive(pool: Pool, request: Dispatcher.DispatchOptions, limits: Limits
       over();
       resolve({ status, headers, chunks });
     };
-    const cancelTotal = afterRealTime(totalMs, () => giveUp(onTotal()));
+    const cancelTotal = totals.begin(() => giveUp(onTotal()));
     if (signal !== undefined) unhear = whenAborted(signal, () => giveUp(abortReason(signal)));
 
     pool.dispatch(request, {

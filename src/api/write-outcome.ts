@@ -1,13 +1,10 @@
 /** What became of a write, as far as that can be known. */
-import type { JsonValue } from '../core/json.ts';
 import type { TidemarkError } from '../core/errors.ts';
 
 export type WriteOutcome =
   | {
       readonly outcome: 'done';
       readonly status: number;
-      /** The answer's body without losing a digit; null where it was empty. */
-      readonly body: JsonValue | null;
       /** The id that the answer gives; null where it gives none. */
       readonly id: string | null;
     }

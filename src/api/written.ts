@@ -19,7 +19,7 @@ export function readWritten(
   neutral: NeutralText,
 ): WriteOutcome {
   const { status } = answer;
-  if (answer.text.trim() === '') return { outcome: 'done', status, body: null, id: null };
+  if (answer.text.trim() === '') return { outcome: 'done', status, id: null };
   try {
     refuseHtml(answer);
     const body = parseLossless(answer.text);
@@ -27,7 +27,7 @@ export function readWritten(
     if (id !== null && given !== null && given.toLowerCase() !== id.toLowerCase()) {
       throw malformed(answer, `another ${definition.title.one} than the one written`);
     }
-    return { outcome: 'done', status, body, id: given };
+    return { outcome: 'done', status, id: given };
   } catch (error) {
     if (error instanceof TidemarkError) return { outcome: 'unknown', error };
     if (!(error instanceof SyntaxError)) throw error;

@@ -37,6 +37,44 @@ export function afterRealTime(ms: number, action: () => void): () => void {
   return () => clearTimeout(timer);
 }
 
+/**
+ * Limits of one length, as `afterRealTime`, of which thousands begin and next to none passes: one timer serves them all.
+ */
+export class RealTimeLimits {
+  readonly #ms: number;
+  /** The one that ends first stands first, since all are of one length. */
+  readonly #open = new Set<{ readonly endsAt: number; readonly action: () => void }>();
+  #isTicking = false;
+
+  constructor(ms: number) {
+    this.#ms = ms;
+  }
+
+  /** Calls `action` when the time is over, unless the returned function was called before. */
+  begin(action: () => void): () => void {
+    const limit = { endsAt: performance.now() + this.#ms, action };
+    this.#open.add(limit);
+    if (!this.#isTicking) this.#tick(this.#ms);
+    return () => this.#open.delete(limit);
+  }
+
+  #tick(ms: number): void {
+    this.#isTicking = true;
+    afterRealTime(ms, () => {
+      this.#isTicking = false;
+      for (const limit of this.#open) {
+        const left = limit.endsAt - performance.now();
+        if (left > 0) {
+          this.#tick(Math.ceil(left));
+          return;
+        }
+        this.#open.delete(limit);
+        limit.action();
+      }
+    });
+  }
+}
+
 /** Lets other work go on: for one turn of the event loop, or for that much real time. */
 export async function realPause(ms: number): Promise<void> {
   if (ms < 1) await nextTurn();

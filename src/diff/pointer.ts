@@ -14,12 +14,17 @@ export function pointerTo(segments: readonly string[]): string {
   return segments.map((segment) => `/${escapeSegment(segment)}`).join('');
 }
 
+/** One member, nothing escaped: what nearly every pointer is. */
+const PLAIN = /^\/([^/~]+)$/;
+
 /**
  * The decoded segments of a pointer; none for the empty pointer.
  * @throws RangeError when the text is no pointer: it does not begin with a slash, or a `~` is not `~0` or `~1`
  */
 export function splitPointer(pointer: string): string[] {
   if (pointer === '') return [];
+  const plain = PLAIN.exec(pointer)?.[1];
+  if (plain !== undefined) return [plain];
   if (!pointer.startsWith('/') || /~(?![01])/.test(pointer)) {
     throw new RangeError(`not a JSON pointer: ${JSON.stringify(pointer)}`);
   }

@@ -1,5 +1,6 @@
 /** Whether a record holds what was sent: the fields that the service ignored, renamed or normalised are told. */
 import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
+import { fieldsByName } from '../catalog/definition.ts';
 import { isMask } from '../catalog/masks.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
@@ -25,18 +26,19 @@ export function differencesFrom(
   if (step.action === 'act') return stateDifferences(step, live);
   const wanted = withoutFilledSecrets(step, sent);
   if (!isJsonObject(wanted) || !isJsonObject(live)) return [];
+  const shown = withoutFilledSecrets(step, live) as JsonObject;
   const held: JsonObject = {};
   const compared: JsonObject = {};
   for (const field of sentFields(definition, wanted, live)) {
-    const value = getOwn(withoutFilledSecrets(step, live) as JsonObject, field.name);
+    const value = getOwn(shown, field.name);
     setOwn(compared, field.name, getOwn(wanted, field.name) ?? null);
     if (value !== undefined) setOwn(held, field.name, value);
   }
-  const merged = new Set(definition.fields.filter(({ isMerged }) => isMerged).map(({ name }) => name));
+  const fields = fieldsByName(definition);
   const changes = compareBodies(definition, held, compared, 'all').filter(
     ({ path, from, to }) =>
       // PATCH merges the members of such a field: what it was not given stays.
-      !(to === undefined && step.action === 'update' && merged.has(topMember(path))) &&
+      !(to === undefined && step.action === 'update' && fields.get(topMember(path))?.isMerged === true) &&
       !(typeof from === 'string' && isMask(from)),
   );
   return hiddenFields(definition, changes);

@@ -126,6 +126,7 @@ export function hiddenFields(
   definition: ResourceDefinition,
   fields: readonly FieldChange[],
 ): readonly FieldChange[] {
+  if (fields.length === 0) return fields;
   const places = definition.fields.flatMap((field) => [
     ...(field.isSecret ? [[field.name]] : []),
     ...field.secretPointers.map((pointer) => [field.name, ...splitPointer(pointer)]),
