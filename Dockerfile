@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1
 FROM node:24-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
@@ -21,14 +20,17 @@ LABEL org.opencontainers.image.title="tidemark" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.base.name="docker.io/library/node:24-slim"
-# SQLite sorts and rebuilds large files in temporary ones: beside the mirror, so that the rest may be read-only.
+# SQLite sorts and rebuilds large files in temporary ones, and what is read live for a plan or a comparison goes into a
+# mirror of its own: beside the mirror, so that the rest may be read-only.
 ENV NODE_ENV=production \
-    SQLITE_TMPDIR=/data
+    SQLITE_TMPDIR=/data \
+    TMPDIR=/data
 # Everything but better-sqlite3 is bundled into dist; of that, what its build needed and other systems' binaries stay behind.
-COPY --from=build /app/node_modules/better-sqlite3/package.json /app/node_modules/better-sqlite3/
+COPY --from=build /app/node_modules/better-sqlite3/package.json /app/node_modules/better-sqlite3/LICENSE /app/node_modules/better-sqlite3/
 COPY --from=build /app/node_modules/better-sqlite3/lib /app/node_modules/better-sqlite3/lib
 COPY --from=build /app/node_modules/better-sqlite3/prebuilds/linux-*.node /app/node_modules/better-sqlite3/prebuilds/
 COPY --from=build /app/package.json /app/
+COPY LICENSE /app/
 COPY --from=build /app/config /app/config
 COPY --from=build /app/drizzle /app/drizzle
 COPY --from=build /app/dist /app/dist

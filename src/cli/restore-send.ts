@@ -79,7 +79,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
 }
 
 /** Steps at work for each request that may be under way, where only the disk and the far side set the pace. */
-const STEPS_PER_REQUEST = 32;
+const STEPS_PER_REQUEST = 64;
 
 /**
  * Steps at work at a time. Besides its requests a step waits for the disk: where no rate holds the requests back, others

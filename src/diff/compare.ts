@@ -9,7 +9,7 @@ import { isMovingMember, movesInside } from '../catalog/own-motion.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { getOwn, isJsonObject } from '../core/json.ts';
-import { sortedKeys } from '../core/sorted-keys.ts';
+import { sortedKeys, sortNames } from '../core/sorted-keys.ts';
 import type { MovedElement } from './elements.ts';
 import { elementSegment, equalUnordered, pairElements } from './elements.ts';
 import { isOwnTaste, isSamePerson, isUserAt, saysWho, steadyValue } from './embedded-user.ts';
@@ -123,13 +123,28 @@ export function comparedMembers(
   const body = asCompared(definition, received, mode);
   if (!isJsonObject(body)) return [];
   const fields = fieldsByName(definition);
+  const names = mode === 'managed' ? managedNames(definition) : sortedKeys(body);
   const members: [string, JsonValue][] = [];
-  for (const name of sortedKeys(body)) {
+  for (const name of names) {
     const value = getOwn(body, name);
-    if (value !== undefined && isCompared(definition, fields.get(name), name, mode))
+    if (value === undefined) continue;
+    if (mode === 'managed' || isCompared(definition, fields.get(name), name, mode))
       members.push([name, value]);
   }
   return members;
+}
+
+const MANAGED = new WeakMap<ResourceDefinition, readonly string[]>();
+
+/** The members that `managed` compares, sorted; only documented ones can be among them. */
+function managedNames(definition: ResourceDefinition): readonly string[] {
+  const known = MANAGED.get(definition);
+  if (known !== undefined) return known;
+  const fields = [...fieldsByName(definition)];
+  const managed = fields.filter(([name, field]) => isCompared(definition, field, name, 'managed'));
+  const names = sortNames(managed.map(([name]) => name));
+  MANAGED.set(definition, names);
+  return names;
 }
 
 /** True for a top-level member that the mode compares, known to the catalog or not. */

@@ -3,10 +3,10 @@
  * old state from the file and its log, where a rebuilt copy renamed over the file would leave them, and the log, with a
  * file that is no longer there.
  */
-import { existsSync, statSync, statfsSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { statSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
+import { sqliteTemporaryPlace } from '../core/temporary-place.ts';
 import { logBytes } from './checkpoint.ts';
 import type { Connection } from './database.ts';
 import { inWorker, performTaskNow } from './file-task.ts';
@@ -44,7 +44,7 @@ export async function compact(writer: Connection, path: string, freeBytes: FreeB
 /** SQLite builds the new file in the temporary directory, then writes it into the log, and from there into the file. */
 function checkRoom(bytes: number, path: string, freeBytes: FreeBytes): void {
   const directory = dirname(path);
-  const temporary = temporaryDirectory();
+  const temporary = sqliteTemporaryPlace();
   const isShared = statSync(directory).dev === statSync(temporary).dev;
   const needs: readonly (readonly [directory: string, bytes: number])[] = isShared
     ? [[directory, bytes * 2]]
@@ -63,12 +63,6 @@ function checkRoom(bytes: number, path: string, freeBytes: FreeBytes): void {
       },
     );
   }
-}
-
-/** Where SQLite keeps temporary files: it looks at /var/tmp before /tmp, unless the environment names another one. */
-function temporaryDirectory(): string {
-  const named = tmpdir();
-  return named === '/tmp' && existsSync('/var/tmp') ? '/var/tmp' : named;
 }
 
 /** Bytes of the mirror on disk: its file and its log. */

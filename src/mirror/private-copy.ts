@@ -2,10 +2,10 @@
  * A copy of a mirror that stands where nothing can be written, so that SQLite cannot share its log with a writer (who
  * may reach the same file by another way: a mount that is read-only here only). The copy is one committed state.
  */
-import { closeSync, copyFileSync, mkdtempSync, openSync, readSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { closeSync, copyFileSync, openSync, readSync, rmSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
+import { makeTemporaryDirectory } from '../core/temporary-place.ts';
 
 /** What copying needs of the machine. */
 export interface CopyEffects {
@@ -37,7 +37,7 @@ export interface PrivateCopy {
  * @throws TidemarkError `mirror_locked` when it is being written all the time; file system errors as they are
  */
 export function takePrivateCopy(path: string, { copyFile, pause }: CopyEffects = effects): PrivateCopy {
-  const directory = mkdtempSync(join(tmpdir(), 'tidemark-copy-'));
+  const directory = makeTemporaryDirectory('tidemark-copy-');
   const discard = (): void => rmSync(directory, { recursive: true, force: true });
   const copy = join(directory, basename(path));
   try {

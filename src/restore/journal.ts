@@ -34,7 +34,7 @@ export interface JournalStart {
  * and enough for those of many steps to come together. A step that is alone does not wait for it: its last write is
  * longer ago.
  */
-const GATHER_MS = 10;
+const GATHER_MS = 20;
 
 export class RestoreJournal {
   readonly restore: number;

@@ -1,11 +1,11 @@
 /** An empty mirror in the temporary directory, for a state that is read live: gone afterwards, whatever happens. */
-import { lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { lstatSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../core/clock.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-trouble.ts';
+import { makeTemporaryDirectory, temporaryPlace } from '../core/temporary-place.ts';
 import { acquireWriterLock } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/mirror.ts';
@@ -34,7 +34,7 @@ export interface TemporaryMirror {
  */
 export function openTemporaryMirror(reader: Reader): TemporaryMirror {
   removeAbandoned(reader);
-  const directory = inTemporaryDirectory(() => mkdtempSync(join(tmpdir(), PREFIX)));
+  const directory = makeTemporaryDirectory(PREFIX);
   const remove = (): void => rmSync(directory, { recursive: true, force: true });
   try {
     const mirror = openMirror(join(directory, 'mirror.db'), { mode: 'write', isTemporary: true, ...reader });
@@ -58,9 +58,10 @@ export function openTemporaryMirror(reader: Reader): TemporaryMirror {
 
 /** The lock tells whether somebody still reads there: the system frees it when its process dies. */
 function removeAbandoned({ clock, command, pid, host }: Reader): void {
-  for (const name of inTemporaryDirectory(() => readdirSync(tmpdir()))) {
+  const place = temporaryPlace();
+  for (const name of namesIn(place)) {
     if (!name.startsWith(PREFIX)) continue;
-    const directory = join(tmpdir(), name);
+    const directory = join(place, name);
     // Not what a link points to: only a directory that this user made here.
     const stats = lstatSync(directory, { throwIfNoEntry: false });
     if (stats === undefined || !stats.isDirectory() || stats.uid !== process.getuid?.()) continue;
@@ -81,10 +82,10 @@ function removeAbandoned({ clock, command, pid, host }: Reader): void {
   }
 }
 
-function inTemporaryDirectory<T>(work: () => T): T {
+function namesIn(place: string): string[] {
   try {
-    return work();
+    return readdirSync(place);
   } catch (error) {
-    throw asFileTrouble(error, tmpdir(), 'written');
+    throw asFileTrouble(error, place, 'listed');
   }
 }

@@ -79,6 +79,7 @@ describe('the image', () => {
   it('holds the program, what it reads, and no more', () => {
     expect(readdirSync(image.root).sort()).toEqual(['app', 'data', 'usr']);
     expect(readdirSync(join(image.root, 'app')).sort()).toEqual([
+      'LICENSE',
       'config',
       'dist',
       'drizzle',
