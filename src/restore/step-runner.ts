@@ -134,7 +134,7 @@ async function lookAndSend(
     if (await isReplaced(context, ready)) return await done(context, ready, null, null);
     obstacle = await obstacleTo(context, ready, slot);
     const settled =
-      obstacle === null && ready.request.role !== 'act' ? null : await asDesired(context, ready);
+      obstacle === null && ready.request.role !== 'act' ? null : await asDesired(context, ready, slot);
     if (settled !== null) return nothingToDo(context, ready.step, settled, before);
     signal.throwIfAborted();
   } catch (error) {

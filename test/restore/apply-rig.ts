@@ -142,7 +142,8 @@ export async function startRig(records: readonly ParsedRecord[] = []): Promise<R
       const client = createWriteClient({
         baseUrl: new URL(url),
         apiKey: new Secret(KEY),
-        rate: { perMinute: 0, perHour: 0, concurrency: 4 },
+        // One: whatever waits for a second place while it has one waits for good, and shows it.
+        rate: { perMinute: 0, perHour: 0, concurrency: 1 },
         retry: { attempts: 3, maxWaitSeconds: 300 },
         timeouts: { headersMs: 400, bodyMs: 400, totalMs: 800 },
         userAgent: 'test',

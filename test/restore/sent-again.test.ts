@@ -7,6 +7,8 @@ import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';
 import { planUndo } from '../../src/restore/undo.ts';
 import { altered, nativeWorld, planState, startRig, without } from './apply-rig.ts';
 import type { Rig } from './apply-rig.ts';
+import { FakeClock } from '../faults/fake-clock.ts';
+import { limitedClient } from './limited-client.ts';
 import { posthog } from './states.ts';
 
 const isKind = (kind: string) => (record: ParsedRecord) => record.kind === kind;
@@ -80,6 +82,34 @@ describe('a restore that is gone on with after another one did the rest', () => 
       now: 0,
     });
     expect(undo.steps).toEqual([]);
+  });
+
+  it('over a single connection too: a step that looks twice waits for no place beside its own', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const lost = without(native, isKind('batch_exports'));
+    rig.put(altered(lost, isKind('projects'), { timezone: 'X' }));
+    const plan = rig.plan(native);
+    expect(plan.steps.some(({ action }) => action === 'act')).toBe(true);
+    const rate = { perMinute: 0, perHour: 0, concurrency: 1 };
+    const fault = { kind: 'answer', status: 403, body: { detail: 'no' } } as const;
+    rig.proxy.setRules([
+      { method: 'PATCH', fault },
+      { method: 'POST', path: /\/unpause\//, fault },
+    ]);
+    const clock = new FakeClock();
+    const first = await rig.apply(plan, { client: limitedClient(rig, clock, rate), clock });
+    expect(first.outcome).toBe('partial');
+    rig.proxy.setRules([]);
+    // Its updates have moved, to what is desired: all of them are looked at a second time.
+    rig.put(altered(rig.live(), isKind('projects'), { timezone: 'UTC' }));
+    const resumed = await rig.apply(plan, {
+      client: limitedClient(rig, clock, rate),
+      clock,
+      restore: first.restore,
+    });
+    expect(resumed.steps.map(({ outcome }) => outcome)).not.toContain('sent');
+    expect(resumed.steps.filter(({ action }) => action === 'act')).toMatchObject([{ outcome: 'applied' }]);
   });
 
   it('still refuses what somebody changed to something else', async () => {

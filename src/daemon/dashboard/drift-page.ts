@@ -93,7 +93,10 @@ function acceptedHtml(drift: SourceDrift, now: number): Html {
   const rows = drift.accepted.slice(0, ACCEPTED_SHOWN).map(({ finding, acceptance }) => {
     const { kind, name, path } = maskedFinding(drift, finding);
     const { until } = acceptance;
-    const end = until === undefined ? markup`<span class="faint">for good</span>` : timeHtml(until);
+    const end =
+      until === undefined
+        ? markup`<span class="faint">for good</span>`
+        : markup`<span class="phone">until </span>${timeHtml(until)}`;
     return [
       markup`${drift.definitions(kind).title.one} ${nameHtml(name)}`,
       markup`<code>${path === '' ? '(whole record)' : path}</code>`,
@@ -101,7 +104,16 @@ function acceptedHtml(drift: SourceDrift, now: number): Html {
       Date.parse(until ?? '') < now ? 'over' : end,
     ];
   });
-  return markup`<h2>Accepted</h2>${tableHtml('Accepted drift', [{ head: 'Record', style: 'wide' }, { head: 'Field', style: 'wide' }, { head: 'Why', style: 'wide' }, { head: 'Until' }], rows)}`;
+  return markup`<h2>Accepted</h2>${tableHtml(
+    'Accepted drift',
+    [
+      { head: 'Record', style: 'wide' },
+      { head: 'Field', style: 'wide below' },
+      { head: 'Why', style: 'wide below' },
+      { head: 'Until', style: 'below' },
+    ],
+    rows,
+  )}`;
 }
 
 function optionsOf(mirror: Mirror, { definitions, severityOf, source }: SourceDrift): ReportOptions {

@@ -51,9 +51,9 @@ function sourceHtml(
     `Kinds of ${source}`,
     [
       { head: 'Kind', style: 'wraps' },
-      { head: 'State' },
+      { head: 'State', style: 'wraps' },
       { head: 'Records', style: 'num' },
-      { head: 'Last whole' },
+      { head: 'Last whole', style: 'wraps' },
     ],
     rows,
   );

@@ -177,13 +177,18 @@ function planSection(view: DaemonView, { lastJobs, now }: Situation): Html {
   const next =
     due.length === 0
       ? emptyHtml('No schedule is on.', 'See `schedules` in the configuration.')
-      : tableHtml('Schedules', [{ head: 'What' }, { head: 'Due' }, { head: 'By' }], due);
+      : tableHtml('Schedules', [{ head: 'What' }, { head: 'Due' }, { head: 'By', style: 'wide' }], due);
   const last =
     done.length === 0
       ? emptyHtml('Nothing done yet.', 'What the daemon did last stands here.')
       : tableHtml(
           'Latest jobs',
-          [{ head: 'What' }, { head: 'Outcome' }, { head: 'When' }, { head: 'Took', style: 'num spare' }],
+          [
+            { head: 'What', style: 'wraps' },
+            { head: 'Outcome' },
+            { head: 'When' },
+            { head: 'Took', style: 'num spare' },
+          ],
           done,
         );
   return markup`<section aria-labelledby="plan"><h2 id="plan">What comes next</h2>${next}${work.length === 0 ? NOTHING : markup`<ul class="faint">${work}</ul>`}</section><section aria-labelledby="done"><h2 id="done">What was done last</h2>${last}</section>`;
@@ -198,7 +203,7 @@ function noticesSection({ owed, now }: Situation): Html {
       about.event.replaceAll('_', ' '),
       ageHtml(about.at, now),
       count(attempts),
-      markup`<span class="faint">${error ?? ''}</span>`,
+      error === null ? NOTHING : markup`<span class="faint">${error}</span>`,
     ]);
-  return markup`<section aria-labelledby="notices"><h2 id="notices">Notices on their way</h2>${tableHtml('Notices that are not delivered yet', [{ head: 'Channel' }, { head: 'About' }, { head: 'Since' }, { head: 'Attempts', style: 'num' }, { head: 'Trouble', style: 'wide' }], rows)}</section>`;
+  return markup`<section aria-labelledby="notices"><h2 id="notices">Notices on their way</h2>${tableHtml('Notices that are not delivered yet', [{ head: 'Channel' }, { head: 'About' }, { head: 'Since' }, { head: 'Attempts', style: 'num spare' }, { head: 'Trouble', style: 'wide below' }], rows)}</section>`;
 }

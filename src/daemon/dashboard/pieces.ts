@@ -1,5 +1,5 @@
 /** Small pieces that several pages show alike: times, outcomes, hints, tables. */
-import { duration } from '../../core/wording.ts';
+import { count, duration } from '../../core/wording.ts';
 import { age, ahead } from '../http/wording.ts';
 import type { Html, HtmlPart } from './html.ts';
 import { markup, NOTHING, trusted } from './html.ts';
@@ -48,25 +48,48 @@ export function outcomeTone(outcome: string): Tone {
 
 export interface Column {
   readonly head: string;
-  /** `num` right-aligned, `wide` may wrap, `spare` left out on a phone. */
+  /**
+   * `num` right-aligned, `wide` may wrap; on a phone `wraps` may too, `spare` is left out, and `below` stands under the
+   * other cells of its row. `phone` is there only on a phone.
+   */
   readonly style?: string;
 }
 
-/** A table with a caption for who cannot see it; the first cell of each row names it. */
+/**
+ * A table with a caption for who cannot see it; the first cell of each row names it. With a column `below`, rows are laid
+ * out anew on a phone: its parts say themselves that they are a table's, since browsers forget that with the layout.
+ */
 export function tableHtml(
   caption: string,
   columns: readonly Column[],
   rows: readonly (readonly HtmlPart[])[],
 ): Html {
+  const isStacked = columns.some(({ style }) => style?.split(' ').includes('below') === true);
+  const role = (name: string): Html => (isStacked ? trusted(` role="${name}"`) : NOTHING);
   const style = (index: number): Html => {
     const name = columns[index]?.style;
     return name === undefined ? NOTHING : trusted(` class="${name}"`);
   };
-  const heads = columns.map(({ head }, index) => markup`<th scope="col"${style(index)}>${head}</th>`);
+  const heads = columns.map(
+    ({ head }, index) => markup`<th scope="col"${role('columnheader')}${style(index)}>${head}</th>`,
+  );
   const cellOf = (cell: HtmlPart, index: number): Html =>
-    index === 0 ? markup`<th scope="row"${style(0)}>${cell}</th>` : markup`<td${style(index)}>${cell}</td>`;
-  const body = rows.map((cells) => markup`<tr>${cells.map(cellOf)}</tr>`);
-  return markup`<div class="sheet" tabindex="0" role="region" aria-label="${caption}"><table><caption class="side">${caption}</caption><thead><tr>${heads}</tr></thead><tbody>${body}</tbody></table></div>`;
+    index === 0
+      ? markup`<th scope="row"${role('rowheader')}${style(0)}>${cell}</th>`
+      : markup`<td${role('cell')}${style(index)}>${cell}</td>`;
+  const body = rows.map((cells) => markup`<tr${role('row')}>${cells.map(cellOf)}</tr>`);
+  return markup`<div class="sheet${isStacked ? ' stacks' : ''}" tabindex="0" role="region" aria-label="${caption}"><table${role('table')}><caption class="side">${caption}</caption><thead${role('rowgroup')}><tr${role('row')}>${heads}</tr></thead><tbody${role('rowgroup')}>${body}</tbody></table></div>`;
+}
+
+/** `62 added, 1 removed`: what there is none of is left out; empty where there is nothing. */
+export function changesText(counts: {
+  readonly added: number;
+  readonly changed: number;
+  readonly removed: number;
+}): string {
+  return (['added', 'changed', 'removed'] as const)
+    .flatMap((each) => (counts[each] === 0 ? [] : `${count(counts[each])} ${each}`))
+    .join(', ');
 }
 
 /** A name that may hold anything, kept from turning its surroundings round. */

@@ -108,13 +108,13 @@ export function choicePage(
     });
     return [
       markup`<a href="${recordPath(row.kind, own.id, row.record)}">${nameHtml(nameText(own.name))}</a>`,
-      markup`${place}`,
+      place,
       nameHtml(row.source),
       row.isRemoved ? 'removed' : 'there',
     ];
   });
   const kind = first === undefined ? '' : definitionsFor(facts.config, first.source)(first.kind).title.many;
-  const body = markup`<p class="crumbs faint"><a href="/records">Records</a></p><h1>${plural(rows.length, 'record')} with this id</h1><p class="faint">Each of the ${kind} stands in another place.</p><div class="gap"></div>${tableHtml('Records with this id', [{ head: 'Name', style: 'wide' }, { head: 'In', style: 'wide' }, { head: 'Source' }, { head: 'State' }], items)}`;
+  const body = markup`<p class="crumbs faint"><a href="/records">Records</a></p><h1>${plural(rows.length, 'record')} with this id</h1><p class="faint">Each of the ${kind} stands in another place.</p><div class="gap"></div>${tableHtml('Records with this id', [{ head: 'Name', style: 'wide' }, { head: 'In', style: 'wide below' }, { head: 'Source', style: 'below' }, { head: 'State' }], items)}`;
   return { title: 'Which record', body };
 }
 
@@ -131,7 +131,7 @@ function blameHtml(fields: readonly BlameField[], definition: ResourceDefinition
   ]);
   return tableHtml(
     'Fields and since when each is as it is',
-    [{ head: 'Field' }, { head: 'Value', style: 'wide' }, { head: 'Since' }],
+    [{ head: 'Field' }, { head: 'Value', style: 'wide below' }, { head: 'Since' }],
     rows,
   );
 }

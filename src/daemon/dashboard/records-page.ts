@@ -119,7 +119,7 @@ function tableOf(
     { head: 'Name', style: 'wide' },
     { head: 'Id', style: 'spare' },
     ...(hasPlaces ? [{ head: 'In', style: 'wide spare' }] : []),
-    ...(sources.length > 1 ? [{ head: 'Source' }] : []),
+    ...(sources.length > 1 ? [{ head: 'Source', style: 'wraps' }] : []),
     { head: 'Last changed' },
   ];
   return tableHtml(capital(titleOf(kind)), columns, rows);

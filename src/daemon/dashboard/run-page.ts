@@ -17,7 +17,16 @@ import { changeArticle } from './change-article.ts';
 import type { PageContent } from './frame.ts';
 import type { Html } from './html.ts';
 import { markup, NOTHING } from './html.ts';
-import { ageHtml, durationHtml, emptyHtml, nameHtml, outcomeTone, tableHtml, toned } from './pieces.ts';
+import {
+  ageHtml,
+  changesText,
+  durationHtml,
+  emptyHtml,
+  nameHtml,
+  outcomeTone,
+  tableHtml,
+  toned,
+} from './pieces.ts';
 import { placeOf } from './place.ts';
 
 /** Changes of one run that its page shows. */
@@ -107,24 +116,36 @@ function sweepsHtml(
     return [
       markup`${kind}${place === '' ? NOTHING : markup` <span class="faint">${place}</span>`}`,
       toned(outcomeTone(sweep.outcome), sweep.outcome),
+      holdsText(sweep),
       count(sweep.records),
       count(sweep.added),
       count(sweep.changed),
       count(sweep.removed),
-      markup`<span class="faint">${noteText(sweep, newHere.get(collectionKey(sweep)))}</span>`,
+      noteHtml(noteText(sweep, newHere.get(collectionKey(sweep)))),
     ];
   });
   const columns = [
     { head: 'Collection', style: 'wide' },
     { head: 'Outcome' },
-    { head: 'Records', style: 'num' },
-    { head: 'Added', style: 'num' },
-    { head: 'Changed', style: 'num' },
-    { head: 'Removed', style: 'num' },
-    { head: 'Note', style: 'wide' },
+    { head: 'What it holds', style: 'below phone' },
+    { head: 'Records', style: 'num spare' },
+    { head: 'Added', style: 'num spare' },
+    { head: 'Changed', style: 'num spare' },
+    { head: 'Removed', style: 'num spare' },
+    { head: 'Note', style: 'wide below' },
   ];
   const more = sweeps.length - rows.length;
   return markup`${tableHtml('Collections of the run', columns, rows)}${more > 0 ? markup`<p class="faint">and ${plural(more, 'other collection')}</p>` : NOTHING}`;
+}
+
+/** The counts in one cell; of what could not be looked at, nothing. */
+function holdsText(sweep: SweepRow): string {
+  const records = sweep.records > 0 || sweep.outcome === 'complete' ? plural(sweep.records, 'record') : '';
+  return [records, changesText(sweep)].filter((text) => text !== '').join(', ');
+}
+
+function noteHtml(text: string): Html {
+  return text === '' ? NOTHING : markup`<span class="faint">${text}</span>`;
 }
 
 function noteText({ error, held }: SweepRow, newHere: number | undefined): string {

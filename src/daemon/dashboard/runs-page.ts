@@ -6,7 +6,16 @@ import { tookMs } from '../http/wording.ts';
 import type { PageContent } from './frame.ts';
 import type { Html } from './html.ts';
 import { markup, NOTHING } from './html.ts';
-import { ageHtml, durationHtml, emptyHtml, nameHtml, outcomeTone, tableHtml, toned } from './pieces.ts';
+import {
+  ageHtml,
+  changesText,
+  durationHtml,
+  emptyHtml,
+  nameHtml,
+  outcomeTone,
+  tableHtml,
+  toned,
+} from './pieces.ts';
 import { runChart } from './run-chart.ts';
 
 const PAGE = 50;
@@ -41,13 +50,14 @@ export function runsPage(mirror: Mirror, { before, sources, now }: RunsQuestion)
 export function runsTable(runs: readonly RunRow[], now: number, hasOthers: boolean): Html {
   const columns = [
     { head: 'Run' },
-    ...(hasOthers ? [{ head: 'Source' }] : []),
+    ...(hasOthers ? [{ head: 'Source', style: 'below' }] : []),
     { head: 'Outcome' },
     { head: 'When' },
     { head: 'Took', style: 'num' },
-    { head: 'Added', style: 'num' },
-    { head: 'Changed', style: 'num' },
-    { head: 'Removed', style: 'num' },
+    { head: 'What changed', style: 'below phone' },
+    { head: 'Added', style: 'num spare' },
+    { head: 'Changed', style: 'num spare' },
+    { head: 'Removed', style: 'num spare' },
     { head: 'Requests', style: 'num spare' },
     { head: 'By', style: 'spare' },
   ];
@@ -62,6 +72,7 @@ export function runsTable(runs: readonly RunRow[], now: number, hasOthers: boole
       toned(outcomeTone(run.outcome), run.outcome),
       ageHtml(run.finishedAt ?? run.startedAt, now),
       durationHtml(tookMs(run)),
+      whatChanged(run),
       number(run.added),
       number(run.changed),
       number(run.removed),
@@ -69,4 +80,12 @@ export function runsTable(runs: readonly RunRow[], now: number, hasOthers: boole
       markup`<span class="faint">${run.trigger}</span>`,
     ]),
   );
+}
+
+/** The counts in one cell: a phone has no room for a column each. */
+function whatChanged(run: RunRow): Html {
+  const text = changesText(run);
+  if (text !== '') return markup`${text}`;
+  if (run.outcome === 'running') return NOTHING;
+  return markup`<span class="faint">${run.root === null ? 'published nothing' : 'nothing changed'}</span>`;
 }

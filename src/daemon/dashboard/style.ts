@@ -7,6 +7,7 @@ const LIVE_STYLE = `
   --bar-complete: #2f7d4f; --bar-partial: #b0740c; --bar-failed: #c93f32; }
 @media (prefers-color-scheme: dark) { :root { --good: #a5e3b8; --good-ground: #152c1d; --warn: #ffc48f; --warn-ground: #33230f; --bad: #ffb9b1; --bad-ground: #351b1a;
   --bar-complete: #4fae77; --bar-partial: #d79a2b; --bar-failed: #e8685c; } }
+main { overflow-wrap: break-word; } bdi { overflow-wrap: anywhere; }
 .skip { position: absolute; left: .5rem; top: -4rem; z-index: 3; background: var(--raised); color: var(--ink); padding: .5rem .9rem; border-radius: 0 0 8px 8px; border: 1px solid var(--line); }
 .skip:focus { top: 0; }
 .bar { background: var(--raised); border-bottom: 1px solid var(--line); }
@@ -42,14 +43,14 @@ section > h2::first-letter { text-transform: none; }
 .needs .faint { color: var(--ink); }
 .hint code, code.line { background: var(--sunk); border-radius: 4px; padding: .05rem .35rem; overflow-wrap: anywhere; }
 .needs .hint code { background: var(--raised); }
-.plain { background: var(--raised); border: 1px solid var(--line); border-radius: 10px; padding: .9rem 1.1rem; color: var(--faint); }
-.plain strong { color: var(--ink); font-weight: 600; }
+p.plain, .facts.plain { background: var(--raised); border: 1px solid var(--line); border-radius: 10px; padding: .9rem 1.1rem; }
+.plain { color: var(--faint); } .plain strong { color: var(--ink); font-weight: 600; }
 .sheet { background: var(--raised); border: 1px solid var(--line); border-radius: 10px; padding: .35rem 0; overflow-x: auto; }
 .sheet table { width: 100%; }
 .sheet th, .sheet td { padding: .4rem 1rem; text-align: left; vertical-align: baseline; white-space: nowrap; }
 .sheet tr:last-child > * { border-bottom: 0; }
 .sheet th:first-child { padding-left: 1rem; }
-.sheet .num { text-align: right; } .sheet .wide { white-space: normal; overflow-wrap: anywhere; min-width: 12rem; }
+.sheet .num { text-align: right; } .sheet .wide { white-space: normal; overflow-wrap: anywhere; min-width: 12rem; } .sheet .phone { display: none; } .sheet bdi { white-space: normal; }
 .sheet tbody th { font-weight: 400; }
 .sheet tbody tr:hover { background: var(--sunk); }
 .two { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); gap: 0 1.75rem; align-items: start; }
@@ -67,7 +68,7 @@ section > h2::first-letter { text-transform: none; }
 .legend { display: flex; flex-wrap: wrap; gap: .1rem 1.1rem; font-size: .875rem; color: var(--faint); margin: .4rem 0 0; }
 .legend svg { width: .7rem; height: .7rem; margin-right: .4rem; vertical-align: -1px; }
 .search { display: flex; flex-wrap: wrap; gap: .5rem .6rem; align-items: end; margin: 1.25rem 0 1rem; }
-.search label { display: grid; gap: .15rem; font-size: .875rem; color: var(--faint); }
+.search label { display: grid; grid-template-columns: minmax(0, 1fr); min-width: 0; max-width: 100%; gap: .15rem; font-size: .875rem; color: var(--faint); }
 .search label.grow { flex: 1 1 14rem; }
 input, select, button { font: inherit; color: var(--ink); background: var(--raised); border: 1px solid var(--faint); border-radius: 8px; padding: .4rem .7rem; min-height: 2.4rem; max-width: 100%; }
 input { width: 100%; }
@@ -89,7 +90,7 @@ pre.body { background: var(--raised); border: 1px solid var(--line); border-radi
 .login label { display: grid; gap: .25rem; }
 @media (max-width: 62rem) { .answers { grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); } }
 @media (max-width: 46rem) {
-  .bar > div { padding: 0 .9rem; } .brand { padding: .7rem 0 .2rem; } .bar nav { flex-basis: 100%; order: 3; margin: 0 -.7rem; } .bar nav a { padding: .55rem .62rem; font-size: .9375rem; }
+  .bar > div { padding: 0 .9rem; } .brand { padding: .7rem 0 .2rem; } .bar nav { flex: 1 0 100%; order: 3; margin: 0 -.7rem; } .bar nav a { padding: .55rem clamp(.25rem, 8.75vw - 1.6rem, .62rem); font-size: .9375rem; }
   .bar form { margin-left: auto; }
   .answers { grid-template-columns: minmax(0, 1fr); gap: .5rem; }
   .answers li { display: grid; grid-template-columns: 6.2rem minmax(0, 1fr); gap: 0 .75rem; align-items: baseline; border-top-width: 1px; border-left-width: 3px; padding: .55rem .8rem; }
@@ -99,9 +100,18 @@ pre.body { background: var(--raised); border: 1px solid var(--line); border-radi
   .drawing { padding: .75rem .6rem .5rem; }
   .drawing svg.columns { display: none; } .drawing svg.columns.narrow { display: block; }
   .sheet { font-size: .875rem; } .sheet table { font-size: inherit; } .sheet th, .sheet td { padding: .4rem .35rem; } .sheet th:first-child { padding-left: .7rem; } .sheet th:last-child, .sheet td:last-child { padding-right: .7rem; } .sheet .tone { font-size: inherit; }
-  .sheet .spare { display: none; } .sheet .wraps { white-space: normal; }
+  .sheet .wide { min-width: 8rem; } .sheet .spare { display: none; } .sheet .wraps { white-space: normal; }
+  .wraps .tone { position: relative; display: block; padding-left: 1em; white-space: normal; } .wraps .tone::before { position: absolute; left: 0; top: .47em; }
+  .sheet .phone { display: revert; }
+  .stacks table { display: block; } .stacks thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+  .stacks tbody { display: grid; grid-template-columns: minmax(3rem, 1fr) repeat(3, auto); }
+  .stacks tbody tr { display: grid; grid-column: 1 / -1; grid-template-columns: subgrid; align-items: baseline; padding: .45rem .7rem; border-bottom: 1px solid var(--line); } .stacks tbody tr:last-child { border-bottom: 0; }
+  .sheet.stacks tbody th, .sheet.stacks tbody td { min-width: 0; padding: 0 0 0 .7rem; border: 0; white-space: normal; overflow-wrap: anywhere; } .sheet.stacks tbody th { padding: 0; font-weight: 600; }
+  .stacks th code { font-weight: inherit; } .stacks th .faint { font-weight: 400; }
+  .sheet.stacks tbody .below { grid-column: 1 / -1; order: 1; padding: 0; } .stacks tbody .below:empty { display: none; }
   .facts { grid-template-columns: minmax(0, 1fr); gap: 0; } .facts dd { margin-bottom: .5rem; }
 }
+@media (max-width: 23.5rem) { .sheet:not(.stacks) { font-size: .8125rem; } .sheet:not(.stacks) :is(th, td) { padding-inline: .28rem; } .sheet:not(.stacks) :is(th, td):first-child { padding-left: .7rem; } .sheet:not(.stacks) :is(th, td):last-child { padding-right: .7rem; } .sheet:not(.stacks) .faint { font-size: inherit; } }
 @media print { .bar nav, .search, .pages, .skip { display: none; } .sheet, .drawing, .answers li { border-color: #999; } }
 `;
 

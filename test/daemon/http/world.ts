@@ -119,10 +119,11 @@ export class World implements DaemonView {
     return world;
   }
 
-  /** A complete run; with `NARROW_KEY` a partial one. */
-  async sync(key = FULL_KEY): Promise<number> {
-    const [source] = this.#config.sources;
-    if (source === undefined) throw new Error('no source');
+  /** A complete run; with `NARROW_KEY` a partial one. By another name it is of a source that is not configured. */
+  async sync(key = FULL_KEY, name?: string): Promise<number> {
+    const [configured] = this.#config.sources;
+    if (configured === undefined) throw new Error('no source');
+    const source = name === undefined ? configured : { ...configured, name };
     const mirror = openMirror(this.mirrorPath, { mode: 'write', command: 'test', clock: this.clock });
     const client = openReadClient({ ...source, apiKey: new Secret(key) }, silentLogger, mirror);
     try {
