@@ -110,10 +110,12 @@ function secretsLines(plan: ShownPlan, options: PlanTextOptions): string[] {
 
 function adoptedLines({ adopted }: ShownPlan, options: PlanTextOptions): string[] {
   if (adopted.length === 0) return [];
+  // One record may stand in the lists of several organizations.
+  const texts = new Set(adopted.map((each) => adoptionText(each, options)));
   return [
     '',
-    options.colors.bold(`found again under another id (${adopted.length})`),
-    ...adopted.map((each) => `  = ${adoptionText(each, options)}`),
+    options.colors.bold(`found again under another id (${texts.size})`),
+    ...[...texts].map((text) => `  = ${text}`),
   ];
 }
 

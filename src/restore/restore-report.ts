@@ -6,8 +6,10 @@ import type { FieldChange } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
 import type { PlanStep, StepAction } from './plan.ts';
+import { appliedSteps } from './applied-steps.ts';
 import { readPlan } from './plan-file.ts';
 import { hintFor } from './step-hints.ts';
+import { undoChain } from './undo-chain.ts';
 
 /**
  * `moved`: the live record is no longer as planned. `needs_failed`: what it depends on was not applied. `as_desired`: the
@@ -147,11 +149,26 @@ function undoneBy(mirror: Mirror, source: string, restore: number): Pick<Restore
   return undo === undefined ? {} : { undone_by: undo };
 }
 
-/** The last restore that took back something of a restore; undefined where none did. */
+/**
+ * The last restore that took back something of a restore, and where that stands: an undo that was undone has taken nothing
+ * back. Undefined where none did. While an answer of one of them is not known, any undo counts that applied something.
+ */
 export function undoOf(mirror: Mirror, source: string, restore: number): number | undefined {
   const undoes = mirror.restores({ source }).filter((row) => row.undoes === restore);
-  return undoes.find((row) => mirror.restoreSteps(row.restore).some(({ outcome }) => outcome === 'applied'))
-    ?.restore;
+  const applying = undoes.find((row) =>
+    mirror.restoreSteps(row.restore).some(({ outcome }) => outcome === 'applied'),
+  );
+  const row = mirror.restore(restore);
+  if (applying === undefined || row === undefined) return undefined;
+  try {
+    const chain = undoChain(mirror, row);
+    const by = appliedSteps(mirror, restore).steps.map((step) => chain.takenBackBy(step) ?? 0);
+    const last = Math.max(0, ...by);
+    return last === 0 ? undefined : last;
+  } catch (error) {
+    if (error instanceof TidemarkError && error.code === 'usage') return applying.restore;
+    throw error;
+  }
 }
 
 /** True for a skipped step that is well: nothing was left to do. */

@@ -30,7 +30,9 @@ export function nothingCompared(
       {
         ...(permission === undefined ? {} : { permission }),
         hint: isRefused
-          ? `give the key the permission ${permission ?? 'to read'}, or look at \`tidemark status\` for what it may read`
+          ? told?.code === 'unauthorized'
+            ? 'check apiKey or apiKeyFile of the source: `tidemark doctor` tries it'
+            : `give the key the permission ${permission ?? 'to read'}, or look at \`tidemark status\` for what it may read`
           : told === undefined && asked !== ''
             ? 'correct the filter, or leave it out'
             : 'look at `tidemark status` for what could not be read',

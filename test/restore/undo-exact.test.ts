@@ -3,6 +3,7 @@ import type { JsonObject } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import { idText } from '../../src/diff/natural-key.ts';
 import { isExecutable } from '../../src/restore/plan.ts';
+import { restoreReport } from '../../src/restore/restore-report.ts';
 import { altered, nativeWorld, startRig, without } from './apply-rig.ts';
 import { posthog } from './states.ts';
 import { undoPlan } from './undo-plan.ts';
@@ -32,6 +33,27 @@ describe('undo', () => {
       { action: 'blocked', obstacle: 'changed_since', id: one?.id },
     ]);
     expect(undoPlan(rig, report.restore, true).steps).toMatchObject([{ action: 'update' }]);
+  });
+
+  it('is told of a restore for as long as it stands: no more once it was undone itself', async () => {
+    const rig = await startRig();
+    const whole = await nativeWorld(rig);
+    const native = whole.filter(({ kind }) => kind !== 'role_memberships');
+    const [project] = native.filter(isKind('projects'));
+    const lost = without(native, isKind('roles'));
+    rig.put(altered(lost, ({ id, kind }) => kind === 'projects' && id === project?.id, { timezone: 'X' }));
+    const { restore } = await rig.apply(rig.plan(native));
+    const undoneBy = () => restoreReport(rig.mirror(), restore).undone_by;
+    expect(undoneBy()).toBeUndefined();
+    const undo = await rig.apply(undoPlan(rig, restore), { undoes: restore });
+    expect(undo.outcome).toBe('complete');
+    expect(undoneBy()).toBe(undo.restore);
+    const redo = await rig.apply(undoPlan(rig, undo.restore), { undoes: undo.restore });
+    expect(redo.outcome).toBe('complete');
+    expect(undoneBy()).toBeUndefined();
+    const last = await rig.apply(undoPlan(rig, redo.restore), { undoes: redo.restore });
+    expect(last.outcome).toBe('complete');
+    expect(undoneBy()).toBe(last.restore);
   });
 
   it('keeps a role that somebody joined since, unless forced', async () => {

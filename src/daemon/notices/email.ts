@@ -159,7 +159,9 @@ function mailError(error: unknown, host: string, { smtpUrl }: EmailChannel): Tid
   const why = typeof said === 'string' ? scrubbed(said, [smtpUrl]) : '';
   // The cause stays out: it holds what was sent to the server.
   return new TidemarkError(code, `${host}: ${WORDS[code] ?? 'it failed'}${why === '' ? '' : `: ${why}`}`, {
-    hint: 'check smtpUrl, from and to of the channel; `tidemark notify test` tries it',
+    hint: /certificate/i.test(why)
+      ? 'have the mail server show a certificate that this machine trusts, or trust it: NODE_EXTRA_CA_CERTS=FILE before the daemon starts'
+      : 'check smtpUrl, from and to of the channel; `tidemark notify test` tries it',
     isRetryable: code !== 'rejected',
   });
 }

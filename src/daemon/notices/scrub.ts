@@ -4,6 +4,8 @@ import { Secret } from '../../core/secret.ts';
 
 /** Shorter parts of a URL are no secrets, and hiding them would hide words. */
 const SHORTEST = 6;
+/** A user's name. The password beside it is hidden however short it is. */
+const SHORTEST_NAME = 4;
 
 /** One short line without control characters, in which no secret stands, nor a part of a URL that could be one. */
 export function scrubbed(text: string, secrets: readonly Secret[]): string {
@@ -19,12 +21,13 @@ function partsOf(value: string): string[] {
   const url = /^[a-z]+:\/\//i.test(value) ? URL.parse(value) : null;
   if (url === null) return [value];
   const inside = [url.pathname + url.search, ...url.pathname.split('/'), ...url.searchParams.values()];
-  const credentials = [url.username, url.password].flatMap((each) => [each, decoded(each)]);
+  const both = (text: string): string[] => [text, decoded(text)];
   return [
     value,
     url.href,
     ...inside.filter(({ length }) => length >= SHORTEST),
-    ...credentials.filter((each) => each !== ''),
+    ...both(url.username).filter(({ length }) => length >= SHORTEST_NAME),
+    ...both(url.password).filter((each) => each !== ''),
   ];
 }
 
