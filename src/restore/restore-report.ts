@@ -177,11 +177,7 @@ export function isAsDesired({ outcome, errorCode }: RestoreStepRow): boolean {
 }
 
 /** What the journal knows of a step. */
-function stepReport(
-  step: PlanStep,
-  row: RestoreStepRow,
-  newIdOf: (n: number) => string | null,
-): StepReport {
+function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) => string | null): StepReport {
   const { outcome, status, newId, verified, differences, errorCode, error } = row;
   return {
     n: step.n,
