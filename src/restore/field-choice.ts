@@ -17,8 +17,9 @@ export function fieldChoice(fields: readonly string[]): ((path: string) => boole
 }
 
 /**
- * Looks whether a restore of these kinds looks at any of the fields: else "nothing to do" would say that all is well.
- * @throws TidemarkError `not_found` when it looks at none
+ * Looks whether a restore of these kinds looks at each of the fields: else "nothing to do" would say that all is well.
+ * @param records may be gone through several times
+ * @throws TidemarkError `not_found` when it does not look at one of them
  */
 export function requireFields(
   fields: readonly string[],
@@ -26,16 +27,18 @@ export function requireFields(
   definitions: (kind: Kind) => ResourceDefinition,
   records: Iterable<ParsedRecord>,
 ): void {
-  requireKnownFields({
-    fields,
-    kinds,
-    definitions,
-    modeOf: (definition) => (writableFields(definition).length > 0 ? 'managed' : 'default'),
-    // What a person does is told as a step of its own, though no request sends it.
-    isLookedAt: ({ restore }, name) => restore.byPerson.some(({ pointer }) => topMember(pointer) === name),
-    records: function* (searched) {
-      for (const record of records) if (searched.has(record.kind)) yield record;
-    },
-    hintFor: () => 'a restore sends writable fields only: `tidemark catalog` tells which these are',
-  });
+  for (const field of fields) {
+    requireKnownFields({
+      fields: [field],
+      kinds,
+      definitions,
+      modeOf: (definition) => (writableFields(definition).length > 0 ? 'managed' : 'default'),
+      // What a person does is told as a step of its own, though no request sends it.
+      isLookedAt: ({ restore }, name) => restore.byPerson.some(({ pointer }) => topMember(pointer) === name),
+      records: function* (searched) {
+        for (const record of records) if (searched.has(record.kind)) yield record;
+      },
+      hintFor: () => 'a restore sends writable fields only: `tidemark catalog` tells which these are',
+    });
+  }
 }

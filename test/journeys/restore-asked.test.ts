@@ -119,6 +119,10 @@ describe('a field that no record has', () => {
       expect(stdout).toBe('');
     }
     await story.expectRun(0, 'restore', 'run:1', '--field', '/enforce_2fa');
+    // Beside one that there is, too: half of what was asked for would go without a word.
+    const both = ['--field', '/enforce_2fa', '--field', '/nope'];
+    const { stderr } = await story.expectRun(1, 'restore', 'run:1', ...both);
+    expect(stderr).toContain('no record has /nope');
   });
 });
 
