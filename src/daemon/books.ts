@@ -1,12 +1,15 @@
 /** What the daemon remembers in the mirror beside its jobs: due times, and which jobs never came to their end. */
-import type { ScheduleName } from '../config/config.ts';
+import type { Config, ScheduleName } from '../config/config.ts';
 import { SCHEDULE_NAMES } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError } from '../core/errors.ts';
+import type { JobRow } from '../mirror/daemon-jobs.ts';
 import type { ScheduleRow } from '../mirror/daemon-state.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { DaemonEffects } from './effects.ts';
+import type { QueuedJob } from './jobs/work.ts';
 import type { MirrorKeeper } from './mirror-keeper.ts';
+import { owedJobs } from './owed.ts';
 import type { Timetable } from './schedule/timetable.ts';
 import type { Troubles } from './troubles.ts';
 
@@ -15,6 +18,8 @@ const RECENT_JOBS = 20;
 
 export interface Remembered {
   readonly rows: readonly ScheduleRow[];
+  /** Jobs whose process died, newest first. */
+  readonly dead: readonly JobRow[];
   /** Schedules whose work died with its process. */
   readonly cutShort: readonly ScheduleName[];
 }
@@ -39,18 +44,29 @@ export class Books {
     try {
       const state = this.#keeper.reader().daemonState();
       const dead = state.jobs({ limit: RECENT_JOBS }).filter(({ outcome }) => outcome === 'running');
-      // One that was made up for already is not tried again: it may be what the process dies of.
+      // One that was made up for already is not tried again, but for what is owed: it may be what the process dies of.
       const cutShort = SCHEDULE_NAMES.filter((schedule) =>
         dead.some(({ name, trigger }) => name === schedule && trigger === 'schedule'),
       );
       for (const { job, name, startedAt } of dead) {
         this.#effects.log.warn({ job, startedAt }, `${name} was cut short: its process died`);
       }
-      return { rows: state.schedules(), cutShort };
+      return { rows: state.schedules(), dead, cutShort };
     } catch (error) {
       const trouble = asTidemarkError(error);
       if (trouble.code !== 'mirror_missing') this.#troubles.begin('mirror', trouble);
-      return { rows: [], cutShort: [] };
+      return { rows: [], dead: [], cutShort: [] };
+    }
+  }
+
+  /** As `owedJobs`; none where the mirror cannot be read. */
+  owed(config: Config, isOnce: boolean): readonly QueuedJob[] {
+    try {
+      return owedJobs(this.#keeper.reader(), config, isOnce);
+    } catch (error) {
+      const trouble = asTidemarkError(error);
+      if (trouble.code !== 'mirror_missing') this.#troubles.begin('mirror', trouble);
+      return [];
     }
   }
 

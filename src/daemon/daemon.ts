@@ -6,7 +6,7 @@ import type { Config } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, EXIT, exitCodeFor, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
-import type { JobName } from '../mirror/daemon-jobs.ts';
+import type { JobName, JobRow } from '../mirror/daemon-jobs.ts';
 import type { ScheduleRow } from '../mirror/daemon-state.ts';
 import { Alarm } from './alarm.ts';
 import { Books } from './books.ts';
@@ -114,7 +114,7 @@ class LivingDaemon implements Daemon {
       troubles: this.#troubles,
       observers: this.#observers,
       freshConfig: () => {
-        this.#settings.reload();
+        this.#settings.refresh();
         return this.#settings.current();
       },
       keepBooks: (mirror) => this.#books.keep(mirror),
@@ -170,6 +170,8 @@ class LivingDaemon implements Daemon {
       isOnce ? 'daemon started, for what is due' : 'daemon started',
     );
     this.#startDue(!isOnce);
+    for (const job of this.#books.owed(config, isOnce)) if (!this.#runner.holds(job)) this.#runner.add(job);
+    this.#sayLeft(before.dead);
     if (this.#runner.running().length === 0) this.#effects.onRest();
     this.#loop = isOnce ? this.#once() : this.#run();
     this.#loop.catch((error: unknown) => this.#failed(error));
@@ -212,7 +214,8 @@ class LivingDaemon implements Daemon {
     const clockWatch = new ClockWatch(clock, log);
     while (!this.#isStopped()) {
       const now = clock.now();
-      const times = [this.#timetable.nextDueAt(), this.#observers.wakeAt()].filter((at) => at !== null);
+      const dueAt = this.#stopped === null ? this.#timetable.nextDueAt() : null;
+      const times = [dueAt, this.#observers.wakeAt()].filter((at) => at !== null);
       const sleepMs = Math.max(0, Math.min(LOOK_MS, ...times.map((at) => at - now)));
       await this.#alarm.sleep(sleepMs);
       if (this.#isStopped()) return;
@@ -252,9 +255,22 @@ class LivingDaemon implements Daemon {
   }
 
   #startDue(isFirst: boolean): void {
+    // A time that comes while the daemon stops is the next one's to make up for.
+    if (this.#stopped !== null) return;
     const { clock, log } = this.#effects;
     for (const due of this.#timetable.takeDue(clock.now(), isFirst)) {
       startSchedule(due, { runner: this.#runner, timetable: this.#timetable, works: this.#works, log });
+    }
+  }
+
+  /** Says of jobs that died, and that nobody makes up for now, when they come again. */
+  #sayLeft(dead: readonly JobRow[]): void {
+    const left = dead.filter((job) => !this.#runner.holds(job));
+    for (const [name, jobs] of Map.groupBy(left, (job) => job.name)) {
+      const nextAt = this.#timetable.views().find(({ schedule }) => schedule === name)?.dueAt ?? null;
+      if (nextAt === null) continue;
+      const sources = [...new Set(jobs.map(({ source }) => source))];
+      this.#effects.log.info({ sources, nextAt }, `${name} is not made up for: it is next due at ${nextAt}`);
     }
   }
 

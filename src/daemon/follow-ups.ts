@@ -1,10 +1,11 @@
-/** What follows from a sync: a copy of what it published, and drift judged at once where it changed something. */
+/** What follows from a sync: a copy of what it published, and drift judged at once where something changed. */
 import type { Config } from '../config/config.ts';
 import { asTidemarkError } from '../core/errors.ts';
 import type { JobName } from '../mirror/daemon-jobs.ts';
 import type { EndedJob } from './jobs/observer.ts';
 import type { QueuedJob } from './jobs/work.ts';
 import type { MirrorKeeper } from './mirror-keeper.ts';
+import { owesDrift } from './owed.ts';
 import type { Troubles } from './troubles.ts';
 
 /** The jobs that are to be done after this one, in their order. */
@@ -14,10 +15,9 @@ export function followUps(
   keeper: MirrorKeeper,
   troubles: Troubles,
 ): readonly QueuedJob[] {
-  const { row, report } = ended;
-  if (row.name !== 'sync' || report === null) return [];
-  const hasChanges = report.sweeps.some(({ added, changed, removed }) => added + changed + removed > 0);
-  const isMeasured = hasChanges && measuresDrift(row.source, config, keeper, troubles);
+  const { row } = ended;
+  if (row.name !== 'sync') return [];
+  const isMeasured = isDriftOwed(row.source, config, keeper, troubles);
   const isCopied = row.outcome === 'done' && config.copies !== null;
   return [...(isMeasured ? [after('drift', row.source)] : []), ...(isCopied ? [after('copy', null)] : [])];
 }
@@ -26,8 +26,8 @@ function after(name: JobName, source: string | null): QueuedJob {
   return { name, source, trigger: 'after_run', schedule: null, full: false, kinds: null };
 }
 
-/** True where a baseline is set and drift of the source is looked for at all. */
-function measuresDrift(
+/** False where drift of the source is not looked for at all. What an earlier sync changed counts as well: its drift may have failed. */
+function isDriftOwed(
   source: string | null,
   { schedules: { drift } }: Config,
   keeper: MirrorKeeper,
@@ -35,9 +35,11 @@ function measuresDrift(
 ): boolean {
   if (drift === null || source === null || !drift.sources.includes(source)) return false;
   try {
-    return keeper.reader().baseline() !== undefined;
-  } catch (error) {
-    troubles.begin('mirror', asTidemarkError(error));
+    return owesDrift(keeper.reader(), source);
+  } catch (thrown) {
+    const error = asTidemarkError(thrown);
+    // The sync may have failed before there was one, which it tells itself.
+    if (error.code !== 'mirror_missing') troubles.begin('mirror', error);
     return false;
   }
 }

@@ -40,11 +40,20 @@ export class Settings {
 
   /** Reads it anew where its file is another one than before. Costs a look at the file. */
   reloadIfTouched(): void {
-    if (fileState(this.#config.file) !== this.#seenFile) this.reload();
+    if (fileState(this.#config.file) !== this.#seenFile) this.refresh();
   }
 
-  /** Reads it anew, keys and all. A wrong one is told once and changes nothing. */
+  /** Reads it anew, keys and all. A wrong one changes nothing, and is told unless the same was told of it before. */
+  refresh(): void {
+    this.#read(false);
+  }
+
+  /** The same for somebody who asks for it, and is told of a wrong one each time. */
   reload(): void {
+    this.#read(true);
+  }
+
+  #read(isAskedFor: boolean): void {
     const seen = fileState(this.#config.file);
     try {
       const next = this.#effects.loadConfig();
@@ -70,7 +79,7 @@ export class Settings {
           cause: error,
         },
       );
-      this.#troubles.begin('config', kept);
+      if (isAskedFor || this.trouble()?.message !== kept.message) this.#troubles.tell('config', kept);
     }
   }
 

@@ -23,7 +23,16 @@ export class Troubles implements TroubleSink {
 
   /** Notes a trouble; logs it unless the same one is known already. A known one with another code is told again. */
   begin(about: string, error: TidemarkError, level: 'warn' | 'error' = 'error'): void {
-    if (!this.note(about, error)) return;
+    if (this.note(about, error)) this.#say(about, error, level);
+  }
+
+  /** Notes a trouble and logs it, whatever is known already. */
+  tell(about: string, error: TidemarkError): void {
+    this.note(about, error);
+    this.#say(about, error, 'error');
+  }
+
+  #say(about: string, error: TidemarkError, level: 'warn' | 'error'): void {
     const hint = error.hint === undefined ? {} : { hint: error.hint };
     this.#log[level]({ about, code: error.code, ...hint }, error.message);
   }

@@ -166,6 +166,27 @@ describe('this machine', () => {
     expect(rig.daemon.view.schedules()[0]?.dueAt).toBe('2026-03-02T11:05:00.000Z');
   });
 
+  it('a configuration that is wrong in one way after another: each is told, and each time that somebody asks', async () => {
+    const rig = await Rig.create(EVERY_TEN);
+    await rig.start();
+    const refuse = (text: string): void => {
+      writeFileSync(rig.configFile, text);
+      rig.daemon.reload();
+    };
+    refuse('sources: 7\n');
+    refuse('sauces: []\n');
+    refuse('sources: 7\n');
+    rig.daemon.reload();
+    expect(rig.loud()).toHaveLength(4);
+    expect(rig.loud()[1]).toMatch(/^the old configuration stays in force: .*sauces/);
+    expect(rig.loud()[3]).toBe(rig.loud()[0]);
+    await rig.advanceMinutes(20);
+    expect(rig.loud()).toHaveLength(4);
+    writeFileSync(rig.configFile, 'sauces: []\n');
+    await rig.advanceMinutes(20);
+    expect(rig.loud().slice(4)).toEqual([rig.loud()[1]]);
+  });
+
   it('a clock that steps back by hours: no storm, no silence', async () => {
     const rig = await Rig.create(EVERY_TEN);
     await rig.start();

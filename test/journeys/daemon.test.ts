@@ -206,6 +206,27 @@ describe('tidemark daemon', () => {
     expect((await next.ended).code).toBe(0);
   });
 
+  it('killed outright as it looks for drift of what a sync changed, the next one does', async () => {
+    const { service, env } = await story({ TIDEMARK_SCHEDULES_DRIFT_CRON: '0 0 1 1 *' });
+    expect((await tidemark(['sync'], { env })).code).toBe(0);
+    expect((await tidemark(['snapshots', 'pin', 'start'], { env })).code).toBe(0);
+    expect((await tidemark(['snapshots', 'baseline', 'start'], { env })).code).toBe(0);
+    service.set('domains', [{ id: 'd1', domain: 'harbor.example' }]);
+    const killed = daemon(env);
+    await killed.said(/^daemon started/);
+    const asking = start(['sync', '--quiet'], { env });
+    await killed.said(/^drift began/);
+    for (const { child } of [killed, asking]) child.kill('SIGKILL');
+    await Promise.all([killed.ended, asking.ended]);
+    const next = daemon(env);
+    await next.said(/^drift is done/);
+    next.child.kill('SIGTERM');
+    expect((await next.ended).code).toBe(0);
+    const last = daemon(env, ['--once']);
+    expect((await last.ended).code).toBe(0);
+    expect(last.lines().map(({ msg }) => msg)).toContain('nothing is due');
+  });
+
   it('SIGTERM ends it within the grace while the service does not answer, a second one at once', async () => {
     const { service, env } = await story({ TIDEMARK_DAEMON_SHUTDOWN_GRACE_MS: '900' });
     service.quirks.push(({ path }) => path.endsWith('/members/'));
@@ -224,6 +245,12 @@ describe('tidemark daemon', () => {
     impatient.child.kill('SIGTERM');
     expect((await impatient.ended).code).toBe(130);
     while (existsSync(`/proc/${job}`)) await delay(10);
+
+    // Nothing was ever mirrored whole: the next one does not wait for its schedule.
+    const next = daemon(env);
+    await next.said(/^sync began/);
+    next.child.kill('SIGTERM');
+    expect((await next.ended).code).toBe(0);
   });
 
   it('SIGHUP reads the configuration anew; a wrong one changes nothing', async () => {
@@ -241,7 +268,10 @@ describe('tidemark daemon', () => {
     await running.said(/^sync is done/);
     writeFileSync(file, text('61 * * * *'));
     running.child.kill('SIGHUP');
-    await running.said(/^the old configuration stays in force/);
+    await running.said(/^the old configuration stays in force: .*61/);
+    writeFileSync(file, text('* 62 * * *'));
+    running.child.kill('SIGHUP');
+    await running.said(/^the old configuration stays in force: .*62/);
     writeFileSync(file, text('*/2 * * * * *'));
     running.child.kill('SIGHUP');
     await running.said(/^the configuration is right again/);

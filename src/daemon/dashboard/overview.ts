@@ -82,7 +82,7 @@ export function driftCounts({ situation, drifts, driftTrouble }: OverviewFacts):
   for (const { open } of drifts) add(severityCounts(open));
   if (driftTrouble.length > 0) {
     const shown = new Set(drifts.map(({ source }) => source));
-    for (const job of situation.lastJobs.of('drift')) {
+    for (const job of situation.lastJobs.finished('drift')) {
       const summary = summaryOf('drift', job);
       if (summary !== null && !shown.has(job.source ?? '')) add(summary.severities);
     }

@@ -30,7 +30,7 @@ export interface Situation {
   readonly owed: readonly Delivery[];
 }
 
-const NO_JOBS: LastJobs = { of: () => [], one: () => null };
+const NO_JOBS: LastJobs = { of: () => [], one: () => null, finished: () => [] };
 /** Jobs looked through for the newest copy. */
 const COPY_JOBS_READ = 50;
 /** Deliveries looked through for channels that gave up. */

@@ -2,13 +2,15 @@
 import type { JobName, JobRow } from '../../mirror/daemon-jobs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { summaryOf } from '../jobs/summaries.ts';
-import { ask } from './question.ts';
+import { ask, sqlText } from './question.ts';
 
 export interface LastJobs {
   /** All of a name, sources in order of their names; those of the mirror as a whole first. */
   of(name: JobName): readonly JobRow[];
   /** Of one source, or of the mirror as a whole. */
   one(name: JobName, source: string | null): JobRow | null;
+  /** As `lastFinishedJobs`. */
+  finished(name: JobName): readonly JobRow[];
 }
 
 export function readLastJobs(mirror: Mirror): LastJobs {
@@ -28,7 +30,18 @@ export function readLastJobs(mirror: Mirror): LastJobs {
   return {
     of: (name) => ended.filter((row) => row.name === name),
     one: (name, source) => ended.find((row) => row.name === name && row.source === source) ?? null,
+    finished: (name) => lastFinishedJobs(mirror, name),
   };
+}
+
+/** The latest of each source that came to its own end, whatever was cut short or failed since. */
+export function lastFinishedJobs(mirror: Mirror, name: JobName): readonly JobRow[] {
+  const state = mirror.daemonState();
+  return ask<{ job: number }>(
+    mirror,
+    `SELECT max(job) AS job FROM jobs WHERE name = ${sqlText(name)} AND outcome IN ('done', 'partial')
+     GROUP BY source ORDER BY source`,
+  ).flatMap(({ job }) => state.job(job) ?? []);
 }
 
 /** What a drill of a source would restore, 0 to 1, and what the one before would have; null where there was none. */

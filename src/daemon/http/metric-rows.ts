@@ -195,10 +195,10 @@ export const METRICS: readonly MetricRow[] = [
   {
     name: 'tidemark_drift_findings',
     type: 'gauge',
-    help: 'Open findings of the latest drift job',
+    help: 'Open findings of the latest drift job that came to its end',
     labels: ['source', 'severity'],
     read: ({ situation }) =>
-      situation.lastJobs.of('drift').flatMap((job) => {
+      situation.lastJobs.finished('drift').flatMap((job) => {
         const summary: DriftSummary | null = summaryOf('drift', job);
         if (summary === null || !summary.hasBaseline) return [];
         return Object.entries(summary.severities).map(([severity, count]) =>

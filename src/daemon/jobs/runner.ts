@@ -93,6 +93,11 @@ export class JobRunner {
     return this.#queue.holds(schedule) || this.#current?.job.schedule === schedule;
   }
 
+  /** True while such a job waits or is done, whoever wanted it. */
+  holds({ name, source }: Pick<QueuedJob, 'name' | 'source'>): boolean {
+    return [...this.running(), ...this.queued()].some((job) => job.name === name && job.source === source);
+  }
+
   queued(): readonly QueuedJob[] {
     return this.#queue.all().map(({ job }) => job);
   }

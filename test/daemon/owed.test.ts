@@ -1,0 +1,257 @@
+/** What a daemon owes when it starts, whatever ended the one before it: read from the mirror, done once. */
+import { describe, expect, it } from 'vitest';
+import type { JobEnd, JobName, JobTrigger } from '../../src/mirror/daemon-jobs.ts';
+import type { Mirror } from '../../src/mirror/mirror.ts';
+import { openMirror } from '../../src/mirror/mirror.ts';
+import { readSituation } from '../../src/daemon/http/health-facts.ts';
+import { METRICS } from '../../src/daemon/http/metric-rows.ts';
+import { respond } from '../journeys/service.ts';
+import { Rig } from './rig.ts';
+
+const HOURLY = { sync: '0 * * * *' };
+const HOURLY_AND_DRIFT = { ...HOURLY, drift: '0 7 * * *' };
+/** Nothing comes by its time within these tests. */
+const YEARLY = { sync: '0 0 1 1 *' };
+
+function write<T>(rig: Rig, work: (mirror: Mirror) => T): T {
+  const mirror = openMirror(rig.mirrorPath, { mode: 'write', command: 'test', clock: rig.clock });
+  try {
+    return work(mirror);
+  } finally {
+    mirror.close();
+  }
+}
+
+/** A job whose process was killed. */
+function die(rig: Rig, name: JobName, trigger: JobTrigger): void {
+  write(rig, (mirror) =>
+    mirror
+      .daemonState()
+      .beginJob({ name, source: 'a', trigger, startedAt: new Date(rig.clock.now()).toISOString() }),
+  );
+}
+
+function failDrift(rig: Rig, outcome: JobEnd['outcome']): void {
+  write(rig, (mirror) => {
+    const state = mirror.daemonState();
+    const at = new Date(rig.clock.now()).toISOString();
+    const job = state.beginJob({ name: 'drift', source: 'a', trigger: 'schedule', startedAt: at });
+    const end = { finishedAt: at, outcome, run: null, summary: {}, errorCode: 'internal', error: 'no' };
+    state.finishJob(job, end);
+  });
+}
+
+function outcomes(rig: Rig, name: JobName = 'drift'): string[] {
+  return rig.jobs({ name }).map(({ trigger, outcome }) => `${trigger} ${outcome}`);
+}
+
+/** A daemon with a baseline, stopped. */
+async function withBaseline(): Promise<Rig> {
+  const rig = await Rig.create(HOURLY_AND_DRIFT);
+  await (await rig.start()).stop();
+  write(rig, (mirror) => {
+    mirror.pin('start', 1);
+    mirror.setBaseline('start');
+  });
+  return rig;
+}
+
+/** A sync that finds a change, with the daemon told to stop in the middle of it. */
+async function stoppedInSync(): Promise<Rig> {
+  const rig = await withBaseline();
+  await rig.start();
+  rig.service.set('domains', [{ id: 'd1', domain: 'harbor.example' }]);
+  const held = { is: true };
+  rig.service.quirks.push(({ path }, response) => {
+    if (!held.is || !path.endsWith('/roles/')) return false;
+    held.is = false;
+    rig.heldAnswers = 1;
+    void rig.clock.sleep(2_000).then(() => {
+      rig.heldAnswers = 0;
+      respond(response, 200, '{"count":0,"next":null,"previous":null,"results":[]}');
+    });
+    return true;
+  });
+  await rig.advanceMinutes(59);
+  expect(rig.daemon.view.running()).toMatchObject([{ name: 'sync', trigger: 'schedule' }]);
+  const stopped = rig.daemon.stop();
+  await rig.advance(3_000);
+  await stopped;
+  expect(rig.jobs({ name: 'sync' }).at(-1)?.outcome).toBe('done');
+  expect(outcomes(rig)).toEqual([]);
+  return rig;
+}
+
+describe('drift of what a sync changed', () => {
+  it('is looked for at the next start where the daemon ended before it, once', async () => {
+    const rig = await stoppedInSync();
+    await rig.start();
+    expect(outcomes(rig)).toEqual(['overdue done']);
+    expect(rig.jobs({ name: 'drift' })[0]?.summary).toMatchObject({ to: 2, open: 1 });
+    await rig.advanceMinutes(120);
+    await rig.daemon.stop();
+    await (await rig.start()).stop();
+    expect(outcomes(rig)).toEqual(['overdue done']);
+  });
+
+  it('is looked for by --once too', async () => {
+    const rig = await stoppedInSync();
+    for (let times = 0; times < 2; times += 1) {
+      await rig.start({ isOnce: true });
+      await rig.daemon.done;
+    }
+    expect(outcomes(rig)).toEqual(['overdue done']);
+  });
+
+  it('is looked for at each start as long as it is cut short, once a start', async () => {
+    const rig = await stoppedInSync();
+    for (const trigger of ['after_run', 'overdue', 'overdue'] as const) die(rig, 'drift', trigger);
+    await (await rig.start()).stop();
+    expect(outcomes(rig)).toEqual([
+      'after_run interrupted',
+      'overdue interrupted',
+      'overdue interrupted',
+      'overdue done',
+    ]);
+    die(rig, 'drift', 'request');
+    failDrift(rig, 'failed');
+    await rig.start();
+    expect(outcomes(rig).slice(4)).toEqual(['request running', 'schedule failed']);
+  });
+
+  it('comes after the sync that is due, and once for both', async () => {
+    const rig = await stoppedInSync();
+    await rig.advanceMinutes(60);
+    rig.service.set('domains', [{ id: 'd1', domain: 'quay.example' }]);
+    await rig.start();
+    expect(outcomes(rig)).toEqual(['overdue done']);
+    expect(rig.jobs({ name: 'drift' })[0]?.summary).toMatchObject({ to: 3 });
+  });
+
+  it('comes once where its own schedule is due as well', async () => {
+    const rig = await stoppedInSync();
+    rig.configure({ ...YEARLY, drift: '0 7 * * *' });
+    await rig.advanceMinutes(24 * 60);
+    await rig.start();
+    expect(outcomes(rig)).toEqual(['overdue done']);
+  });
+
+  it('is made up for after the next sync where it failed, though that one changed nothing', async () => {
+    const rig = await withBaseline();
+    await rig.start();
+    rig.service.set('domains', [{ id: 'd1', domain: 'harbor.example' }]);
+    rig.onOpen = (_mode, command) => {
+      if (command === 'daemon drift') throw new Error('not now');
+    };
+    await rig.advanceMinutes(60);
+    expect(rig.jobs({ name: 'sync' })).toHaveLength(2);
+    rig.onOpen = () => undefined;
+    await rig.advanceMinutes(60);
+    expect(outcomes(rig)).toEqual(['after_run done']);
+    await rig.advanceMinutes(60);
+    expect(outcomes(rig)).toEqual(['after_run done']);
+  });
+
+  it('is owed by nobody without a baseline, or without a change since', async () => {
+    const rig = await Rig.create(HOURLY_AND_DRIFT);
+    await (await rig.start()).stop();
+    await (await rig.start()).stop();
+    write(rig, (mirror) => {
+      mirror.pin('start', 1);
+      mirror.setBaseline('start');
+    });
+    await (await rig.start()).stop();
+    expect(outcomes(rig)).toEqual([]);
+  });
+});
+
+it.each(['interrupted', 'failed'] as const)(
+  'the gauge of findings shows the last finished drift job, not one that %s',
+  async (outcome) => {
+    const rig = await stoppedInSync();
+    await rig.start();
+    failDrift(rig, outcome);
+    const row = METRICS.find(({ name }) => name === 'tidemark_drift_findings');
+    const situation = readSituation(rig.daemon.view, rig.clock.now());
+    const samples = row?.read({ situation } as Parameters<typeof row.read>[0]) ?? [];
+    expect(samples.reduce((sum, { value }) => sum + value, 0)).toBe(1);
+  },
+);
+
+describe('a source that never had a complete run', () => {
+  it('is synced at each start, whatever cut the last one short', async () => {
+    const rig = await Rig.create(YEARLY);
+    const isDown = { is: true };
+    rig.service.quirks.push(
+      ({ path }, response) => isDown.is && path.endsWith('/roles/') && respond(response, 403, '{}'),
+    );
+    await (await rig.start()).stop();
+    die(rig, 'sync', 'overdue');
+    await (await rig.start()).stop();
+    die(rig, 'sync', 'overdue');
+    isDown.is = false;
+    await (await rig.start()).stop();
+    expect(outcomes(rig, 'sync')).toEqual([
+      'overdue partial',
+      'overdue interrupted',
+      'overdue partial',
+      'overdue interrupted',
+      'overdue done',
+    ]);
+    die(rig, 'sync', 'overdue');
+    await rig.start();
+    expect(outcomes(rig, 'sync').slice(5)).toEqual(['overdue running']);
+    const told = rig.lines.filter(({ message }) => /is not made up for/.test(message));
+    expect(told).toMatchObject([
+      {
+        level: 'info',
+        message: 'sync is not made up for: it is next due at 2027-01-01T00:00:00.000Z',
+        facts: { sources: ['a'] },
+      },
+    ]);
+  });
+
+  it('is synced by --once only where the last one was cut short: who calls it keeps the times', async () => {
+    const rig = await Rig.create(YEARLY);
+    rig.service.quirks.push(({ path }, response) => path.endsWith('/roles/') && respond(response, 403, '{}'));
+    const once = async (): Promise<void> => {
+      await rig.start({ isOnce: true });
+      await rig.daemon.done;
+    };
+    await once();
+    await once();
+    expect(outcomes(rig, 'sync')).toEqual(['schedule partial']);
+    die(rig, 'sync', 'overdue');
+    await once();
+    await once();
+    expect(outcomes(rig, 'sync').slice(1)).toEqual(['overdue interrupted', 'overdue partial']);
+  });
+});
+
+describe('a tick that falls while the daemon stops', () => {
+  it('is no tick that is skipped: the next start makes up for it', async () => {
+    const rig = await Rig.create({ sync: '*/2 * * * * *' }, 'daemon: { shutdownGraceMs: 60000 }');
+    await rig.start();
+    rig.service.quirks.push(({ path }, response) => {
+      if (!path.endsWith('/roles/')) return false;
+      rig.heldAnswers += 1;
+      void rig.clock.sleep(20_000).then(() => {
+        rig.heldAnswers -= 1;
+        respond(response, 200, '{"count":0,"next":null,"previous":null,"results":[]}');
+      });
+      return true;
+    });
+    await rig.advance(2_000);
+    expect(rig.daemon.view.running()).toHaveLength(1);
+    const before = rig.clock.slept;
+    const stopped = rig.daemon.stop();
+    await rig.advance(30_000);
+    await stopped;
+    expect(rig.clock.slept - before).toBeLessThan(20);
+    expect(rig.loud()).toEqual([]);
+    expect(rig.jobs({ name: 'sync' }).at(-1)?.outcome).toBe('done');
+    rig.service.quirks.splice(1);
+    await rig.start();
+    expect(outcomes(rig, 'sync').at(-1)).toBe('overdue done');
+  });
+});
