@@ -2,6 +2,7 @@
 import { count, duration, plural } from '../core/wording.ts';
 import type { FirstRead } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import type { RunRow } from '../mirror/run-rows.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
 import type { CreatedAgainCount } from '../state/created-again.ts';
 import type { SweepReport } from '../sync/outcome.ts';
@@ -26,11 +27,24 @@ export interface ReportedRun {
 /** A run that ended, with what the mirror knows of it. */
 export function reportedRun(mirror: Mirror, report: RunReport): ReportedRun {
   return {
-    report,
+    report: withReason(report, mirror.run(report.run)),
     schemaChanges: mirror.schemaChanges({ run: report.run }),
     firstReads: firstReadsOfRun(mirror, report.run),
     createdAgain: createdAgainOfRun(mirror, report.run),
   };
+}
+
+/** A failed run that another process did has its reason in the mirror. */
+function withReason(report: RunReport, row: RunRow | undefined): RunReport {
+  if (report.outcome !== 'failed' || report.error !== undefined || !row?.errorCode) return report;
+  const error = { code: row.errorCode, message: row.error ?? '', hint: null, permission: null };
+  return { ...report, error };
+}
+
+/** In `tidemark.sync/1` the reason stands with the sweeps; `tidemark.run/1` has that of the whole run. */
+function withoutReason(report: RunReport): RunReport {
+  const { error, ...rest } = report;
+  return error === undefined ? report : rest;
 }
 
 /** The JSON document of one or more runs (design.md, JSON documents). */
@@ -38,7 +52,7 @@ export function runDocument(runs: readonly ReportedRun[]): object {
   return {
     schema: 'tidemark.sync/1',
     runs: runs.map(({ report, schemaChanges, firstReads, createdAgain }) => ({
-      ...report,
+      ...withoutReason(report),
       first_read: firstReads,
       created_again: createdAgain,
       schema_changes: schemaChanges.map(schemaChangeDocument),
@@ -86,11 +100,15 @@ export function renderRun(
   if (!isQuiet) {
     lines.push(
       '',
-      kindTable(report.sweeps, width),
-      '',
+      ...(report.sweeps.length === 0 ? [] : [kindTable(report.sweeps, width), '']),
       ...newHereLines(firstReads),
       ...createdAgainLines(createdAgain),
     );
+  }
+  // What a sweep ended with is said with its collection.
+  if (report.error !== undefined && report.sweeps.every(({ error }) => error === null)) {
+    lines.push(report.error.message);
+    if (report.error.hint !== null) lines.push(`  → ${report.error.hint}`);
   }
   lines.push(...troubleLines(report.sweeps.filter((sweep) => sweep.outcome !== 'complete')));
   const pending = report.sweeps.reduce((sum, sweep) => sum + sweep.pending, 0);

@@ -10,6 +10,7 @@ import type { ForgottenRuns } from '../state/forgotten-history.ts';
 import { forgottenInto, forgottenText } from '../state/forgotten-history.ts';
 import { resolvePoint } from '../state/point.ts';
 import { errorDocument, runDocument } from '../state/run-document.ts';
+import { failureOf } from '../sync/outcome.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText } from './collection-groups.ts';
 import { print } from './context.ts';
@@ -102,7 +103,7 @@ export async function showRun(context: CommandContext, options: { readonly run: 
     const told = tellRunChanges(context, mirror, config, run);
     const lines = [
       `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${run.trigger}`,
-      ...(run.error === null ? [] : [run.error]),
+      ...reasonLines(run, sweeps),
       run.root === null ? 'not published: the mirror holds nothing of it' : `sealed as ${run.root}`,
       ...(forgotten === undefined ? [] : [tookOver(forgotten, told)]),
       ...(sweeps.length === 0 ? [] : ['', sweepTable(sweeps, terminalWidth(context))]),
@@ -135,6 +136,13 @@ function timeText({ startedAt, finishedAt, outcome }: RunRow): string {
   if (finishedAt !== null)
     return `${startedAt} to ${finishedAt} (${duration(Date.parse(finishedAt) - Date.parse(startedAt))})`;
   return outcome === 'running' ? `since ${startedAt}` : `began ${startedAt}, its end is not known`;
+}
+
+/** Why a run did not end well. Runs of earlier versions may have failed without a word: then that is said. */
+function reasonLines({ outcome, error }: RunRow, sweeps: readonly SweepRow[]): string[] {
+  if (error !== null) return [error];
+  if (outcome !== 'failed') return [];
+  return [sweeps.length === 0 ? failureOf([]).message : 'it left no reason'];
 }
 
 /** Each error once, with the collections that it befell. */

@@ -95,11 +95,13 @@ const SOURCE = section('One remote service.', {
   }),
   kinds: section('Which kinds are mirrored: all, only those of include, or all but those of exclude.', {
     include: optional(choices(KINDS, 'kind'), {
-      description: 'Mirror these kinds only.',
+      description:
+        'Mirror these kinds only, and the kinds that lead to them: organizations for members, roles for role_memberships.',
       example: ['organizations', 'members', 'batch_exports'],
     }),
     exclude: optional(choices(KINDS, 'kind'), {
-      description: 'Mirror all kinds but these.',
+      description:
+        'Mirror all kinds but these and what only they lead to: without roles there are no role_memberships.',
       example: ['session_recordings', 'recording_sharing'],
     }),
   }),

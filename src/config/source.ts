@@ -1,6 +1,5 @@
 /** One source of the configuration, checked as a whole: key, profile, kinds, address. */
 import { CATALOG } from '../catalog/catalog.ts';
-import { KINDS } from '../catalog/definition.ts';
 import { Secret } from '../core/secret.ts';
 import { absolutePath } from './checking.ts';
 import type { Checking } from './checking.ts';
@@ -8,6 +7,7 @@ import type { SourceConfig } from './config.ts';
 import { place } from './mistakes.ts';
 import type { ParsedSource } from './options.ts';
 import { kindRates } from './kind-rates.ts';
+import { checkKinds } from './kind-rules.ts';
 import { applyProfile } from './profile.ts';
 import { findProfile } from './profile-file.ts';
 import { readSecretFile } from './secret-file.ts';
@@ -144,17 +144,6 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
 /** The user's rate where one was given, else the profile's, else the table's default. */
 function chosen(tree: Tree, at: Path, key: string, parsed: number, ofProfile: number | undefined): number {
   return valueAt(tree.root, [...at, 'rate', key]) === undefined ? (ofProfile ?? parsed) : parsed;
-}
-
-function checkKinds(checking: Checking, parsed: ParsedSource, at: Path): SourceConfig['kinds'] {
-  const { tree, mistakes } = checking;
-  const { include, exclude } = parsed.kinds;
-  if (include !== undefined && exclude !== undefined) {
-    mistakes.add(tree, [...at, 'kinds', 'exclude'], 'expected include or exclude, got both');
-  } else if (include?.length === 0 || KINDS.every((kind) => exclude?.includes(kind))) {
-    mistakes.add(tree, [...at, 'kinds'], 'leaves no kind to mirror');
-  }
-  return { include: include ?? null, exclude: exclude ?? [] };
 }
 
 /** True for a host name or address that stays on this machine. */

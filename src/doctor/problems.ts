@@ -1,5 +1,7 @@
 /** What is wrong, gravest first, and what to do about each. Pure: from what was found, nothing is read here. */
 import type { Kind } from '../catalog/definition.ts';
+import type { SourceConfig } from '../config/config.ts';
+import { mirroredKinds, takenAlong } from '../config/mirrored-kinds.ts';
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { CollectionProbe } from './collection-probe.ts';
@@ -48,7 +50,7 @@ export function reachProblems(reach: SourceReach): Problem[] {
 type Found = Omit<Problem, 'source'>;
 
 /** One problem for each permission that is missing. */
-function denied({ kinds }: SourceReach): Found[] {
+function denied({ kinds, source }: SourceReach): Found[] {
   const rows = kinds.filter(({ state }) => state === 'denied');
   return [...Map.groupBy(rows, permissionOf)].map(([permission, lacking]) => {
     const names = kindsOf(lacking);
@@ -57,7 +59,7 @@ function denied({ kinds }: SourceReach): Found[] {
       gravity: 'error',
       code: 'permission_missing',
       message: `${names.join(', ')}: ${said}`,
-      next: `add the permission ${permission} to the key, or leave them out: ${excluding(names)}`,
+      next: `add the permission ${permission} to the key${orWithout(source, names)}`,
     };
   });
 }
@@ -101,7 +103,7 @@ function queryless({ kinds, source }: SourceReach): Found[] {
   );
 }
 
-function notOffered({ kinds }: SourceReach): Found[] {
+function notOffered({ kinds, source }: SourceReach): Found[] {
   const names = kindsOf(kinds.filter(({ state }) => state === 'not_offered'));
   if (names.length === 0) return [];
   // Without the root everything is at the wrong place.
@@ -120,7 +122,7 @@ function notOffered({ kinds }: SourceReach): Found[] {
       gravity: 'warning',
       code: 'not_offered',
       message: `not offered here (404): ${names.join(', ')}`,
-      next: `leave them out, or every sync ends as partial: ${excluding(names)}`,
+      next: `leave them out, or every sync ends as partial: ${excluding(source, names)}`,
     },
   ];
 }
@@ -190,8 +192,20 @@ function errorOf(row: KindReach | undefined): CollectionProbe['error'] {
   return row?.probes.find(({ error }) => error !== null)?.error ?? null;
 }
 
-function excluding(kinds: readonly Kind[]): string {
-  return `kinds: { exclude: [${kinds.join(', ')}] }`;
+/** Without the root nothing is found, so that leaving it out is no way. */
+function orWithout(source: SourceConfig, kinds: readonly Kind[]): string {
+  const isLeft = mirroredKinds(without(source, kinds)).size > 0;
+  return isLeft ? `, or leave them out: ${excluding(source, kinds)}` : '';
+}
+
+/** The line of configuration that leaves kinds out, and by name what goes with them. */
+function excluding(source: SourceConfig, kinds: readonly Kind[]): string {
+  const along = [...takenAlong(without(source, kinds)).values()].flat();
+  return `kinds: { exclude: [${[...kinds, ...along].join(', ')}] }`;
+}
+
+function without(source: SourceConfig, kinds: readonly Kind[]): SourceConfig {
+  return { ...source, kinds: { include: null, exclude: [...source.kinds.exclude, ...kinds] } };
 }
 
 /**

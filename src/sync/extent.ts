@@ -2,6 +2,7 @@
 import { isWithin, parentsOf } from '../catalog/lineage.ts';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
+import { isNamedIn, kindsLeadingTo, mirroredKinds } from '../config/mirrored-kinds.ts';
 
 /** Narrows a run; what is not named is not narrowed. With both, projects count only within the organizations. */
 export interface Only {
@@ -47,8 +48,8 @@ function common(
 }
 
 /**
- * The kinds that a run reads: those asked for (all that the source includes, where none are named), and the parents
- * that must be read to find their collections.
+ * The kinds that a run reads: those asked for (all that the source mirrors, where none are named), and the parents that
+ * must be read to find their collections.
  */
 export function wantedKinds(
   source: SourceConfig,
@@ -56,36 +57,51 @@ export function wantedKinds(
   only: Only = {},
 ): ReadonlySet<Kind> {
   const definitions = new Map(source.definitions.map((definition) => [definition.kind, definition]));
-  const included = source.definitions.filter((definition) => isIncluded(source, definition));
+  const mirrored = mirroredKinds(source);
   const isAsked = (definition: ResourceDefinition): boolean =>
     only.projects === undefined || isWithin(definition, 'project_id');
-  const kinds = (asked ?? included.map(({ kind }) => kind)).filter((kind) => {
+  const kinds = (asked ?? [...mirrored]).filter((kind) => {
     const definition = definitions.get(kind);
     return definition !== undefined && isAsked(definition);
   });
   const wanted = new Set(kinds);
   if (asked === null && only.projects === undefined) return wanted;
+  const limits = parentLimits(source, only);
   // Named projects need not be looked for.
-  const areProjectsKnown = only.projects !== undefined && parentLimits(source, only).areProjectsTrusted;
-  const parentKinds = kinds.flatMap((kind) => {
+  const areProjectsKnown = only.projects !== undefined && limits.areProjectsTrusted;
+  for (const kind of kinds) {
     const definition = definitions.get(kind);
-    if (definition === undefined) return [];
-    const parents = parentsOf(definition);
+    if (definition === undefined) continue;
     const isBelowProject = areProjectsKnown && definition.scope.includes('project_id');
-    return isBelowProject
-      ? parents.filter((parent) => definitions.get(parent)?.scope.includes('project_id') === true)
-      : parents;
-  });
-  for (const parent of parentKinds) {
-    // A parent that the configuration excludes stays unread; the mirror and `teams` then tell the scopes.
-    if (included.some((each) => each.kind === parent)) wanted.add(parent);
+    for (const parent of parentsOf(definition)) {
+      const isOutside = isBelowProject && definitions.get(parent)?.scope.includes('project_id') !== true;
+      if (mirrored.has(parent) && !isOutside) wanted.add(parent);
+    }
+    for (const parent of needed(source, kind, limits)) wanted.add(parent);
   }
   return wanted;
 }
 
 /**
- * The kinds that a run is narrowed to by what its caller asks for; null where it reads all that the configuration includes,
- * also by name.
+ * The parents without which a kind's collections are not found. Naming a kind goes before the configuration: where only
+ * excluded parents lead to it, they are read for it.
+ */
+function needed(source: SourceConfig, kind: Kind, limits: ParentLimits): ReadonlySet<Kind> {
+  const isNamed = isNamedIn({
+    organizations: limits.organizations,
+    projects: limits.areProjectsTrusted ? limits.projects : 'all',
+  });
+  const mayRead = (parent: Kind): boolean => !source.kinds.exclude.includes(parent);
+  return (
+    kindsLeadingTo(kind, { isNamed, mayRead }) ??
+    kindsLeadingTo(kind, { isNamed, mayRead: () => true }) ??
+    new Set()
+  );
+}
+
+/**
+ * The kinds that a run is narrowed to by what its caller asks for; null where it reads all that the source mirrors, also
+ * by name.
  */
 export function narrowedKinds(
   source: SourceConfig,
@@ -98,11 +114,4 @@ export function narrowedKinds(
   if (isWithinParents) return own;
   const wanted = wantedKinds(source, own);
   return [...wantedKinds(source, null)].every((kind) => wanted.has(kind)) ? null : own;
-}
-
-/** True when the configuration lets the kind be read. */
-function isIncluded(source: SourceConfig, { kind, reading }: ResourceDefinition): boolean {
-  const { include, exclude } = source.kinds;
-  if (include !== null && !include.includes(kind)) return false;
-  return !exclude.includes(kind) && (reading !== 'each' || source.recordings.sharingPerRun !== 0);
 }

@@ -7,7 +7,7 @@ import type { Logger } from '../core/logger.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { SyncEvents } from './events.ts';
 import type { Only } from './extent.ts';
-import type { RunOutcome, SweepReport } from './outcome.ts';
+import type { RunOutcome, SweepError, SweepReport } from './outcome.ts';
 
 export interface SyncOptions {
   readonly mirror: Mirror;
@@ -41,4 +41,6 @@ export interface RunReport {
   readonly requests: number;
   readonly retries: number;
   readonly sweeps: readonly SweepReport[];
+  /** Why it failed; left out where it did not. */
+  readonly error?: SweepError;
 }

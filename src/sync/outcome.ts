@@ -60,6 +60,24 @@ export function runOutcome(sweeps: readonly Pick<SweepReport, 'outcome'>[]): Run
   return sweeps.every((sweep) => sweep.outcome === 'complete') ? 'complete' : 'partial';
 }
 
+/** Why a run failed: as its sweeps say, or that it had none. Never without a reason. */
+export function failureOf(sweeps: readonly Pick<SweepReport, 'kind' | 'outcome' | 'error'>[]): SweepError {
+  const told = sweeps.find(({ error }) => error !== null)?.error ?? null;
+  if (told !== null) return told;
+  if (sweeps.length > 0) {
+    const ends = [...new Set(sweeps.map(({ kind, outcome }) => `${kind} ${outcome}`))];
+    const message = `nothing could be read, and no answer says why: ${ends.join(', ')}`;
+    return { code: 'internal', message, hint: 'see the log with --log-level debug', permission: null };
+  }
+  return {
+    code: 'config_invalid',
+    message:
+      'nothing was asked for: no organization or project that this run may read has what it is to read',
+    hint: 'check kinds, organizations and projects of the source; `tidemark doctor` tells what the key reaches',
+    permission: null,
+  };
+}
+
 /**
  * True when the key was refused for everything that was asked (exit code 5). With `asked`, parents that were read along
  * only to find the collections do not count, unless nothing of what was asked could be reached.

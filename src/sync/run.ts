@@ -9,7 +9,7 @@ import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { isSameContent } from './content.ts';
 import { narrowedKinds } from './extent.ts';
 import type { RunReport, SyncOptions } from './options.ts';
-import { runOutcome } from './outcome.ts';
+import { failureOf, runOutcome } from './outcome.ts';
 import { Pass } from './pass.ts';
 import { AcceptedRemovals } from './removals.ts';
 import { redactionWith } from './redaction.ts';
@@ -67,6 +67,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
     options.events.publishing();
     const figures = client.figures();
     const outcome = runOutcome(sweeps);
+    const error = outcome === 'failed' ? failureOf(sweeps) : null;
     const { untidy } = await run.publish({
       outcome,
       sweeps: sweeps.map((sweep) => ({
@@ -75,7 +76,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       })),
       requests: figures.requests,
       retries: figures.retries,
-      error: outcome === 'failed' ? (sweeps.find(({ error }) => error !== null)?.error ?? null) : null,
+      error,
     });
     // Published all the same: the next opening for writing tidies up.
     if (untidy !== null) context.log.warn({ code: untidy.code }, untidy.message);
@@ -88,6 +89,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       requests: figures.requests,
       retries: figures.retries,
       sweeps,
+      ...(error === null ? {} : { error }),
     };
   } catch (error) {
     run.abandon(asTidemarkError(signal.aborted ? interruption() : error), client.figures());

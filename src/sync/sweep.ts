@@ -205,9 +205,22 @@ export function sweepError(error: unknown, definition: ResourceDefinition): Swee
   return {
     code: known.code,
     message: known.message,
-    hint: known.hint ?? hintFor(known, definition, permission),
+    hint: rootHint(known, definition, permission) ?? known.hint ?? hintFor(known, definition, permission),
     permission,
   };
+}
+
+/** Without the root nothing is found at all: excluding it is no way out. */
+function rootHint(
+  { code }: TidemarkError,
+  { discovery }: ResourceDefinition,
+  permission: string | null,
+): string | null {
+  if (discovery.from !== 'root') return null;
+  if (permission !== null) return `give the key the permission ${permission}`;
+  return code === 'not_found'
+    ? 'check baseUrl, and the ids under `organizations` where some are named'
+    : null;
 }
 
 function readPermission(definition: ResourceDefinition): string {

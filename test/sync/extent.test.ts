@@ -20,6 +20,8 @@ interface Reading {
   readonly report: RunReport;
   /** Paths asked for, each once, without their query. */
   readonly asked: readonly string[];
+  /** What the mirror keeps of the run's failure. */
+  readonly stored: { readonly errorCode: string | null; readonly error: string | null };
 }
 
 /** Two organizations: `a` with the projects 1 and 2, `b` with the project 3; each project has a recording. */
@@ -76,7 +78,9 @@ async function read(
       isFull: false,
       acceptRemovals: 0,
     });
-    return { report, asked: [...new Set(far.seen.map(({ url }) => url.split('?')[0]!))].sort() };
+    const { errorCode, error } = mirror.run(report.run)!;
+    const asked = [...new Set(far.seen.map(({ url }) => url.split('?')[0]!))].sort();
+    return { report, asked, stored: { errorCode, error } };
   } finally {
     mirror.close();
     await client.close();
@@ -168,8 +172,10 @@ describe('what a run asks for', () => {
   });
 
   it('a kind that is not within the projects asked for: nothing is read, and the run says so', async () => {
-    const { report, asked } = await read(await service(), ['domains'], { projects: ['2'] });
+    const { report, asked, stored } = await read(await service(), ['domains'], { projects: ['2'] });
     expect([asked, report.outcome, report.sweeps]).toEqual([[], 'failed', []]);
+    expect(report.error?.code).toBe('config_invalid');
+    expect(stored).toEqual({ errorCode: 'config_invalid', error: report.error?.message });
   });
 
   it('an organization that is gone: missing, and so is what is below it', async () => {
@@ -207,7 +213,7 @@ describe('what narrows a run', () => {
       null,
     ],
     ['one of those', '[roles, members]', ['roles'], undefined, ['roles']],
-    ['parents', '[roles, members]', null, { organizations: ['a'] }, ['roles', 'members']],
+    ['parents', '[roles, members]', null, { organizations: ['a'] }, ['organizations', 'roles', 'members']],
   ])('%s', (_name, include, asked, only, narrowed) => {
     const directory = mkdtempSync(join(tmpdir(), 'tidemark-extent-'));
     onTestFinished(() => rmSync(directory, { recursive: true, force: true }));

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../src/catalog/definition.ts';
 import { EXIT, exitCodeFor } from '../../src/core/errors.ts';
 import type { SweepOutcome } from '../../src/sync/outcome.ts';
-import { isAllDenied } from '../../src/sync/outcome.ts';
+import { failureOf, isAllDenied } from '../../src/sync/outcome.ts';
 
 const sweep = (kind: Kind, outcome: SweepOutcome) => ({ kind, outcome });
 
@@ -23,4 +23,30 @@ describe('a run in which everything was denied', () => {
 
 it('held removals leave a command partial', () => {
   expect(exitCodeFor('removals_held')).toBe(EXIT.partial);
+});
+
+describe('why a run failed', () => {
+  const told = { code: 'timeout', message: 'no answer', hint: null, permission: null } as const;
+
+  it('is what the first sweep with an error ended with', () => {
+    const sweeps = [
+      { ...sweep('organizations', 'skipped'), error: null },
+      { ...sweep('domains', 'failed'), error: told },
+    ];
+    expect(failureOf(sweeps)).toBe(told);
+  });
+
+  it('is said where no sweep says it', () => {
+    const { code, message } = failureOf([{ ...sweep('domains', 'missing'), error: null }]);
+    expect([code, message.includes('domains missing')]).toEqual(['internal', true]);
+  });
+
+  it('is said where there was no sweep at all', () => {
+    const { code, message, hint } = failureOf([]);
+    expect([code, message === '', hint?.includes('tidemark doctor')]).toEqual([
+      'config_invalid',
+      false,
+      true,
+    ]);
+  });
 });

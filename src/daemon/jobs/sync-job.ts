@@ -2,7 +2,7 @@
 import { EXIT, TidemarkError } from '../../core/errors.ts';
 import type { SyncEvents } from '../../sync/events.ts';
 import { silentEvents } from '../../sync/events.ts';
-import type { SweepReport } from '../../sync/outcome.ts';
+import type { SweepError, SweepReport } from '../../sync/outcome.ts';
 import { isAllDenied } from '../../sync/outcome.ts';
 import type { RunReport } from '../../sync/run.ts';
 import { syncSource } from '../../sync/run.ts';
@@ -44,7 +44,7 @@ function syncResult({ job }: JobContext, report: RunReport, tally: Tally, thrott
   const isRefused = isAllDenied(report.sweeps, job.kinds);
   const worst =
     isRefused || report.outcome === 'failed'
-      ? (report.sweeps.find(({ error }) => error !== null) ?? null)
+      ? (report.sweeps.find(({ error }) => error !== null)?.error ?? report.error ?? null)
       : null;
   const byOutcome = { complete: 'done', partial: 'partial', failed: 'failed' } as const;
   const exits = { complete: EXIT.done, partial: EXIT.partial, failed: EXIT.failed } as const;
@@ -53,14 +53,13 @@ function syncResult({ job }: JobContext, report: RunReport, tally: Tally, thrott
     exitCode: isRefused ? EXIT.refused : exits[report.outcome],
     run: report.run,
     summary: storedSummary(summaryOfRun(report, tally, throttled)),
-    error: worst === null ? null : sweepError(worst),
+    error: worst === null ? null : asError(worst),
     report,
   };
 }
 
-function sweepError({ error }: SweepReport): TidemarkError | null {
-  if (error === null) return null;
-  return new TidemarkError(error.code, error.message, error.hint === null ? {} : { hint: error.hint });
+function asError({ code, message, hint }: SweepError): TidemarkError {
+  return new TidemarkError(code, message, hint === null ? {} : { hint });
 }
 
 function summaryOfRun(report: RunReport, tally: Tally, throttled: number): SyncSummary {
