@@ -17,7 +17,7 @@ import { SCHEDULE_NAMES } from './config.ts';
 import { readDocument } from './document.ts';
 import { applyEnvironment, CONFIG_VARIABLE, unknownVariables } from './environment.ts';
 import type { Environment } from './interpolate.ts';
-import { Mistakes } from './mistakes.ts';
+import { Mistakes, place } from './mistakes.ts';
 import { checkNotices } from './notice-rules.ts';
 import type { ParsedOptions } from './options.ts';
 import { OPTIONS } from './options.ts';
@@ -238,8 +238,11 @@ function checkCopies(checking: Checking, { copies }: ParsedOptions): CopiesConfi
   };
 }
 
+/** Characters of a token that other machines may try, at least. */
+const SHORTEST_TOKEN = 16;
+
 function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
-  const { tree, mistakes } = checking;
+  const { tree, mistakes, warnings } = checking;
   const { listen, token: text, tokenFile: file } = parsed.http;
   // Only the daemon needs the token: other commands must not fail for users who may not read its file.
   const token = secretOf(checking, ['http'], { text: 'token', file: 'tokenFile' }, { text, file }, false);
@@ -249,6 +252,12 @@ function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
       tree,
       ['http', 'listen'],
       `${listen.host} is no loopback address and needs http.token or http.tokenFile`,
+    );
+  }
+  if (!isLoopback(listen.host) && token !== null && token.reveal().length < SHORTEST_TOKEN) {
+    const at = place(tree, ['http', file === undefined ? 'token' : 'tokenFile']);
+    warnings.push(
+      `${at}a token this short can be guessed by whoever reaches ${listen.host}; \`openssl rand -hex 32\` makes one`,
     );
   }
   const tokenFile = file === undefined ? null : absolutePath(checking, ['http', 'tokenFile'], file);

@@ -44,7 +44,7 @@ describe('the environment alone', () => {
       TIDEMARK_SCHEDULES_SYNC_CRON: '*/5 * * * *',
       TIDEMARK_SCHEDULES_SYNC_JITTER: '1s',
       TIDEMARK_HTTP_LISTEN: '0.0.0.0:1',
-      TIDEMARK_HTTP_TOKEN: 'tok',
+      TIDEMARK_HTTP_TOKEN: 'token-of-the-daemon',
       TIDEMARK_LOG_LEVEL: 'warn',
     });
     const source = config.sources[0]!;
@@ -72,7 +72,7 @@ describe('the environment alone', () => {
       sources: ['prod'],
     });
     expect(config.http).toMatchObject({ host: '0.0.0.0', port: 1 });
-    expect(config.http.token?.reveal()).toBe('tok');
+    expect(config.http.token?.reveal()).toBe('token-of-the-daemon');
     expect(config.log.level).toBe('warn');
     expect(config.warnings).toEqual([]);
   });

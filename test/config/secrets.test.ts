@@ -74,11 +74,19 @@ describe('a token file', () => {
   const source = { ...BASE, TIDEMARK_API_KEY: 'k' };
 
   it('is read like a key file', () => {
-    write('token', 'tok\n');
+    write('token', 'token-of-the-daemon\n');
     const { http, warnings } = yaml(text, source);
-    expect(http.token?.reveal()).toBe('tok');
+    expect(http.token?.reveal()).toBe('token-of-the-daemon');
     expect(http.tokenFile).toBe(join(directory, 'token'));
     expect(warnings).toEqual([]);
+  });
+
+  it('with a short token is a warning where other machines may try it', () => {
+    write('token', 'tok\n');
+    const [warning, ...more] = yaml(text, source).warnings;
+    expect(warning).toMatch(/^tidemark.yaml:1: http.tokenFile: a token this short can be guessed/);
+    expect(more).toEqual([]);
+    expect(yaml(text.replace('0.0.0.0', '127.0.0.1'), source).warnings).toEqual([]);
   });
 
   it('that cannot be read is a warning: only the daemon needs it', () => {

@@ -16,6 +16,7 @@ import type { DriftNow } from '../http/drift-now.ts';
 import { CONFIGURED_KINDS } from '../http/feeds.ts';
 import { lookAtCopies, readSituation } from '../http/health-facts.ts';
 import { kindFrom } from '../http/query.ts';
+import type { Refusal } from '../http/refusal.ts';
 import { asRefusal } from '../http/refusal.ts';
 import { changesOf, findChanges } from '../http/run-changes.ts';
 import type { DaemonView } from '../view.ts';
@@ -71,8 +72,7 @@ export function createDashboard(parts: DashboardParts): Hono {
         const refusal = asRefusal(error);
         // Defects go where all of them go.
         if (refusal.httpStatus === 500) throw error;
-        const content = troublePage(refusal);
-        return answer(parts, context, { content, current }, refusal.httpStatus as 404);
+        return refusalPage(parts, context, refusal, current);
       }
     });
   };
@@ -127,8 +127,18 @@ export function createDashboard(parts: DashboardParts): Hono {
   return dashboard;
 }
 
+/** A refusal as a page of the dashboard, for people. */
+export function refusalPage(
+  parts: Pick<DashboardParts, 'clock' | 'needsLogin'>,
+  context: Context,
+  refusal: Refusal,
+  current = '/',
+): Response {
+  return answer(parts, context, { content: troublePage(refusal), current }, refusal.httpStatus as 404);
+}
+
 function answer(
-  { clock, needsLogin }: DashboardParts,
+  { clock, needsLogin }: Pick<DashboardParts, 'clock' | 'needsLogin'>,
   context: Context,
   { content, current }: Answer,
   status: 200 | 404,

@@ -5,7 +5,7 @@ import type { Context, Next } from 'hono';
 import { METHOD_NAME_ALL } from 'hono/router';
 import { isoTime } from '../../core/clock.ts';
 import { DayCounts } from '../dashboard/day-counts.ts';
-import { createDashboard } from '../dashboard/dashboard.ts';
+import { createDashboard, refusalPage } from '../dashboard/dashboard.ts';
 import { createLogin } from '../dashboard/login.ts';
 import type { DaemonView } from '../view.ts';
 import type { Caller } from './access.ts';
@@ -55,7 +55,13 @@ export function createRoutes(
       log.error({ err: error, path: context.req.path }, 'a request could not be answered');
     return refused(context, refusal);
   });
-  application.notFound((context) => refused(context, unanswered(application, context.req)));
+  application.notFound((context) => {
+    const refusal = unanswered(application, context.req);
+    const isPage = refusal.httpStatus === 404 && wantsPage(context) && !context.req.path.startsWith('/api/');
+    return isPage
+      ? refusalPage({ clock, needsLogin: access.needsLogin }, context, refusal)
+      : refused(context, refusal);
+  });
   application.use(
     '*',
     guard(access, () => clock.now()),
@@ -138,12 +144,10 @@ function guard(access: Access, now: () => number) {
     // Its own tokens open the replica, and only they.
     if (isReplica(context.req.path)) return passed(next);
     const caller = callerOf(context);
-    const { path, method } = context.req;
+    const { path } = context.req;
     if (path !== '/healthz') access.checkHost(caller);
     if (OPEN_PATHS.has(path) || access.mayRead(caller, now())) return passed(next);
-    const isPage =
-      (method === 'GET' || method === 'HEAD') && (context.req.header('accept') ?? '').includes('text/html');
-    if (!isPage) throw unauthorized('send the token of http.token as `Authorization: Bearer TOKEN`');
+    if (!wantsPage(context)) throw unauthorized('send the token of http.token as `Authorization: Bearer TOKEN`');
     const { pathname, search } = new URL(context.req.url);
     return context.redirect(`/login?to=${encodeURIComponent(pathname + search)}`, 303);
   };
@@ -167,6 +171,11 @@ function callerOf(context: Context): Caller {
     origin: header('origin'),
     fetchSite: header('sec-fetch-site'),
   };
+}
+
+/** True for a person with a browser. */
+function wantsPage({ req }: Context): boolean {
+  return (req.method === 'GET' || req.method === 'HEAD') && (req.header('accept') ?? '').includes('text/html');
 }
 
 function wantsJson(context: Context): boolean {

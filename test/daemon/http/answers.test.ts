@@ -93,6 +93,20 @@ describe('the JSON of the daemon', () => {
     }
   });
 
+  it('a path that is not there as a page to a browser, as JSON to a program', async () => {
+    const page = await fetch(`${http.url}/records/organizations`, { headers: { accept: 'text/html' } });
+    expect([page.status, page.headers.get('content-type')]).toEqual([404, 'text/html; charset=UTF-8']);
+    expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
+    expect(await page.text()).toContain('there is nothing at this path');
+    for (const [path, accept] of [
+      ['/records/organizations', '*/*'],
+      ['/api/v1/nowhere', 'text/html'],
+    ] as const) {
+      const answer = await fetch(http.url + path, { headers: { accept } });
+      expect([answer.status, await answer.json()]).toMatchObject([404, { error: { code: 'not_found' } }]);
+    }
+  });
+
   it('changes of a period, narrowed and cut', async () => {
     type Changes = {
       is_cut: boolean;
