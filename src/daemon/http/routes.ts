@@ -147,7 +147,8 @@ function guard(access: Access, now: () => number) {
     const { path } = context.req;
     if (path !== '/healthz') access.checkHost(caller);
     if (OPEN_PATHS.has(path) || access.mayRead(caller, now())) return passed(next);
-    if (!wantsPage(context)) throw unauthorized('send the token of http.token as `Authorization: Bearer TOKEN`');
+    if (!wantsPage(context))
+      throw unauthorized('send the token of http.token as `Authorization: Bearer TOKEN`');
     const { pathname, search } = new URL(context.req.url);
     return context.redirect(`/login?to=${encodeURIComponent(pathname + search)}`, 303);
   };
@@ -175,7 +176,9 @@ function callerOf(context: Context): Caller {
 
 /** True for a person with a browser. */
 function wantsPage({ req }: Context): boolean {
-  return (req.method === 'GET' || req.method === 'HEAD') && (req.header('accept') ?? '').includes('text/html');
+  return (
+    (req.method === 'GET' || req.method === 'HEAD') && (req.header('accept') ?? '').includes('text/html')
+  );
 }
 
 function wantsJson(context: Context): boolean {
