@@ -157,16 +157,16 @@ async function sendOnce(connection: Connection, ask: Sending): Promise<WriteOutc
     if (error instanceof Late) return { outcome: 'late' };
     // The queue gives up on an aborted task at once, also on one that is under way.
     if (flight.isUnanswered) return { outcome: 'unknown', error: interrupted(error) };
-    // Aborted while it waited for its turn: nothing left this machine.
-    if (isGivenUp(ask) || !(error instanceof TidemarkError)) throw error;
+    // Aborted while it waited for its turn: nothing left this machine. What was answered meanwhile counts as answered.
+    if (!(error instanceof TidemarkError) || isReasonOf(ask, error)) throw error;
     return { outcome: 'refused', error };
   } finally {
     ask.held?.release();
   }
 }
 
-function isGivenUp({ signal, begin }: Sending): boolean {
-  return signal?.aborted === true || begin?.aborted === true;
+function isReasonOf({ signal, begin }: Sending, error: unknown): boolean {
+  return [signal, begin].some((each) => each?.aborted === true && each.reason === error);
 }
 
 /**

@@ -96,11 +96,16 @@ export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
       : RestoreJournal.resume({ mirror, clock, plan }, options.restore);
   const done = new Set(journal.rows().flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])));
   const over = new AbortController();
+  const halt = new AbortController();
   const patience = new AbortController();
   const losePatience = (): void => void waitThenAbort(clock, over.signal, patience);
   signal.addEventListener('abort', losePatience, { once: true });
   try {
-    await applyLevels(contextOf(options, journal, patience.signal), options);
+    await applyLevels(
+      contextOf(options, journal, { halt: halt.signal, patience: patience.signal }),
+      options,
+      halt,
+    );
     journal.finish(outcomeOf(plan, journal, signal.aborted));
   } catch (error) {
     endAfterTrouble(journal, options.log);
@@ -135,8 +140,12 @@ async function waitThenAbort(clock: Clock, over: AbortSignal, patience: AbortCon
   }
 }
 
-function contextOf(options: ApplyOptions, journal: RestoreJournal, patience: AbortSignal): StepContext {
-  const { plan, source, client, clock, log, events, secrets, desired, signal } = options;
+function contextOf(
+  options: ApplyOptions,
+  journal: RestoreJournal,
+  { halt, patience }: { readonly halt: AbortSignal; readonly patience: AbortSignal },
+): StepContext {
+  const { plan, source, client, clock, log, events, secrets, desired } = options;
   const byKind = new Map(source.definitions.map((definition) => [definition.kind, definition]));
   const claims = new Map<string, number>();
   for (const { n, request } of plan.steps) {
@@ -165,7 +174,7 @@ function contextOf(options: ApplyOptions, journal: RestoreJournal, patience: Abo
     log,
     events,
     isResumed: options.restore !== undefined,
-    signal,
+    signal: AbortSignal.any([options.signal, halt]),
     patience,
   };
 }
@@ -179,24 +188,29 @@ function replacedIds({ steps }: Plan, definitions: StepContext['definitions']): 
   );
 }
 
-async function applyLevels(context: StepContext, options: ApplyOptions): Promise<void> {
-  const { plan, concurrency, events, signal } = options;
-  const { journal } = context;
+/** @param halt aborted by what fails for every further request too: steps that wait for their turn are not begun */
+async function applyLevels(
+  context: StepContext,
+  options: ApplyOptions,
+  halt: AbortController,
+): Promise<void> {
+  const { plan, concurrency, events } = options;
+  const { journal, signal } = context;
   const isOpen = ({ n }: PlanStep): boolean => {
     const { outcome, verified } = journal.row(n);
     return outcome !== 'applied' || verified === null;
   };
   const open = plan.steps.filter((step) => isExecutable(step) && isOpen(step));
   events.started(journal.restore, open.length);
-  let isHopeless = false;
   const levels = Map.groupBy(open, ({ level }) => level);
   for (const level of [...levels.keys()].sort((a, b) => a - b)) {
     await eachConcurrently(levels.get(level) ?? [], concurrency, async (step) => {
-      if (signal.aborted || isHopeless) return;
+      if (signal.aborted) return;
       events.stepStarted(step);
       const obstacle = await obstacleBefore(context, plan, step);
-      if (obstacle === null) isHopeless = (await runStep(context, step)) === 'hopeless' || isHopeless;
-      else journal.end(step.n, { outcome: 'skipped', errorCode: 'needs_failed', error: obstacle });
+      if (obstacle === null) {
+        if ((await runStep(context, step)) === 'hopeless') halt.abort();
+      } else journal.end(step.n, { outcome: 'skipped', errorCode: 'needs_failed', error: obstacle });
       events.stepEnded(step, journal.row(step.n));
     });
   }

@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { createLimiter } from '../../src/api/limiter.ts';
 import { silentLogger } from '../../src/core/logger.ts';
+import { restoreExitCode } from '../../src/restore/apply.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import { startRig } from './apply-rig.ts';
 import { limitedClient } from './limited-client.ts';
@@ -37,6 +38,23 @@ describe('many steps over few connections', () => {
     const client = limitedClient(rig, clock, UNLIMITED);
     const report = await rig.apply(plan, { client, clock, concurrency: STEPS_AT_A_TIME });
     expect(report.outcome).toBe('complete');
+  });
+
+  it('of which none is sent once the key was refused: the rest stays open for a resume', async () => {
+    const { rig, plan } = await rolesToRestore(40, 0);
+    const clock = new FakeClock();
+    rig.proxy.setRules([{ method: 'PATCH', fault: { kind: 'answer', status: 401, body: { detail: 'no' } } }]);
+    const client = limitedClient(rig, clock, UNLIMITED);
+    const report = await rig.apply(plan, { client, clock, concurrency: STEPS_AT_A_TIME });
+    const sent = rig.proxy.requests.filter(({ method }) => method === 'PATCH').length;
+    expect(sent).toBeGreaterThan(0);
+    expect(sent).toBeLessThanOrEqual(CONNECTIONS);
+    expect(report.summary).toMatchObject({ applied: 0, failed: sent, open: 40 - sent });
+    expect(restoreExitCode(report)).toBe(5);
+    rig.proxy.setRules([]);
+    const resumed = await rig.apply(plan, { client, clock, restore: report.restore });
+    expect(resumed.outcome).toBe('complete');
+    expect(rig.proxy.requests.filter(({ method }) => method === 'PATCH').length).toBe(sent + 40);
   });
 
   it('of a kind that has limits of its own', async () => {
