@@ -3,8 +3,10 @@
  * may reach the same file by another way: a mount that is read-only here only). The copy is one committed state.
  */
 import { closeSync, copyFileSync, openSync, readSync, rmSync, statSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
+import { asFileTrouble } from '../core/file-trouble.ts';
+import { systemCodeOf } from '../core/system-trouble.ts';
 import { makeTemporaryDirectory } from '../core/temporary-place.ts';
 
 /** What copying needs of the machine. */
@@ -22,6 +24,7 @@ const effects: CopyEffects = {
 /** Longer than a file system's clock tick: what is written within one leaves no trace in a file's times. */
 const SETTLED_MS = 20;
 const ATTEMPTS = 20;
+const NO_ROOM: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT']);
 /** Bytes of the log's header: its salts change whenever it begins anew. */
 const WAL_HEADER_BYTES = 32;
 
@@ -53,7 +56,10 @@ export function takePrivateCopy(path: string, { copyFile, pause }: CopyEffects =
     }
   } catch (error) {
     discard();
-    throw error;
+    // Not the mirror's disk: the one that the copy is for.
+    throw NO_ROOM.has(systemCodeOf(error) ?? '')
+      ? asFileTrouble(error, dirname(directory), 'written')
+      : error;
   }
   discard();
   throw new TidemarkError('mirror_locked', `${path} is being written at this moment`, {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
+import { temporaryPlace } from '../../src/core/temporary-place.ts';
 import { takePrivateCopy } from '../../src/mirror/private-copy.ts';
 import { temporaryDirectory } from './fixture.ts';
 
@@ -89,6 +90,22 @@ describe('a private copy', () => {
         copyFile: copyFileSync,
       });
     expect(take).toThrow(expect.objectContaining({ code: 'mirror_locked', isRetryable: true }));
+    expect(copies()).toEqual(before);
+    close();
+  });
+
+  it('says which disk is full: the one that the copy is for', () => {
+    const { path, close } = writing();
+    const before = copies();
+    const take = () =>
+      takePrivateCopy(path, {
+        pause: () => undefined,
+        copyFile: () => {
+          throw Object.assign(new Error('no space left'), { code: 'ENOSPC', syscall: 'copyfile' });
+        },
+      });
+    const message = expect.stringContaining(`${temporaryPlace()} could not be written: the disk is full`);
+    expect(take).toThrow(expect.objectContaining({ code: 'disk_full', message }));
     expect(copies()).toEqual(before);
     close();
   });
