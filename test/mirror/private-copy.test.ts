@@ -104,8 +104,8 @@ describe('a private copy', () => {
           throw Object.assign(new Error('no space left'), { code: 'ENOSPC', syscall: 'copyfile' });
         },
       });
-    const message = expect.stringContaining(`${temporaryPlace()} could not be written: the disk is full`);
-    expect(take).toThrow(expect.objectContaining({ code: 'disk_full', message }));
+    expect(take).toThrow(`${temporaryPlace()} could not be written: the disk is full`);
+    expect(take).toThrow(expect.objectContaining({ code: 'disk_full' }));
     expect(copies()).toEqual(before);
     close();
   });
