@@ -42,7 +42,8 @@ async function boundHeap(): Promise<void> {
 
 /**
  * Keeps V8's compiled code beside the built program, so that every start after the first saves some 25 ms. Nowhere else:
- * whoever may write there may write the program itself. Where that is nobody, as in the container, there is none. Sources are run for development and tests, which bring a cache of their own (NODE_COMPILE_CACHE) where they want one.
+ * whoever may write there may write the program itself. Where that is nobody, as in the container, there is none. Sources
+ * are run for development and tests, which bring a cache of their own (NODE_COMPILE_CACHE) where they want one.
  */
 async function keepCompiledCode(): Promise<void> {
   const { enableCompileCache } = await import('node:module');

@@ -11,10 +11,14 @@ import type { Logger } from '../core/logger.ts';
 import type { KindUse, WindowUse } from './figures.ts';
 import { openLanes } from './kind-lanes.ts';
 import type { KindLane, KindLimits, Place } from './kind-lanes.ts';
-import { createPace } from './pace.ts';
+import { KeptStarts, LONE } from './kept-starts.ts';
+import type { HeldStart } from './kept-starts.ts';
 import { tooLong, untilTold } from './limit-waits.ts';
+import { createPace } from './pace.ts';
 import { StartWindows } from './start-windows.ts';
 import type { RateLog } from './start-windows.ts';
+
+export type { HeldStart } from './kept-starts.ts';
 
 export interface RateLimits {
   /** Requests that may start within any minute; 0 = no limit. */
@@ -36,18 +40,6 @@ export interface LimiterOptions {
   readonly rateLog?: RateLog;
   /** The same for the limit of that name. */
   readonly kindRateLog?: (name: Kind) => RateLog;
-}
-
-/** A start that is kept free in the windows for one request that must follow closely on others. */
-export interface HeldStart {
-  /** True where the limit has room for one start only: nothing can follow closely on anything, and nothing is kept. */
-  readonly isLone?: true;
-  /** In the windows that the kind has of its own. */
-  readonly place?: Place;
-  /** Gives it back where it was not used. Using it does so too. */
-  release(): void;
-  /** False once it was used or given back: a request that is sent again needs a start of its own. */
-  isOpen(): boolean;
 }
 
 /** A place among the requests that may be under way at once, for requests that follow one another closely. */
@@ -111,13 +103,11 @@ export function createLimiter(options: LimiterOptions): Limiter {
   let pausedUntil = Number.NEGATIVE_INFINITY;
   let waiting: Wait | null = null;
   let waitingInLane: Wait | null = null;
-  /** Starts kept free for requests to come, and who waits for one of them. */
-  let keptStarts = 0;
-  let waitingForHeld: (() => void)[] = [];
+  const kept = new KeptStarts();
 
-  /** Until one more start fits beside `kept` others. */
-  const waitMs = (now: number, kept: number): number =>
-    Math.max(pausedUntil - now, windows.waitMs(now, kept, pace.limit(now)), 0);
+  /** Until one more start fits beside so many others. */
+  const waitMs = (now: number, others: number): number =>
+    Math.max(pausedUntil - now, windows.waitMs(now, others, pace.limit(now)), 0);
 
   const waitFor = async (wait: number, signal: AbortSignal | undefined): Promise<void> => {
     if (wait > options.maxWaitMs) throw tooLong(wait, options.maxWaitMs, 'rate.perHour of the source');
@@ -160,7 +150,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   ): { readonly startedAt: number } | { readonly wait: number } => {
     const now = clock.monotonicMs();
     // Its own place is among those that are held.
-    const wait = waitMs(now, own === undefined ? keptStarts : 0);
+    const wait = waitMs(now, own === undefined ? kept.count : 0);
     if (wait > 0) return { wait };
     windows.add(now);
     place?.start(now);
@@ -209,24 +199,6 @@ export function createLimiter(options: LimiterOptions): Limiter {
     }
   };
 
-  const keepOne = (place: Place | undefined): HeldStart => {
-    keptStarts += 1;
-    let isHeld = true;
-    return {
-      ...(place === undefined ? {} : { place }),
-      release: () => {
-        if (!isHeld) return;
-        place?.release();
-        isHeld = false;
-        keptStarts -= 1;
-        const told = waitingForHeld;
-        waitingForHeld = [];
-        for (const tell of told) tell();
-      },
-      isOpen: () => isHeld,
-    };
-  };
-
   const hold = async (signal: AbortSignal | undefined, kind: Kind | undefined): Promise<HeldStart | null> => {
     const lane = kind === undefined ? undefined : lanes.get(kind);
     const isLimited = rate.perHour !== 0 || pace.limit(clock.monotonicMs()) !== 0;
@@ -256,12 +228,12 @@ export function createLimiter(options: LimiterOptions): Limiter {
       // What it is held for follows on another request, which needs room as well.
       if (limits.length === 0) return null;
       if (least < 2) return LONE;
-      if (keptStarts + 2 > least) {
-        await untilTold((tell) => waitingForHeld.push(tell), signal);
+      if (kept.count + 2 > least) {
+        await untilTold((tell) => kept.onFree(tell), signal);
         continue;
       }
-      const wait = waitMs(now, keptStarts);
-      if (wait === 0) return keepOne(place);
+      const wait = waitMs(now, kept.count);
+      if (wait === 0) return kept.keep(place);
       await waitFor(wait, signal);
     }
   };
@@ -306,5 +278,3 @@ export function createLimiter(options: LimiterOptions): Limiter {
 interface Wait {
   readonly until: number;
 }
-
-const LONE: HeldStart = { isLone: true, release: () => undefined, isOpen: () => false };

@@ -6,7 +6,7 @@ import type { Config } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, EXIT, exitCodeFor, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
-import type { JobName, JobRow } from '../mirror/daemon-jobs.ts';
+import type { JobName } from '../mirror/daemon-jobs.ts';
 import type { ScheduleRow } from '../mirror/daemon-state.ts';
 import { Alarm } from './alarm.ts';
 import { Books } from './books.ts';
@@ -24,6 +24,7 @@ import { JobRunner } from './jobs/runner.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
 import { jobWorks } from './jobs/works.ts';
 import { MirrorKeeper } from './mirror-keeper.ts';
+import { sayLeft } from './owed.ts';
 import { announce } from './presence.ts';
 import type { Presence } from './presence.ts';
 import { BEGIN_AGAIN_MS, startSchedule } from './schedule-start.ts';
@@ -171,7 +172,7 @@ class LivingDaemon implements Daemon {
     );
     this.#startDue(!isOnce);
     for (const job of this.#books.owed(config, isOnce)) if (!this.#runner.holds(job)) this.#runner.add(job);
-    this.#sayLeft(before.dead);
+    sayLeft(before.dead, { runner: this.#runner, timetable: this.#timetable, log });
     if (this.#runner.running().length === 0) this.#effects.onRest();
     this.#loop = isOnce ? this.#once() : this.#run();
     this.#loop.catch((error: unknown) => this.#failed(error));
@@ -260,17 +261,6 @@ class LivingDaemon implements Daemon {
     const { clock, log } = this.#effects;
     for (const due of this.#timetable.takeDue(clock.now(), isFirst)) {
       startSchedule(due, { runner: this.#runner, timetable: this.#timetable, works: this.#works, log });
-    }
-  }
-
-  /** Says of jobs that died, and that nobody makes up for now, when they come again. */
-  #sayLeft(dead: readonly JobRow[]): void {
-    const left = dead.filter((job) => !this.#runner.holds(job));
-    for (const [name, jobs] of Map.groupBy(left, (job) => job.name)) {
-      const nextAt = this.#timetable.views().find(({ schedule }) => schedule === name)?.dueAt ?? null;
-      if (nextAt === null) continue;
-      const sources = [...new Set(jobs.map(({ source }) => source))];
-      this.#effects.log.info({ sources, nextAt }, `${name} is not made up for: it is next due at ${nextAt}`);
     }
   }
 

@@ -1,12 +1,15 @@
 /** What the daemon still owes, whatever ended the one before it: read from the mirror alone, so that no kill loses it. */
 import type { Config } from '../config/config.ts';
-import type { JobName } from '../mirror/daemon-jobs.ts';
+import type { Logger } from '../core/logger.ts';
+import type { JobName, JobRow } from '../mirror/daemon-jobs.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { lastCompleteRun } from '../state/whole-run.ts';
 import { lastFinishedJobs } from './http/last-jobs.ts';
 import { ask, sqlNumber, sqlText } from './http/question.ts';
 import { summaryOf } from './jobs/summaries.ts';
+import type { JobRunner } from './jobs/runner.ts';
 import type { QueuedJob } from './jobs/work.ts';
+import type { Timetable } from './schedule/timetable.ts';
 
 /**
  * The jobs that a daemon makes up for at its start beside its schedules, in their order. Each start tries them again: what a
@@ -44,4 +47,22 @@ export function owesDrift(mirror: Mirror, source: string): boolean {
 function isCutShort(mirror: Mirror, source: string): boolean {
   const [last] = mirror.daemonState().jobs({ name: 'sync', source, limit: 1 });
   return last?.outcome === 'running' || last?.outcome === 'interrupted';
+}
+
+/** Says of jobs that died, and that nobody makes up for now, when they come again. */
+export function sayLeft(
+  dead: readonly JobRow[],
+  daemon: {
+    readonly runner: Pick<JobRunner, 'holds'>;
+    readonly timetable: Pick<Timetable, 'views'>;
+    readonly log: Pick<Logger, 'info'>;
+  },
+): void {
+  const left = dead.filter((job) => !daemon.runner.holds(job));
+  for (const [name, jobs] of Map.groupBy(left, (job) => job.name)) {
+    const nextAt = daemon.timetable.views().find(({ schedule }) => schedule === name)?.dueAt ?? null;
+    if (nextAt === null) continue;
+    const sources = [...new Set(jobs.map(({ source }) => source))];
+    daemon.log.info({ sources, nextAt }, `${name} is not made up for: it is next due at ${nextAt}`);
+  }
 }

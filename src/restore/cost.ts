@@ -1,5 +1,7 @@
 /** What applying a plan costs, counted before anything is sent. */
+import type { KindRate } from '../catalog/definition.ts';
 import type { Plan, PlanStep, StepAction } from './plan.ts';
+import type { PlanOptions } from './plan-input.ts';
 
 /** Requests of a step: re-read, send, read back. A creation asks for its old id; the list of names is shared. */
 const REQUESTS: Readonly<Record<StepAction, number>> = {
@@ -11,20 +13,26 @@ const REQUESTS: Readonly<Record<StepAction, number>> = {
   manual: 0,
 };
 
-/** Requests, and the least minutes that the rate allows: 0 when all fits into one burst. */
+/** Requests, and the least minutes that the rate allows, that of single kinds too: 0 when all fits into one burst. */
 export function costOf(
-  steps: readonly Pick<PlanStep, 'action'>[],
-  rate: { readonly perMinute: number; readonly perHour: number },
+  steps: readonly Pick<PlanStep, 'action' | 'kind' | 'request'>[],
+  rate: PlanOptions['rate'],
 ): Plan['cost'] {
-  const requests = steps.reduce((sum, { action }) => sum + REQUESTS[action], 0);
-  const removals = steps.filter(({ action }) => action === 'remove').length * REQUESTS.remove;
-  return { requests, minutes: minutesFor(requests, rate), ...(removals === 0 ? {} : { removals }) };
+  const requests = requestsOf(steps);
+  const removals = requestsOf(steps.filter(({ action }) => action === 'remove'));
+  // Kinds with limits of their own are under way at the same time as the others.
+  const ofKinds = (rate.kinds ?? []).map(({ kinds, ...limit }) =>
+    minutesFor(requestsOf(steps.filter(({ kind, request }) => kinds.includes(request?.kind ?? kind))), limit),
+  );
+  const minutes = Math.max(minutesFor(requests, rate), ...ofKinds);
+  return { requests, minutes, ...(removals === 0 ? {} : { removals }) };
 }
 
-function minutesFor(
-  requests: number,
-  rate: { readonly perMinute: number; readonly perHour: number },
-): number {
+function requestsOf(steps: readonly Pick<PlanStep, 'action'>[]): number {
+  return steps.reduce((sum, { action }) => sum + REQUESTS[action], 0);
+}
+
+function minutesFor(requests: number, rate: KindRate): number {
   if (requests === 0) return 0;
   const hours = rate.perHour === 0 ? 0 : Math.floor((requests - 1) / rate.perHour);
   const rest = rate.perHour === 0 ? requests : requests - hours * rate.perHour;

@@ -134,11 +134,10 @@ export function planInvitation(
     drafts.set(key, stopped({ ...draft, key, fields: [] }, 'manual', 'needs_person', COMES_BACK));
     return;
   }
-  if (!input.options.inviteMissing || to === '') {
-    drafts.set(
-      key,
-      stopped({ ...draft, key }, 'manual', 'not_creatable', `${creation.reason}; --invite-missing does it`),
-    );
+  const { inviteMissing } = input.options;
+  if (inviteMissing !== true || to === '') {
+    const way = inviteMissing === null ? '' : '; --invite-missing does it';
+    drafts.set(key, stopped({ ...draft, key }, 'manual', 'not_creatable', `${creation.reason}${way}`));
     return;
   }
   const liveScope = matching.liveScope(desired.scope);

@@ -1,5 +1,5 @@
 /** What the planner is given. It reads nothing else: no clock, no network, no mirror. */
-import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import type { Kind, KindRate, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import type { ParsedRecord, Skipped, StateReference } from '../diff/change.ts';
 import type { SecretLookup } from './configured-secrets.ts';
 
@@ -25,14 +25,18 @@ export interface PlanOptions {
   /** Of a kind with at least `minRecords` live records no larger share may be changed, or removed. */
   readonly limits: { readonly maxShare: number; readonly minRecords: number };
   readonly createOrganizations: boolean;
-  readonly inviteMissing: boolean;
+  /** Null where it cannot be asked for. */
+  readonly inviteMissing: boolean | null;
   /** Let the service mail invites. */
   readonly sendEmail: boolean;
   /** Id of the key's own user among `members`; null where it is not known, and then nobody of that level is touched. */
   readonly ownUserId: string | null;
   /** Oldest age of the desired state, milliseconds; null where the user named the state and so knows its age. */
   readonly maxAgeMs: number | null;
-  readonly rate: { readonly perMinute: number; readonly perHour: number };
+  readonly rate: KindRate & {
+    /** Limits that kinds have of their own, beside those above. */
+    readonly kinds?: readonly (KindRate & { readonly kinds: readonly Kind[] })[];
+  };
 }
 
 /** design.md, Restore: 30 % of a kind with at least 10 records. */

@@ -63,7 +63,7 @@ export function planUndo(mirror: Mirror, restore: number, options: UndoOptions):
       // The restore passed the limits; taking it back touches nothing else.
       limits: { maxShare: 1, minRecords: Number.MAX_SAFE_INTEGER },
       createOrganizations: true,
-      inviteMissing: false,
+      inviteMissing: null,
       sendEmail: options.sendEmail ?? false,
       ownUserId: options.ownUserId ?? null,
       maxAgeMs: null,

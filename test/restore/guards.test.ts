@@ -2,7 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { EXIT } from '../../src/core/errors.ts';
 import { movedSince } from '../../src/restore/plan-moved.ts';
 import { kindsToRead } from '../../src/restore/kinds-to-read.ts';
+import type { Kind } from '../../src/catalog/definition.ts';
 import { planExitCode } from '../../src/restore/plan.ts';
+import type { PlanStep } from '../../src/restore/plan.ts';
 import { costOf } from '../../src/restore/cost.ts';
 import {
   inputOf,
@@ -246,11 +248,20 @@ describe('exit codes and cost', () => {
     [1601, 480, 4800, 60],
     [5000, 0, 0, 0],
   ])('%i steps at %i a minute and %i an hour take %i minutes', (steps, perMinute, perHour, minutes) => {
-    const cost = costOf(
-      Array.from({ length: steps }, () => ({ action: 'update' as const })),
-      { perMinute, perHour },
-    );
+    const cost = costOf(updates(steps, 'roles'), { perMinute, perHour });
     expect(cost).toEqual({ requests: steps * 3, minutes });
+  });
+
+  it('steps of kinds with a limit of their own take as long as that, however few they are', () => {
+    const rate = {
+      perMinute: 480,
+      perHour: 4800,
+      kinds: [{ kinds: ['plugins', 'invites'] as const, perMinute: 3, perHour: 30 }],
+    };
+    const own = [...updates(10, 'plugins'), ...updates(1, 'invites')];
+    expect(costOf([...own, ...updates(100, 'roles')], rate)).toEqual({ requests: 333, minutes: 60 });
+    expect(costOf(updates(100, 'roles'), rate)).toEqual({ requests: 300, minutes: 0 });
+    expect(costOf([...updates(2, 'plugins'), ...updates(161, 'roles')], rate).minutes).toBe(1);
   });
 
   it('what a plan must know is read, and no more', () => {
@@ -263,3 +274,7 @@ describe('exit codes and cost', () => {
     expect(kindsToRead(new Set(['plugins']), posthog)).toContain('pipeline_destinations');
   });
 });
+
+function updates(count: number, kind: Kind): Pick<PlanStep, 'action' | 'kind' | 'request'>[] {
+  return Array.from({ length: count }, () => ({ action: 'update', kind, request: null }));
+}

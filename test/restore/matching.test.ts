@@ -110,7 +110,7 @@ describe('matching', () => {
   it('blocks what refers to something that is nowhere, or was not read', () => {
     const plan = planOf(stateOf([exported('b1', 7)]), [organization]);
     expect(lines(plan)).toEqual([
-      'blocked batch_exports: /team_id: project 7 is neither in the desired state nor live',
+      'blocked batch_exports: /team_id: project 7 is neither in the desired state nor live: `tidemark log projects 7` tells when it was, and a restore from then brings it back',
     ]);
     const desired = stateOf([exported('b1', 7)]);
     const live = stateOf([organization]);

@@ -35,6 +35,22 @@ describe('undo', () => {
     expect(undoPlan(rig, report.restore, true).steps).toMatchObject([{ action: 'update' }]);
   });
 
+  it('of a removed member names what a person does, and no option that it does not have', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const gone = native.find(isKind('members'));
+    const later = without(
+      native,
+      ({ id, kind }) => kind === 'role_memberships' || (kind === 'members' && id === gone?.id),
+    );
+    const plan = rig.plan(later, { options: { prune: { maxRemovals: 30 }, ownUserId: 'nobody' } });
+    const { restore } = await rig.apply(plan);
+    const back = undoPlan(rig, restore).steps.filter(({ kind }) => kind === 'members');
+    expect(back).toMatchObject([{ action: 'manual', obstacle: 'not_creatable' }]);
+    expect(back[0]?.reason).toContain('invite the person');
+    expect(back[0]?.reason).not.toContain('--invite-missing');
+  });
+
   it('is told of a restore for as long as it stands: no more once it was undone itself', async () => {
     const rig = await startRig();
     const whole = await nativeWorld(rig);
