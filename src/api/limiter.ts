@@ -7,6 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import type { Kind } from '../catalog/definition.ts';
 import type { Clock } from '../core/clock.ts';
+import { abortReason } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
 import type { KindUse, WindowUse } from './figures.ts';
 import { openLanes } from './kind-lanes.ts';
@@ -90,6 +91,7 @@ export interface Limiter {
 }
 
 const URGENT = { priority: 1 } as const;
+const NOTHING_HELD = Promise.resolve(null);
 const SLOT: Slot = { isSlot: true };
 
 /** A limiter with its own logs; `rateLog` is read once, here. */
@@ -158,18 +160,33 @@ export function createLimiter(options: LimiterOptions): Limiter {
     return { startedAt: now };
   };
 
-  /** Runs the task once there is room. Several may wake together: the first takes the place, the rest look again. */
-  const admitted = async <T>(
+  /** Runs the task once there is room: at once where there is. */
+  const admitted = <T>(
     task: (startedAt: number) => Promise<T>,
     signal: AbortSignal | undefined,
     own: HeldStart | undefined,
     place?: Place,
   ): Promise<T> => {
-    for (;;) {
+    if (signal?.aborted === true) return Promise.reject(abortReason(signal));
+    const begun = start(own, place);
+    if ('startedAt' in begun) return task(begun.startedAt);
+    return whenRoom(begun.wait, task, signal, own, place);
+  };
+
+  /** Several may wake together: the first takes the place, the rest look again. */
+  const whenRoom = async <T>(
+    firstWait: number,
+    task: (startedAt: number) => Promise<T>,
+    signal: AbortSignal | undefined,
+    own: HeldStart | undefined,
+    place: Place | undefined,
+  ): Promise<T> => {
+    for (let wait = firstWait; ;) {
+      await waitFor(wait, signal);
       signal?.throwIfAborted();
       const begun = start(own, place);
       if ('startedAt' in begun) return await task(begun.startedAt);
-      await waitFor(begun.wait, signal);
+      wait = begun.wait;
     }
   };
 
@@ -199,10 +216,18 @@ export function createLimiter(options: LimiterOptions): Limiter {
     }
   };
 
-  const hold = async (signal: AbortSignal | undefined, kind: Kind | undefined): Promise<HeldStart | null> => {
+  const hold = (signal: AbortSignal | undefined, kind: Kind | undefined): Promise<HeldStart | null> => {
     const lane = kind === undefined ? undefined : lanes.get(kind);
     const isLimited = rate.perHour !== 0 || pace.limit(clock.monotonicMs()) !== 0;
-    if (lane === undefined) return isLimited ? holdCommon(signal, undefined) : null;
+    if (lane !== undefined) return holdInLane(lane, signal, isLimited);
+    return isLimited ? holdCommon(signal, undefined) : NOTHING_HELD;
+  };
+
+  const holdInLane = async (
+    lane: KindLane,
+    signal: AbortSignal | undefined,
+    isLimited: boolean,
+  ): Promise<HeldStart | null> => {
     if (lane.least < 2) return LONE;
     const place = await placeIn(lane, signal, 1);
     if (!isLimited) return { ...place, place };

@@ -1,7 +1,7 @@
 /** A GET through everything that stands before the network: limiter, retries, counters, and the reading of the answer. */
 import type { Kind } from '../catalog/definition.ts';
 import type { Clock } from '../core/clock.ts';
-import { TidemarkError } from '../core/errors.ts';
+import type { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { answerError } from './error-body.ts';
 import type { RequestCounters } from './figures.ts';
@@ -83,20 +83,14 @@ export function createRequester(options: RequesterOptions): Requester {
           clock,
           random,
           signal,
+          onFailure,
           onRetry: (error, attempt) =>
             log.debug(
               { path: (logged ?? path)(), attempt, code: error.code, status: error.status },
               'request failed, trying again',
             ),
         },
-        async (attempt) => {
-          try {
-            return read(await send(path(), signal, attempt, turn));
-          } catch (error) {
-            if (error instanceof TidemarkError) onFailure?.(error);
-            throw error;
-          }
-        },
+        (attempt) => send(path(), signal, attempt, turn).then(read),
       );
     },
   };

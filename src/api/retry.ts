@@ -57,6 +57,8 @@ export interface RetryOptions {
   readonly clock: Clock;
   readonly random: () => number;
   readonly signal?: AbortSignal | undefined;
+  /** Called after every failed attempt, the last one too. */
+  readonly onFailure?: ((error: TidemarkError) => void) | undefined;
   /** Called before each retry with what made it necessary. */
   readonly onRetry?: (error: TidemarkError, attempt: number) => void;
 }
@@ -75,7 +77,9 @@ export async function retrying<T>(
     try {
       return await attempt(number);
     } catch (error) {
-      if (!(error instanceof TidemarkError) || !error.isRetryable || number >= policy.attempts) throw error;
+      if (!(error instanceof TidemarkError)) throw error;
+      options.onFailure?.(error);
+      if (!error.isRetryable || number >= policy.attempts) throw error;
       const asked = error.retryAfterMs;
       if (asked !== undefined && asked > policy.maxWaitMs) throw patienceEnds(error, asked, policy.maxWaitMs);
       const wait = asked ?? Math.min(backoffMs(number, random()), policy.maxWaitMs);

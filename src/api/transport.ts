@@ -26,7 +26,8 @@ export interface Timeouts {
 export const DEFAULT_TIMEOUTS: Timeouts = {
   connectMs: 10_000,
   headersMs: 60_000,
-  bodyMs: 30_000,
+  // The same: where the two differ, undici makes new timers for every answer instead of winding one up again.
+  bodyMs: 60_000,
   totalMs: 180_000,
 };
 
@@ -36,12 +37,17 @@ const MAX_BODY_BYTES = 100 * 1024 * 1024;
 const MAX_ERROR_BYTES = 64 * 1024;
 /** undici needs a number where the configuration says "no limit". */
 const UNLIMITED_CONNECTIONS = 32;
+/**
+ * Connections for each request that may be under way. undici takes one again a turn of the event loop after its answer;
+ * without another one a request that follows at once waits in the pool's queue for two more.
+ */
+const CONNECTIONS_PER_REQUEST = 2;
 
 export interface TransportOptions {
   readonly baseUrl: URL;
   readonly apiKey: Secret;
   readonly userAgent: string;
-  /** Connections at most; 0 = no limit. */
+  /** Requests under way at most; 0 = no limit. */
   readonly concurrency: number;
   readonly timeouts: Timeouts;
   readonly maxBodyBytes?: number;
@@ -140,21 +146,28 @@ export function openTransport(options: TransportOptions): Transport {
     };
   };
 
+  const opened = async (): Promise<Pool> => {
+    pool = await (opening ??= openPool(options));
+    return pool;
+  };
+
+  const sendBy = (by: Pool, { method, path, body, signal }: Ask): Promise<Answer> => {
+    const request = { method, path: prefix + path };
+    return receive(
+      by,
+      body === undefined ? { ...request, headers } : { ...request, headers: headersWithBody, body },
+      { maxBytes, totals, onTotal, signal, read: answerOf, told },
+    );
+  };
+
+  const told = (error: unknown): Error =>
+    error instanceof TidemarkError ? error : networkError(error, host);
+
   return {
-    send: async (ask) => {
-      ask.signal?.throwIfAborted();
-      pool ??= await (opening ??= openPool(options));
-      const path = prefix + ask.path;
-      const request =
-        ask.body === undefined
-          ? { method: ask.method, path, headers }
-          : { method: ask.method, path, headers: headersWithBody, body: ask.body };
-      try {
-        return answerOf(await receive(pool, request, { maxBytes, totals, onTotal, signal: ask.signal }));
-      } catch (error) {
-        if (ask.signal?.aborted === true) throw abortReason(ask.signal);
-        throw error instanceof TidemarkError ? error : networkError(error, host);
-      }
+    send: (ask) => {
+      const { signal } = ask;
+      if (signal?.aborted === true) return Promise.reject(abortReason(signal));
+      return pool === undefined ? opened().then((each) => sendBy(each, ask)) : sendBy(pool, ask);
     },
     close: async () => {
       if (opening !== undefined) await (await opening).destroy();
@@ -167,7 +180,7 @@ async function openPool({ baseUrl, concurrency, timeouts }: TransportOptions): P
   // By the default export: it is CommonJS, and the bundler knows no other of what is loaded later.
   const { default: undici } = await import('undici');
   return new undici.Pool(baseUrl.origin, {
-    connections: concurrency === 0 ? UNLIMITED_CONNECTIONS : concurrency,
+    connections: concurrency === 0 ? UNLIMITED_CONNECTIONS : concurrency * CONNECTIONS_PER_REQUEST,
     connect: { timeout: timeouts.connectMs },
     headersTimeout: timeouts.headersMs,
     bodyTimeout: timeouts.bodyMs,
@@ -204,12 +217,21 @@ interface Limits {
   readonly signal: AbortSignal | undefined;
 }
 
+/** What becomes of what was received, and of what went wrong. */
+interface Reading<T> {
+  readonly read: (received: Received) => T;
+  readonly told: (error: unknown) => Error;
+}
+
 /**
  * One request and its whole answer. By undici's dispatch and not by its `request`: a stream, a signal and a timer of its
  * own for every answer cost more than all the rest of a small one.
  */
-function receive(pool: Pool, request: Dispatcher.DispatchOptions, limits: Limits): Promise<Received> {
-  const { maxBytes, totals, onTotal, signal } = limits;
+function receive<T>(
+  pool: Pool,
+  request: Dispatcher.DispatchOptions,
+  { maxBytes, totals, onTotal, signal, read, told }: Limits & Reading<T>,
+): Promise<T> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let length = 0;
@@ -227,7 +249,7 @@ function receive(pool: Pool, request: Dispatcher.DispatchOptions, limits: Limits
     const fail = (error: unknown): void => {
       if (isOver) return;
       over();
-      reject(error instanceof Error ? error : new Error('the request failed', { cause: error }));
+      reject(signal?.aborted === true ? abortReason(signal) : told(error));
     };
     /** Ends it from our side: nothing more of this connection is of use. */
     const giveUp = (error: Error): void => {
@@ -237,12 +259,16 @@ function receive(pool: Pool, request: Dispatcher.DispatchOptions, limits: Limits
     const succeed = (): void => {
       if (isOver) return;
       over();
-      resolve({ status, headers, chunks });
+      try {
+        resolve(read({ status, headers, chunks }));
+      } catch (error) {
+        reject(told(error));
+      }
     };
     const cancelTotal = totals.begin(() => giveUp(onTotal()));
     if (signal !== undefined) unhear = whenAborted(signal, () => giveUp(abortReason(signal)));
 
-    pool.dispatch(request, {
+    const handler: Dispatcher.DispatchHandler = {
       onRequestStart: (given) => {
         controller = given;
         // Given up while it waited for a connection.
@@ -266,7 +292,12 @@ function receive(pool: Pool, request: Dispatcher.DispatchOptions, limits: Limits
       },
       onResponseEnd: succeed,
       onResponseError: (_controller, error) => fail(error),
-    });
+    };
+    try {
+      pool.dispatch(request, handler);
+    } catch (error) {
+      fail(error);
+    }
   });
 }
 

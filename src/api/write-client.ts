@@ -173,7 +173,7 @@ function isReasonOf({ signal, begin }: Sending, error: unknown): boolean {
  * One attempt. What may have been processed leaves as `Doubt`, which nothing retries; what is thrown as a
  * `TidemarkError` certainly was not.
  */
-async function attemptWrite(
+function attemptWrite(
   connection: Connection,
   ask: Sending,
   path: string,
@@ -208,21 +208,18 @@ async function attemptWrite(
   });
 }
 
-async function delivered(transport: Transport, ask: Sending, path: string, flight: Flight): Promise<Answer> {
-  try {
-    return await transport.send({
-      method: ask.operation.method,
-      path,
-      ...(ask.body === undefined ? {} : { body: ask.body }),
-      signal: ask.signal,
+function delivered(transport: Transport, ask: Sending, path: string, flight: Flight): Promise<Answer> {
+  const { body, signal } = ask;
+  const { method } = ask.operation;
+  return transport
+    .send(body === undefined ? { method, path, signal } : { method, path, body, signal })
+    .catch((error: unknown) => {
+      if (error instanceof TidemarkError && wasNeverSent(error)) {
+        flight.isUnanswered = false;
+        throw error;
+      }
+      throw new Doubt(signal?.aborted === true ? interrupted(error) : asTidemarkError(error));
     });
-  } catch (error) {
-    if (error instanceof TidemarkError && wasNeverSent(error)) {
-      flight.isUnanswered = false;
-      throw error;
-    }
-    throw new Doubt(ask.signal?.aborted === true ? interrupted(error) : asTidemarkError(error));
-  }
 }
 
 function interrupted(cause: unknown): TidemarkError {

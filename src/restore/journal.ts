@@ -106,34 +106,34 @@ export class RestoreJournal {
   }
 
   /** A request is about to leave: resolves when that is on the disk. Steps that are ready together share the wait. */
-  async sending(n: number): Promise<void> {
+  sending(n: number): Promise<void> {
     const { attempts } = this.row(n);
     const change = { outcome: 'sent', attempts: attempts + 1, sentAt: this.#time(), endedAt: null } as const;
     this.#later(n, { ...change, status: null, errorCode: null, error: null });
-    await this.#settle();
+    return this.#settle();
   }
 
   /**
    * The request was answered, and what it asked for is done: resolves when that is on the disk. Until then the record may
    * be read back, yet the step is not over; killed before, a resumed restore looks what became of the request.
    */
-  async applied(n: number, change: StepChange, mapping?: NewId): Promise<void> {
+  applied(n: number, change: StepChange, mapping?: NewId): Promise<void> {
     this.#later(n, { endedAt: this.#time(), ...change, outcome: 'applied' }, mapping);
-    await this.#settle();
+    return this.#settle();
   }
 
   /**
    * One transaction and one wait for the disk for all that came while the disk was busy: the more steps are at work, the
    * fewer of both there are for each.
    */
-  async #settle(): Promise<void> {
+  #settle(): Promise<void> {
     if (this.#next === null) {
       const next = this.#running.then(() => this.#writeWaiting());
       this.#next = next;
       // Whoever waited for it is told; the one after it tries for itself.
       this.#running = next.catch(() => undefined);
     }
-    await this.#next;
+    return this.#next;
   }
 
   async #writeWaiting(): Promise<void> {
@@ -181,14 +181,12 @@ export class RestoreJournal {
 
   /** These rows and those that wait, in one transaction. */
   #writeAll(entries: readonly JournalEntry[], durability: Durability): void {
-    const waiting = [...this.#waiting.values()];
-    const all = waiting
-      .map((entry) => ({ ...entry, ...entries.find(({ row }) => row.n === entry.row.n) }))
-      .concat(entries.filter(({ row }) => !this.#waiting.has(row.n)));
-    if (all.length === 0) return;
-    this.#mirror.journalSteps(all, durability);
+    const all = new Map(this.#waiting);
+    for (const entry of entries) all.set(entry.row.n, { ...all.get(entry.row.n), ...entry });
+    if (all.size === 0) return;
+    this.#mirror.journalSteps([...all.values()], durability);
     this.#waiting.clear();
-    for (const { row } of all) this.#rows.set(row.n, row);
+    for (const { row } of entries) this.#rows.set(row.n, row);
   }
 
   #time(): string {
