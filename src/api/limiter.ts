@@ -16,10 +16,13 @@ import { KeptStarts, LONE } from './kept-starts.ts';
 import type { HeldStart } from './kept-starts.ts';
 import { tooLong, untilTold } from './limit-waits.ts';
 import { createPace } from './pace.ts';
+import { Slots } from './slots.ts';
+import type { Slot } from './slots.ts';
 import { StartWindows } from './start-windows.ts';
 import type { RateLog } from './start-windows.ts';
 
 export type { HeldStart } from './kept-starts.ts';
+export type { Slot } from './slots.ts';
 
 export interface RateLimits {
   /** Requests that may start within any minute; 0 = no limit. */
@@ -41,11 +44,6 @@ export interface LimiterOptions {
   readonly rateLog?: RateLog;
   /** The same for the limit of that name. */
   readonly kindRateLog?: (name: Kind) => RateLog;
-}
-
-/** A place among the requests that may be under way at once, for requests that follow one another closely. */
-export interface Slot {
-  readonly isSlot: true;
 }
 
 export interface Turn {
@@ -92,7 +90,6 @@ export interface Limiter {
 
 const URGENT = { priority: 1 } as const;
 const NOTHING_HELD = Promise.resolve(null);
-const SLOT: Slot = { isSlot: true };
 
 /** A limiter with its own logs; `rateLog` is read once, here. */
 export function createLimiter(options: LimiterOptions): Limiter {
@@ -106,6 +103,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   let waiting: Wait | null = null;
   let waitingInLane: Wait | null = null;
   const kept = new KeptStarts();
+  const slots = new Slots(rate.concurrency, (hold) => queue.add(hold, URGENT));
 
   /** Until one more start fits beside so many others. */
   const waitMs = (now: number, others: number): number =>
@@ -269,7 +267,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
       const isAlone = lane === undefined && turn?.slot !== undefined;
       return isAlone ? admitted(task, signal, heldFor(turn)) : runQueued(task, signal, turn, lane);
     },
-    inSlot: (kind, work) => (lanes.has(kind) ? work() : queue.add(() => work(SLOT), URGENT)),
+    inSlot: (kind, work) => (lanes.has(kind) ? work() : slots.hold(work)),
     hold,
     throttled: (startedAt, wait) => {
       const now = clock.monotonicMs();

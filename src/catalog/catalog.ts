@@ -52,15 +52,13 @@ export function isKind(name: string): name is Kind {
  * one record and nothing else.
  */
 export function fillPath(path: string, values: Readonly<Record<string, string | undefined>>): string {
-  let filled = '';
-  for (const [index, part] of partsOf(path).entries()) {
-    if (index % 2 === 0) {
-      filled += part;
-      continue;
-    }
-    const value = values[part];
-    if (value === undefined) throw new Error(`path ${path} needs ${part}`);
-    filled += encodePathSegment(value);
+  const parts = partsOf(path);
+  let filled = parts[0] ?? '';
+  for (let at = 1; at < parts.length; at += 2) {
+    const name = parts[at] ?? '';
+    const value = values[name];
+    if (value === undefined) throw new Error(`path ${path} needs ${name}`);
+    filled += encodePathSegment(value) + (parts[at + 1] ?? '');
   }
   return filled;
 }

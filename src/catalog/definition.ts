@@ -204,12 +204,20 @@ export function fieldsByName(definition: ResourceDefinition): ReadonlyMap<string
   return fields;
 }
 
-/** The operation of that role, if the interface offers it. */
+const OPERATIONS = new WeakMap<ResourceDefinition, ReadonlyMap<OperationRole, Operation>>();
+
+/** The operation of that role, if the interface offers it. Every request asks for one. */
 export function operationOf(
   definition: ResourceDefinition,
   role: Exclude<OperationRole, 'action'>,
 ): Operation | undefined {
-  return definition.operations.find((operation) => operation.role === role);
+  let byRole = OPERATIONS.get(definition);
+  if (byRole === undefined) {
+    // The first of a role counts.
+    byRole = new Map(definition.operations.toReversed().map((operation) => [operation.role, operation]));
+    OPERATIONS.set(definition, byRole);
+  }
+  return byRole.get(role);
 }
 
 /** Names of the members that change though nobody configured anything. */

@@ -96,10 +96,15 @@ export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
       : RestoreJournal.resume({ mirror, clock, plan }, options.restore);
   const done = new Set(journal.rows().flatMap(({ n, outcome }) => (outcome === 'applied' ? [n] : [])));
   const over = new AbortController();
+  /** No step is begun any more: told to end, or by what fails for every further request too. */
   const halt = new AbortController();
   const patience = new AbortController();
-  const losePatience = (): void => void waitThenAbort(clock, over.signal, patience);
-  signal.addEventListener('abort', losePatience, { once: true });
+  const onAbort = (): void => {
+    halt.abort(signal.reason);
+    void waitThenAbort(clock, over.signal, patience);
+  };
+  if (signal.aborted) halt.abort(signal.reason);
+  else signal.addEventListener('abort', onAbort, { once: true });
   try {
     await applyLevels(
       contextOf(options, journal, { halt: halt.signal, patience: patience.signal }),
@@ -111,7 +116,7 @@ export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
     endAfterTrouble(journal, options.log);
     throw error;
   } finally {
-    signal.removeEventListener('abort', losePatience);
+    signal.removeEventListener('abort', onAbort);
     over.abort();
   }
   const report = restoreReport(mirror, journal.restore);
@@ -174,7 +179,8 @@ function contextOf(
     log,
     events,
     isResumed: options.restore !== undefined,
-    signal: AbortSignal.any([options.signal, halt]),
+    // One of its own: a signal made of several looks at each of them whenever it is asked.
+    signal: halt,
     patience,
   };
 }
@@ -188,7 +194,6 @@ function replacedIds({ steps }: Plan, definitions: StepContext['definitions']): 
   );
 }
 
-/** @param halt aborted by what fails for every further request too: steps that wait for their turn are not begun */
 async function applyLevels(
   context: StepContext,
   options: ApplyOptions,

@@ -51,14 +51,14 @@ export function sentFields(
   live: JsonObject,
 ): FieldDefinition[] {
   const { derived, requestValues } = definition.restore;
-  const requestOnly = new Set([...derived, ...requestValues].map(({ field }) => field));
-  return definition.fields.filter(
-    ({ name, isVolatile, isSecret }) =>
-      !isVolatile &&
-      !isSecret &&
-      Object.hasOwn(sent, name) &&
-      (!requestOnly.has(name) || Object.hasOwn(live, name)),
-  );
+  const isRequestOnly = (name: string): boolean =>
+    derived.some(({ field }) => field === name) || requestValues.some(({ field }) => field === name);
+  const fields = fieldsByName(definition);
+  return Object.keys(sent).flatMap((name) => {
+    const field = fields.get(name);
+    if (field === undefined || field.isVolatile || field.isSecret) return [];
+    return isRequestOnly(name) && !Object.hasOwn(live, name) ? [] : [field];
+  });
 }
 
 /** An action has no body: what it leads to stands in the step. */
