@@ -1,4 +1,5 @@
 /** The text of an answer's body. */
+import { isAscii } from 'node:buffer';
 import { TidemarkError } from '../core/errors.ts';
 
 // Fatal: a record whose letters were replaced would look changed, and would be written back wrong.
@@ -6,6 +7,8 @@ const strictUtf8 = new TextDecoder('utf-8', { fatal: true });
 
 /** @throws TidemarkError `malformed` when it is not valid UTF-8 */
 export function decodeStrictly(bytes: Buffer): string {
+  // Most records, and taken apart in half the time.
+  if (isAscii(bytes)) return bytes.toString('latin1');
   try {
     return strictUtf8.decode(bytes);
   } catch (error) {

@@ -2,14 +2,15 @@
  * The one door to undici: sends one request to the configured origin and nowhere else, within limits of time and size.
  * Redirects are not followed, and paths go out byte for byte as given: a URL parser would resolve `%2E%2E`.
  */
-import type { Dispatcher, Pool } from 'undici';
+import type { Pool } from 'undici';
 import type { Method } from '../catalog/definition.ts';
-import { whenAborted } from '../core/aborted.ts';
 import { abortReason, RealTimeLimits } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import { decodeStrictly, unreadable } from './answer-text.ts';
 import { networkError, totalTimeout } from './network-error.ts';
+import { MAX_ERROR_BYTES, receive } from './receive.ts';
+import type { Received } from './receive.ts';
 
 /** Limits of one request, milliseconds. */
 export interface Timeouts {
@@ -33,8 +34,6 @@ export const DEFAULT_TIMEOUTS: Timeouts = {
 
 /** A page of 1,000 records of 100 kB each; what is larger must be asked for in smaller pages. */
 const MAX_BODY_BYTES = 100 * 1024 * 1024;
-/** Of an answer that is no success only the beginning is of use. */
-const MAX_ERROR_BYTES = 64 * 1024;
 /** undici needs a number where the configuration says "no limit". */
 const UNLIMITED_CONNECTIONS = 32;
 /**
@@ -151,17 +150,17 @@ export function openTransport(options: TransportOptions): Transport {
     return pool;
   };
 
-  const sendBy = (by: Pool, { method, path, body, signal }: Ask): Promise<Answer> => {
-    const request = { method, path: prefix + path };
-    return receive(
-      by,
-      body === undefined ? { ...request, headers } : { ...request, headers: headersWithBody, body },
-      { maxBytes, totals, onTotal, signal, read: answerOf, told },
-    );
-  };
-
   const told = (error: unknown): Error =>
     error instanceof TidemarkError ? error : networkError(error, host);
+  const receiving = { maxBytes, totals, onTotal, read: answerOf, told };
+
+  const sendBy = (by: Pool, { method, path, body, signal }: Ask): Promise<Answer> => {
+    const request =
+      body === undefined
+        ? { method, path: prefix + path, headers }
+        : { method, path: prefix + path, headers: headersWithBody, body };
+    return receive((incoming) => by.dispatch(request, incoming), receiving, signal);
+  };
 
   return {
     send: (ask) => {
@@ -200,112 +199,4 @@ function headerText(
 ): string | undefined {
   const value = headers[name];
   return Array.isArray(value) ? value[0] : value;
-}
-
-interface Received {
-  readonly status: number;
-  readonly headers: Record<string, string | string[] | undefined>;
-  /** Of an answer that is no success perhaps only the beginning. */
-  readonly chunks: readonly Buffer[];
-}
-
-interface Limits {
-  /** Of a success; one that is larger is refused. */
-  readonly maxBytes: number;
-  readonly totals: RealTimeLimits;
-  readonly onTotal: () => TidemarkError;
-  readonly signal: AbortSignal | undefined;
-}
-
-/** What becomes of what was received, and of what went wrong. */
-interface Reading<T> {
-  readonly read: (received: Received) => T;
-  readonly told: (error: unknown) => Error;
-}
-
-/**
- * One request and its whole answer. By undici's dispatch and not by its `request`: a stream, a signal and a timer of its
- * own for every answer cost more than all the rest of a small one.
- */
-function receive<T>(
-  pool: Pool,
-  request: Dispatcher.DispatchOptions,
-  { maxBytes, totals, onTotal, signal, read, told }: Limits & Reading<T>,
-): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let length = 0;
-    let status = 0;
-    let headers: Received['headers'] = {};
-    let controller: Dispatcher.DispatchController | null = null;
-    let isOver = false;
-    let unhear: (() => void) | undefined;
-
-    const over = (): void => {
-      isOver = true;
-      cancelTotal();
-      unhear?.();
-    };
-    const fail = (error: unknown): void => {
-      if (isOver) return;
-      over();
-      reject(signal?.aborted === true ? abortReason(signal) : told(error));
-    };
-    /** Ends it from our side: nothing more of this connection is of use. */
-    const giveUp = (error: Error): void => {
-      fail(error);
-      controller?.abort(error);
-    };
-    const succeed = (): void => {
-      if (isOver) return;
-      over();
-      try {
-        resolve(read({ status, headers, chunks }));
-      } catch (error) {
-        reject(told(error));
-      }
-    };
-    const cancelTotal = totals.begin(() => giveUp(onTotal()));
-    if (signal !== undefined) unhear = whenAborted(signal, () => giveUp(abortReason(signal)));
-
-    const handler: Dispatcher.DispatchHandler = {
-      onRequestStart: (given) => {
-        controller = given;
-        // Given up while it waited for a connection.
-        if (isOver) given.abort(new Error('given up before it was sent'));
-      },
-      onResponseStart: (_controller, statusCode, given) => {
-        status = statusCode;
-        headers = given;
-      },
-      onResponseData: (given, chunk) => {
-        if (isOver) return;
-        chunks.push(chunk);
-        length += chunk.length;
-        const isSuccess = status >= 200 && status < 300;
-        if (length <= (isSuccess ? maxBytes : MAX_ERROR_BYTES)) return;
-        if (isSuccess) giveUp(tooLarge(maxBytes));
-        else {
-          succeed();
-          given.abort(new Error('the rest is of no use'));
-        }
-      },
-      onResponseEnd: succeed,
-      onResponseError: (_controller, error) => fail(error),
-    };
-    try {
-      pool.dispatch(request, handler);
-    } catch (error) {
-      fail(error);
-    }
-  });
-}
-
-function tooLarge(maxBytes: number): TidemarkError {
-  const size = Math.round(maxBytes / 1024 / 1024);
-  return new TidemarkError('malformed', `the answer is larger than ${size} MiB`, {
-    hint: 'set a smaller pageSize',
-    isRetryable: true,
-    status: 413,
-  });
 }
