@@ -1,7 +1,6 @@
 /** Sends a plan that was shown and agreed to, with its progress, and tells what became of it. */
 import { createColors } from 'picocolors';
 import type { Scope, Kind } from '../catalog/definition.ts';
-import type { SourceConfig } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
@@ -11,6 +10,7 @@ import { secretLines } from '../report/plan-view.ts';
 import { applyPlan, NO_EVENTS, restoreExitCode } from '../restore/apply.ts';
 import type { ApplyOptions } from '../restore/apply.ts';
 import { configuredSecrets } from '../restore/configured-secrets.ts';
+import { lanesFor } from '../restore/lanes.ts';
 import type { Plan } from '../restore/plan.ts';
 import { commandLogger, openWriteClient } from '../wire-client.ts';
 import { isColoured, isInteractive, print, remark } from './context.ts';
@@ -61,7 +61,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
       signal: context.signal,
       events: progress?.events ?? { ...NO_EVENTS, started: (number) => (restore = number) },
       secrets: configuredSecrets(source.secrets),
-      concurrency: lanesOf(source),
+      concurrency: lanesFor(source.rate),
     });
     progress?.stop();
     await print(
@@ -76,17 +76,6 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
     progress?.stop();
     await client.close();
   }
-}
-
-/** Steps at work for each request that may be under way, where only the disk and the far side set the pace. */
-const STEPS_PER_REQUEST = 64;
-
-/**
- * Steps at work at a time. Besides its requests a step waits for the disk: where no rate holds the requests back, others
- * use the connections meanwhile. Where one does they would only wait in its queue, journaled as sent.
- */
-function lanesOf({ rate: { concurrency, perMinute, perHour } }: SourceConfig): number {
-  return perMinute === 0 && perHour === 0 ? concurrency * STEPS_PER_REQUEST : concurrency;
 }
 
 export function lineOptions(context: CommandContext) {

@@ -31,10 +31,10 @@ export interface JournalStart {
 
 /**
  * The least real time between two writes that steps share, milliseconds: about what a request to a service near by takes,
- * and enough for those of many steps to come together. A step that is alone does not wait for it: its last write is
- * longer ago.
+ * and enough for those of many steps to come together, which share pages and waits for the disk. A step that is alone
+ * does not wait for it: its last write is longer ago.
  */
-const GATHER_MS = 20;
+const GATHER_MS = 40;
 
 export class RestoreJournal {
   readonly restore: number;
