@@ -2,6 +2,7 @@
 import { createColors } from 'picocolors';
 import type { Scope, Kind } from '../catalog/definition.ts';
 import { systemClock } from '../core/clock.ts';
+import { compileSooner } from '../core/compile-sooner.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import { maskedRestore, renderRestoreText } from '../report/plan-restore.ts';
@@ -50,6 +51,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
   if (isInteractive(context) && context.env['TERM'] !== 'dumb') {
     progress = showRestoreProgress(context, { clock: systemClock, figures: () => client.figures() });
   }
+  compileSooner();
   try {
     const report = await applyPlan({
       ...sending,
