@@ -127,7 +127,7 @@ export function groundSource(
 }
 
 /** As a service of that kind would be asked by default. */
-export const CONCURRENCY = 4;
+const CONCURRENCY = 4;
 
 function organizationsOf({ desired }: DrillSnapshot): ParsedRecord[] {
   return desired.records.filter(({ kind }) => kind === 'organizations');

@@ -15,8 +15,8 @@ import type { Reader } from '../state/temporary-mirror.ts';
 import { silentEvents } from '../sync/events.ts';
 import type { ApplyEvents, RestoreReport } from './apply.ts';
 import { applyPlan } from './apply.ts';
-import { CONCURRENCY } from './drill-ground.ts';
 import { idLookup } from './id-map.ts';
+import { lanesFor } from './lanes.ts';
 import type { Plan } from './plan.ts';
 import { isExecutable } from './plan.ts';
 import type { PlanInput, PlanState } from './plan-input.ts';
@@ -94,7 +94,7 @@ export async function restoreInPasses(options: PassOptions): Promise<Restored> {
       events: applyEvents(events),
       secrets: options.secrets,
       desired: (key) => desired.get(keyOf(key)),
-      concurrency: CONCURRENCY,
+      concurrency: lanesFor(source.rate),
     });
     signal.throwIfAborted();
     reports.push(report);
