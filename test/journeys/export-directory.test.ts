@@ -142,7 +142,8 @@ describe('what goes wrong', () => {
       const ended = await tidemark(['export', '--output', output], { env });
       expect(ended.code).toBe(1);
       expect(ended.stderr).toContain(`tidemark: ${output} could not be made: `);
-      expect(ended.stderr).not.toMatch(/E[A-Z]{4,}/);
+      // The name of a temporary directory may hold what looks like an error's code.
+      expect(ended.stderr.replaceAll(output, '')).not.toMatch(/E[A-Z]{4,}/);
     }
   });
 
