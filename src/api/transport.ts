@@ -34,8 +34,8 @@ export const DEFAULT_TIMEOUTS: Timeouts = {
 
 /** A page of 1,000 records of 100 kB each; what is larger must be asked for in smaller pages. */
 const MAX_BODY_BYTES = 100 * 1024 * 1024;
-/** undici needs a number where the configuration says "no limit". */
-const UNLIMITED_CONNECTIONS = 32;
+/** Requests under way where the configuration says "no limit": undici needs a number. */
+export const UNLIMITED_REQUESTS = 32;
 /**
  * Connections for each request that may be under way. undici takes one again a turn of the event loop after its answer;
  * without another one a request that follows at once waits in the pool's queue for two more.
@@ -179,7 +179,7 @@ async function openPool({ baseUrl, concurrency, timeouts }: TransportOptions): P
   // By the default export: it is CommonJS, and the bundler knows no other of what is loaded later.
   const { default: undici } = await import('undici');
   return new undici.Pool(baseUrl.origin, {
-    connections: concurrency === 0 ? UNLIMITED_CONNECTIONS : concurrency * CONNECTIONS_PER_REQUEST,
+    connections: concurrency === 0 ? UNLIMITED_REQUESTS : concurrency * CONNECTIONS_PER_REQUEST,
     connect: { timeout: timeouts.connectMs },
     headersTimeout: timeouts.headersMs,
     bodyTimeout: timeouts.bodyMs,

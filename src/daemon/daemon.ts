@@ -6,6 +6,7 @@ import type { Config } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, EXIT, exitCodeFor, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
+import { within } from '../core/within.ts';
 import type { JobName } from '../mirror/daemon-jobs.ts';
 import type { ScheduleRow } from '../mirror/daemon-state.ts';
 import { Alarm } from './alarm.ts';
@@ -282,12 +283,7 @@ class LivingDaemon implements Daemon {
     this.#hasLeftWork = !isOver;
     this.#stopSignal.abort(reason);
     this.#alarm.ring();
-    const left = new AbortController();
-    await Promise.race([
-      this.#observers.settled(),
-      clock.sleep(Math.max(0, endBy - clock.monotonicMs()), left.signal).catch(() => undefined),
-    ]);
-    left.abort();
+    await within(this.#observers.settled(), Math.max(0, endBy - clock.monotonicMs()), clock);
     await this.#http?.close();
     // Before the last writer closes, which then leaves no log behind.
     this.#keeper.closeReader();

@@ -6,8 +6,8 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { lastCompleteRun } from '../state/whole-run.ts';
 import { lastFinishedJobs } from './http/last-jobs.ts';
 import { ask, sqlNumber, sqlText } from './http/question.ts';
-import { summaryOf } from './jobs/summaries.ts';
 import type { JobRunner } from './jobs/runner.ts';
+import { summaryOf } from './jobs/summaries.ts';
 import type { QueuedJob } from './jobs/work.ts';
 import type { Timetable } from './schedule/timetable.ts';
 

@@ -212,7 +212,7 @@ async function applyLevels(
     await eachConcurrently(levels.get(level) ?? [], concurrency, async (step) => {
       if (signal.aborted) return;
       events.stepStarted(step);
-      const obstacle = step.after.length === 0 ? null : await obstacleBefore(context, plan, step);
+      const obstacle = await obstacleBefore(context, plan, step);
       if (obstacle === null) {
         if ((await runStep(context, step)) === 'hopeless') halt.abort();
       } else journal.end(step.n, { outcome: 'skipped', errorCode: 'needs_failed', error: obstacle });

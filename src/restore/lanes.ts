@@ -1,4 +1,5 @@
 /** How many steps of a restore are at work at a time. */
+import { UNLIMITED_REQUESTS } from '../api/transport.ts';
 
 /** Steps at work for each request that may be under way, where only the disk and the far side set the pace. */
 const STEPS_PER_REQUEST = 128;
@@ -23,6 +24,3 @@ export function lanesFor(rate: {
   if (perMinute === 0) return most;
   return Math.min(most, requests + Math.ceil((perMinute / REQUESTS / 60_000) * DISK_WAITS_MS));
 }
-
-/** What stands for no limit of requests under way: as many connections as the transport opens then. */
-const UNLIMITED_REQUESTS = 32;

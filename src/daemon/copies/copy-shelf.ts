@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';
+import { within } from '../../core/within.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { Copy } from './copy-list.ts';
 
@@ -34,10 +35,7 @@ export class CopyShelf {
   async look(directory: string, mirror: Mirror): Promise<CopiesShown | null> {
     const reading = this.#refresh(directory, mirror);
     if (reading === null) return this.#shown;
-    const late = new AbortController();
-    const timer = this.#clock.sleep(WAIT_MS, late.signal).catch(() => undefined);
-    await Promise.race([reading, timer]);
-    late.abort();
+    await within(reading, WAIT_MS, this.#clock);
     return this.#shown;
   }
 

@@ -8,6 +8,7 @@ import type { Config, ScheduleName } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { ExitCode } from '../../core/errors.ts';
+import { within } from '../../core/within.ts';
 import type { JobName, JobRow } from '../../mirror/daemon-jobs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { narrowedKinds } from '../../sync/extent.ts';
@@ -134,21 +135,10 @@ export class JobRunner {
       { job: current.number },
       `stopping: ${current.job.name} is given ${isWorthWaiting ? 'time to end' : 'up'}`,
     );
-    if (isWorthWaiting && (await this.#within(current.over, finishMs))) return true;
+    if (isWorthWaiting && (await within(current.over, finishMs, clock))) return true;
     this.#abort.abort(new TidemarkError('interrupted', 'the daemon was stopped'));
-    if (await this.#within(current.over, isWorthWaiting ? graceMs - finishMs : graceMs)) return true;
-    return this.#options.workplace.kill() && this.#within(current.over, KILL_MS);
-  }
-
-  async #within(over: Promise<void>, ms: number): Promise<boolean> {
-    const timer = new AbortController();
-    const late = this.#options.effects.clock.sleep(ms, timer.signal).then(
-      () => false,
-      () => true,
-    );
-    const isOver = await Promise.race([over.then(() => true), late]);
-    timer.abort();
-    return isOver;
+    if (await within(current.over, isWorthWaiting ? graceMs - finishMs : graceMs, clock)) return true;
+    return this.#options.workplace.kill() && within(current.over, KILL_MS, clock);
   }
 
   #next(): void {
