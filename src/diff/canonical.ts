@@ -27,6 +27,7 @@ function written(value: JsonValue | undefined, depth: number): string {
   if (typeof value === 'string') return JSON.stringify(value);
   if (depth > MOST_RECURSION) return writtenFlat(value);
   if (Array.isArray(value)) {
+    if (isPlain(value, depth)) return JSON.stringify(value);
     let out = '[';
     for (let i = 0; i < value.length; i += 1) out += (i > 0 ? ',' : '') + written(value[i], depth + 1);
     return `${out}]`;
@@ -37,6 +38,15 @@ function written(value: JsonValue | undefined, depth: number): string {
     out += (out === '{' ? '' : ',') + nameText(key) + written(value[key], depth + 1);
   }
   return `${out}}`;
+}
+
+/** True for lists, of lists, of what JSON writes in one way only: no numbers, and no members that have an order. */
+function isPlain(list: readonly JsonValue[], depth: number): boolean {
+  for (const element of list) {
+    if (typeof element === 'string' || typeof element === 'boolean' || element === null) continue;
+    if (!Array.isArray(element) || depth > MOST_RECURSION || !isPlain(element, depth + 1)) return false;
+  }
+  return true;
 }
 
 function nameText(name: string): string {
