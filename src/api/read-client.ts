@@ -21,7 +21,7 @@ import { walkList } from './walk.ts';
 
 export type { RequestFigures } from './figures.ts';
 export type { RateLog } from './start-windows.ts';
-export type { Retrieved } from './retrieved.ts';
+export type { FoundRecord, Retrieved } from './retrieved.ts';
 
 /** What reading commands hold: nothing but GET. One client serves one source in one run; its retries are the run's. */
 export interface ReadClient {
@@ -126,11 +126,11 @@ export function readClientOver(connection: Connection): ReadClient {
     retrieve: async (definition, scope, id, signal, slot) => {
       const path = retrievePath(definition, scope, id);
       try {
-        return await requester.request({
+        return await requester.request<Retrieved>({
           path: () => path,
           logged: () => loggedPath(path, definition, id),
           kind: definition.kind,
-          read: (answer) => ({ found: true, ...readRecord(answer, definition, id, neutral) }) as const,
+          read: (answer) => readRecord(answer, definition, id, neutral),
           signal,
           slot,
         });

@@ -55,9 +55,7 @@ export function createRequester(options: RequesterOptions): Requester {
     attempt: number,
     turn: Turn | undefined,
   ): Promise<Answer> => {
-    const task = async (startedAt: number): Promise<Answer> => {
-      counters.requests += 1;
-      const answer = await get(path, signal);
+    const succeeded = (answer: Answer, startedAt: number): Answer => {
       counters.bytes += answer.bytes;
       if (answer.status >= 200 && answer.status < 300) return answer;
       const error = answerError(answer, options.neutral, clock.now());
@@ -67,6 +65,10 @@ export function createRequester(options: RequesterOptions): Requester {
         limiter.throttled(startedAt, error.retryAfterMs ?? backoffMs(attempt + 1, random()));
       }
       throw error;
+    };
+    const task = (startedAt: number): Promise<Answer> => {
+      counters.requests += 1;
+      return get(path, signal).then((answer) => succeeded(answer, startedAt));
     };
     return limiter.run(task, signal, turn);
   };

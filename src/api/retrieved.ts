@@ -7,12 +7,13 @@ import type { NeutralText } from './neutral-text.ts';
 import type { Answer } from './transport.ts';
 
 /** A record's text as received, without the space around it, and what it says. */
-export interface RecordText {
+export interface FoundRecord {
+  readonly found: true;
   readonly text: string;
   readonly body: JsonValue;
 }
 
-export type Retrieved = ({ readonly found: true } & RecordText) | { readonly found: false };
+export type Retrieved = FoundRecord | { readonly found: false };
 
 /**
  * The record in the answer to a retrieve.
@@ -23,7 +24,7 @@ export function readRecord(
   definition: ResourceDefinition,
   id: string,
   neutral: NeutralText,
-): RecordText {
+): FoundRecord {
   refuseHtml(answer);
   const one = definition.title.one;
   try {
@@ -34,7 +35,7 @@ export function readRecord(
     if (given !== undefined && given.toLowerCase() !== id.toLowerCase()) {
       throw malformed(answer, `another ${one} than the one asked for`);
     }
-    return { text: answer.text.trim(), body };
+    return { found: true, text: answer.text.trim(), body };
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
     throw malformed(answer, `no ${one}: ${neutral(error.message)}`, { cause: error });

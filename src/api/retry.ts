@@ -67,26 +67,41 @@ export interface RetryOptions {
  * Calls `attempt` until it succeeds. Thrown is the last error: one that is not retryable, one after the last attempt,
  * `throttled` when the far side asks for a longer wait than allowed, or `retry_budget`.
  */
-export async function retrying<T>(
+export function retrying<T>(options: RetryOptions, attempt: (number: number) => Promise<T>): Promise<T> {
+  const startedAt = options.clock.monotonicMs();
+  const failed = (error: unknown): Promise<T> => again(options, attempt, startedAt, error);
+  // Next to all succeed at once: those are spared the bookkeeping of the others.
+  try {
+    return attempt(1).catch(failed);
+  } catch (error) {
+    return failed(error);
+  }
+}
+
+/** @param failure what the first attempt ended with */
+async function again<T>(
   options: RetryOptions,
   attempt: (number: number) => Promise<T>,
+  startedAt: number,
+  failure: unknown,
 ): Promise<T> {
   const { policy, budget, clock, random, signal } = options;
-  const startedAt = clock.monotonicMs();
+  let error = failure;
   for (let number = 1; ; number += 1) {
+    if (!(error instanceof TidemarkError)) throw error;
+    options.onFailure?.(error);
+    if (!error.isRetryable || number >= policy.attempts) throw error;
+    const asked = error.retryAfterMs;
+    if (asked !== undefined && asked > policy.maxWaitMs) throw patienceEnds(error, asked, policy.maxWaitMs);
+    const wait = asked ?? Math.min(backoffMs(number, random()), policy.maxWaitMs);
+    if (clock.monotonicMs() + wait - startedAt > MAX_REQUEST_MS) throw error;
+    budget.take(error);
+    options.onRetry?.(error, number);
+    await clock.sleep(Math.ceil(wait), signal);
     try {
-      return await attempt(number);
-    } catch (error) {
-      if (!(error instanceof TidemarkError)) throw error;
-      options.onFailure?.(error);
-      if (!error.isRetryable || number >= policy.attempts) throw error;
-      const asked = error.retryAfterMs;
-      if (asked !== undefined && asked > policy.maxWaitMs) throw patienceEnds(error, asked, policy.maxWaitMs);
-      const wait = asked ?? Math.min(backoffMs(number, random()), policy.maxWaitMs);
-      if (clock.monotonicMs() + wait - startedAt > MAX_REQUEST_MS) throw error;
-      budget.take(error);
-      options.onRetry?.(error, number);
-      await clock.sleep(Math.ceil(wait), signal);
+      return await attempt(number + 1);
+    } catch (next) {
+      error = next;
     }
   }
 }

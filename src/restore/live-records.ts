@@ -3,7 +3,7 @@
  * where the kind has that; else its collection is listed, and steps that look at the same time share one list.
  */
 import type { Slot } from '../api/limiter.ts';
-import type { ReadClient } from '../api/read-client.ts';
+import type { FoundRecord, ReadClient } from '../api/read-client.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { operationOf } from '../catalog/definition.ts';
@@ -61,7 +61,7 @@ export class LiveRecords {
    * @param slot the caller's place among the requests under way; for kinds that can be retrieved (`isRetrieved`)
    * @throws TidemarkError when that cannot be told
    */
-  async read(
+  read(
     definition: ResourceDefinition,
     scope: Scope,
     id: string,
@@ -69,21 +69,30 @@ export class LiveRecords {
     signal?: AbortSignal,
     slot?: Slot,
   ): Promise<JsonValue | undefined> {
-    if (!isRetrieved(definition)) {
-      const listed = (await this.#list(definition, scope, isFresh, signal)).get(id);
-      const text = listed?.text ?? null;
-      return text === null ? undefined : this.#parsed(definition, text);
-    }
-    const retrieved = await this.#options.reader.retrieve(definition, scope, id, signal, slot);
-    let body: JsonValue | undefined;
-    if (retrieved.found) {
-      const isAsReceived = this.#options.redaction === null;
-      body = isAsReceived
-        ? withShownFields(definition, retrieved.body)
-        : this.#parsed(definition, retrieved.text);
-    }
-    this.#follow(definition, scope, id, body);
-    return body;
+    if (!isRetrieved(definition)) return this.#listed(definition, scope, id, isFresh, signal);
+    return this.#options.reader.retrieve(definition, scope, id, signal, slot).then((retrieved) => {
+      const body = retrieved.found ? this.#bodyOf(definition, retrieved) : undefined;
+      this.#follow(definition, scope, id, body);
+      return body;
+    });
+  }
+
+  async #listed(
+    definition: ResourceDefinition,
+    scope: Scope,
+    id: string,
+    isFresh: boolean,
+    signal: AbortSignal | undefined,
+  ): Promise<JsonValue | undefined> {
+    const listed = (await this.#list(definition, scope, isFresh, signal)).get(id);
+    const text = listed?.text ?? null;
+    return text === null ? undefined : this.#parsed(definition, text);
+  }
+
+  #bodyOf(definition: ResourceDefinition, { text, body }: FoundRecord): JsonValue {
+    return this.#options.redaction === null
+      ? withShownFields(definition, body)
+      : this.#parsed(definition, text);
   }
 
   #parsed(definition: ResourceDefinition, text: string): JsonValue {
