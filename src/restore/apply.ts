@@ -212,28 +212,36 @@ async function applyLevels(
     await eachConcurrently(levels.get(level) ?? [], concurrency, async (step) => {
       if (signal.aborted) return;
       events.stepStarted(step);
-      const obstacle = await obstacleBefore(context, plan, step);
-      if (obstacle === null) {
-        if ((await runStep(context, step)) === 'hopeless') halt.abort();
-      } else journal.end(step.n, { outcome: 'skipped', errorCode: 'needs_failed', error: obstacle });
-      events.stepEnded(step, journal.row(step.n));
+      const over = (): void => events.stepEnded(step, journal.row(step.n));
+      const obstacle =
+        missingBefore(context, plan, step) ??
+        (step.action === 'act' ? await unseenBefore(context, plan, step) : null);
+      if (obstacle !== null) {
+        journal.end(step.n, { outcome: 'skipped', errorCode: 'needs_failed', error: obstacle });
+        over();
+        return;
+      }
+      const end = await runStep(context, step);
+      if (end === 'hopeless') halt.abort();
+      if (typeof end === 'string') over();
+      // The next step need not wait for the disk: its own request will, after it.
+      else end.onDisk.then(over, () => undefined);
     });
+    await journal.settled();
   }
 }
 
-/** Why a step cannot be begun after what became of those before it; null where it can. */
-async function obstacleBefore(context: StepContext, plan: Plan, step: PlanStep): Promise<string | null> {
-  const { journal } = context;
-  const named = (n: number): string => {
-    const need = plan.steps.find((each) => each.n === n);
-    return `step ${n} (${need?.kind} ${need?.name})`;
-  };
+/** The step before it that was not applied, and without which it cannot be begun; null where there is none. */
+function missingBefore({ journal }: StepContext, plan: Plan, step: PlanStep): string | null {
   const missing = step.after.find(
     (n) => journal.row(n).outcome !== 'applied' && !isAsDesired(journal.row(n)),
   );
-  if (missing !== undefined) return `it needs ${named(missing)}, which was not applied`;
-  if (step.action !== 'act') return null;
-  // What runs again must run as desired: not before the record was seen to hold what was sent.
+  return missing === undefined ? null : `it needs ${named(plan, missing)}, which was not applied`;
+}
+
+/** Of an action: what runs again must run as desired, not before the record was seen to hold what was sent. */
+async function unseenBefore(context: StepContext, plan: Plan, step: PlanStep): Promise<string | null> {
+  const { journal } = context;
   for (const n of step.after) {
     const before = plan.steps.find((each) => each.n === n);
     if (before === undefined || before.kind !== step.kind || before.id !== step.id) continue;
@@ -241,9 +249,14 @@ async function obstacleBefore(context: StepContext, plan: Plan, step: PlanStep):
     const { verified } = journal.row(n);
     if (verified === true) continue;
     const why = verified === false ? 'which does not hold what was sent' : 'which could not be read back';
-    return `it waits for ${named(n)}, ${why}`;
+    return `it waits for ${named(plan, n)}, ${why}`;
   }
   return null;
+}
+
+function named(plan: Plan, n: number): string {
+  const step = plan.steps.find((each) => each.n === n);
+  return `step ${n} (${step?.kind} ${step?.name})`;
 }
 
 function outcomeOf(

@@ -122,6 +122,11 @@ export class RestoreJournal {
     return this.#settle();
   }
 
+  /** Resolves once all that was told before is on the disk: what could not be written is tried again. */
+  settled(): Promise<void> {
+    return this.#settle();
+  }
+
   /**
    * One transaction and one wait for the disk for all that came while the disk was busy: the more steps are at work, the
    * fewer of both there are for each.

@@ -2,10 +2,10 @@
 import { UNLIMITED_REQUESTS } from '../api/transport.ts';
 
 /** Steps at work for each request that may be under way, where only the disk and the far side set the pace. */
-const STEPS_PER_REQUEST = 128;
+const STEPS_PER_REQUEST = 64;
 /** Requests of a step. */
 const REQUESTS = 3;
-/** What a step waits for the disk, milliseconds: two writes that it shares with others, on a slow one. */
+/** What a creation waits for the disk, milliseconds: two writes that it shares with others, on a slow one. */
 const DISK_WAITS_MS = 200;
 
 /**

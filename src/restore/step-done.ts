@@ -42,11 +42,10 @@ export async function done(
   return end;
 }
 
-/** What was done, seen by reading it back, while that is on its way to the disk. */
+/** A change that was done, and read back, while that is on its way to the disk: nothing more is to be done for it. */
 export interface SeenDone {
   readonly outcome: 'seen';
-  readonly end: StepEnd;
-  /** The step is not over before. */
+  /** The step is not over before. What fails here is tried again, and told, by the next thing that is journaled. */
   readonly onDisk: Promise<void>;
 }
 
@@ -60,7 +59,8 @@ export async function doneInSlot(
   const onDisk = context.journal.applied(ready.step.n, { status, errorCode: null, error: null });
   // Told to whoever waits for it, some time later.
   onDisk.catch(() => undefined);
-  return { outcome: 'seen', end: await readBack(context, ready, slot), onDisk };
+  await readBack(context, ready, slot);
+  return { outcome: 'seen', onDisk };
 }
 
 /** What was sent more than once may have been done more than once, the first time later than it was looked for. */

@@ -35,10 +35,11 @@ const MAX_LOOK_AGE_MS = 5000;
 const MAX_LOOKS = 5;
 
 /**
- * Takes a step as far as it goes; what becomes of it stands in the journal.
+ * Takes a step as far as it goes; what becomes of it stands in the journal, and of what was seen done (`SeenDone`) will
+ * stand there.
  * @throws TidemarkError this machine's trouble
  */
-export async function runStep(context: StepContext, step: PlanStep): Promise<StepEnd> {
+export async function runStep(context: StepContext, step: PlanStep): Promise<StepEnd | SeenDone> {
   const { journal, signal } = context;
   if (step.request === null) throw new Error(`step ${step.n} has no request`);
   const row = journal.row(step.n);
@@ -62,7 +63,7 @@ export async function runStep(context: StepContext, step: PlanStep): Promise<Ste
  * Looks, and sends while what was seen is fresh: between the two there is no wait but that for a connection. A turn that
  * comes too late all the same (the far side asked for a pause) makes it look again.
  */
-async function begin(context: StepContext, ready: ReadyStep): Promise<StepEnd> {
+async function begin(context: StepContext, ready: ReadyStep): Promise<StepEnd | SeenDone> {
   const { journal, signal } = context;
   const { step } = ready;
   if (signal.aborted) return 'not_begun';
@@ -73,11 +74,7 @@ async function begin(context: StepContext, ready: ReadyStep): Promise<StepEnd> {
   if (isJournaled) await journal.sending(step.n);
   for (let looks = 1; ; looks += 1) {
     const answer = await attempt(context, ready, before, isJournaled);
-    if (typeof answer === 'string') return answer;
-    if (answer.outcome === 'seen') {
-      await answer.onDisk;
-      return answer.end;
-    }
+    if (typeof answer === 'string' || answer.outcome === 'seen') return answer;
     if (answer.outcome !== 'late') return await settle(context, ready, answer, before);
     isJournaled = true;
     if (looks < MAX_LOOKS) continue;

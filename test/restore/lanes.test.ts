@@ -10,10 +10,10 @@ describe('steps of a restore at work at a time', () => {
     [{ perMinute: 20_000, perHour: 0, concurrency: 4 }, 27],
     // The whole hour's requests may leave in one minute.
     [{ perMinute: 0, perHour: 20_000, concurrency: 4 }, 27],
-    [{ perMinute: 1e9, perHour: 0, concurrency: 2 }, 256],
-    [{ perMinute: 0, perHour: 0, concurrency: 4 }, 512],
+    [{ perMinute: 1e9, perHour: 0, concurrency: 2 }, 128],
+    [{ perMinute: 0, perHour: 0, concurrency: 4 }, 256],
     // No limit is not one at a time.
-    [{ perMinute: 0, perHour: 0, concurrency: 0 }, 4096],
+    [{ perMinute: 0, perHour: 0, concurrency: 0 }, 2048],
     [{ perMinute: 480, perHour: 0, concurrency: 0 }, 33],
   ])('%j: %i', (rate, lanes) => {
     expect(lanesFor(rate)).toBe(lanes);
