@@ -37,8 +37,12 @@ export function earlierStateNotes(
     const lost = lossesIn(found, (kind, id) => newId(kind, id) !== undefined);
     if (lost === '') continue;
     const when = age(run.finishedAt, systemClock.now());
+    const why =
+      plan.steps.length === 0
+        ? 'the latest run already holds what is live now'
+        : 'of what differs from the latest run nothing can be sent';
     return [
-      `the latest run already holds what is live now; run ${run.run} (${when}) recorded ${lost}`,
+      `${why}; run ${run.run} (${when}) recorded ${lost}`,
       `  → \`tidemark restore run:${before.run}\` puts back what was before it; \`tidemark diff run:${before.run} run:${run.run}\` shows what that was`,
     ];
   }

@@ -328,6 +328,7 @@ describe('what cannot simply be sent', () => {
     await story.expectRun(0, 'sync', '--quiet');
     const { stdout, stderr } = await story.expectRun(0, 'restore');
     expect(stdout).toContain('nothing to do');
+    expect(stderr).toContain('the latest run already holds what is live now; ');
     expect(stderr).toContain('1 record removed');
     expect(stderr).toContain('`tidemark restore run:1`');
     story.supplySecrets(SECRET);
@@ -335,6 +336,18 @@ describe('what cannot simply be sent', () => {
     expect(await story.named('batch_exports', 'Events → BigQuery')).toMatchObject({ paused: false });
     const after = await story.expectRun(0, 'restore', 'run:1');
     expect(after.stdout).toContain('known from an earlier restore');
+  });
+
+  it('does not call live the same as the latest run where what differs cannot be sent', async () => {
+    const story = await Story.start();
+    await story.call('PATCH', `${ORGANIZATION}projects/1/`, { timezone: 'Asia/Tokyo' });
+    await story.expectRun(0, 'sync', '--quiet');
+    await story.call('PATCH', `${ORGANIZATION}projects/1/`, { timezone: 'UTC' });
+    const { stdout, stderr } = await story.expectRun(3, 'restore');
+    expect(stdout).toContain('1 blocked');
+    expect(stderr).not.toContain('already holds what is live now');
+    expect(stderr).toContain('of what differs from the latest run nothing can be sent; run 2 ');
+    expect(stderr).toContain('`tidemark restore run:1`');
   });
 
   it('refuses a state that is too old, unless it is named', async () => {
