@@ -123,25 +123,26 @@ export function readClientOver(connection: Connection): ReadClient {
   return {
     walk: (target, sink, signal) => walk(target, sink, false, signal),
     walkHead: (target, sink, signal) => walk(target, sink, true, signal),
-    retrieve: async (definition, scope, id, signal, slot) => {
-      const path = retrievePath(definition, scope, id);
-      try {
-        return await requester.request<Retrieved>({
-          path: () => path,
-          logged: () => loggedPath(path, definition, id),
-          kind: definition.kind,
-          read: (answer) => readRecord(answer, definition, id, neutral),
-          signal,
-          slot,
-        });
-      } catch (error) {
-        if (error instanceof TidemarkError && error.code === 'not_found') return { found: false };
-        throw error;
-      }
+    retrieve: (definition, scope, id, signal, slot) => {
+      const path = (): string => retrievePath(definition, scope, id);
+      const retrieved = requester.request<Retrieved>({
+        path,
+        logged: () => loggedPath(path(), definition, id),
+        kind: definition.kind,
+        read: (answer) => readRecord(answer, definition, id, neutral),
+        signal,
+        slot,
+      });
+      return retrieved.catch(orNotThere);
     },
     figures: () => connection.figures(),
     close: () => connection.close(),
   };
+}
+
+function orNotThere(error: unknown): Retrieved {
+  if (error instanceof TidemarkError && error.code === 'not_found') return { found: false };
+  throw error;
 }
 
 /** Path of one record. The id is percent-encoded: it can address one record and nothing else. */

@@ -5,6 +5,7 @@
 import { fillPath } from '../catalog/catalog.ts';
 import type { Kind, Operation, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { operationOf } from '../catalog/definition.ts';
+import { abortReason } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { Connection, ConnectionOptions } from './connection.ts';
 import { openConnection } from './connection.ts';
@@ -181,12 +182,7 @@ function attemptWrite(
   attempt: number,
 ): Promise<Answer> {
   const { limiter, counters, transport, neutral, clock, random } = connection;
-  const task = async (startedAt: number): Promise<Answer> => {
-    ask.begin?.throwIfAborted();
-    if (ask.isLate?.() === true) throw new Late();
-    counters.requests += 1;
-    flight.isUnanswered = true;
-    const answer = await delivered(transport, ask, path, flight);
+  const answered = (answer: Answer, startedAt: number): Answer => {
     flight.isUnanswered = false;
     counters.bytes += answer.bytes;
     if (answer.status >= 200 && answer.status < 300) return answer;
@@ -199,6 +195,13 @@ function attemptWrite(
     // 408 and 5xx say nothing of what happened before them; every other refusal comes before any change.
     if (answer.status === 408 || answer.status >= 500) throw new Doubt(error);
     throw error;
+  };
+  const task = (startedAt: number): Promise<Answer> => {
+    if (ask.begin?.aborted === true) return Promise.reject(abortReason(ask.begin));
+    if (ask.isLate?.() === true) return Promise.reject(new Late());
+    counters.requests += 1;
+    flight.isUnanswered = true;
+    return delivered(transport, ask, path, flight).then((answer) => answered(answer, startedAt));
   };
   return limiter.run(task, ask.signal, {
     isUrgent: true,

@@ -44,7 +44,7 @@ export async function lookUp(context: StepContext, ready: ReadyStep): Promise<Lo
  */
 export async function isReplaced(context: StepContext, ready: ReadyStep): Promise<boolean> {
   const { step, definition, scope, id } = ready;
-  if (ready.request.role !== 'remove' || id === null || step.after.length === 0) return false;
+  if (id === null || step.after.length === 0) return false;
   if (!context.replaced.has(`${definition.kind} ${id}`)) return false;
   return (await context.live.read(definition, scope, id, true, context.signal)) === undefined;
 }

@@ -50,7 +50,7 @@ export interface SeenDone {
 }
 
 /** As `done`, for a change whose place among the requests under way is kept until it was read back, and no longer. */
-export async function doneInSlot(
+export function doneInSlot(
   context: StepContext,
   ready: ReadyStep,
   status: number | null,
@@ -59,8 +59,7 @@ export async function doneInSlot(
   const onDisk = context.journal.applied(ready.step.n, { status, errorCode: null, error: null });
   // Told to whoever waits for it, some time later.
   onDisk.catch(() => undefined);
-  await readBack(context, ready, slot);
-  return { outcome: 'seen', onDisk };
+  return readBack(context, ready, slot).then(() => ({ outcome: 'seen', onDisk }));
 }
 
 /** What was sent more than once may have been done more than once, the first time later than it was looked for. */

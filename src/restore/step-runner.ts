@@ -128,7 +128,8 @@ async function lookAndSend(
   const { clock, journal, signal } = context;
   let obstacle: StepError | null;
   try {
-    if (await isReplaced(context, ready)) return await done(context, ready, null, null);
+    if (ready.request.role === 'remove' && (await isReplaced(context, ready)))
+      return await done(context, ready, null, null);
     obstacle = await obstacleTo(context, ready, slot);
     const settled =
       obstacle === null && ready.request.role !== 'act' ? null : await asDesired(context, ready, slot);
