@@ -27,7 +27,7 @@ function written(value: JsonValue | undefined, depth: number): string {
   if (typeof value === 'string') return JSON.stringify(value);
   if (depth > MOST_RECURSION) return writtenFlat(value);
   if (Array.isArray(value)) {
-    if (isPlain(value, depth)) return JSON.stringify(value);
+    if (depth < PLAIN_DEPTH && isPlain(value, depth)) return JSON.stringify(value);
     let out = '[';
     for (let i = 0; i < value.length; i += 1) out += (i > 0 ? ',' : '') + written(value[i], depth + 1);
     return `${out}]`;
@@ -39,6 +39,9 @@ function written(value: JsonValue | undefined, depth: number): string {
   }
   return `${out}}`;
 }
+
+/** Each such level is looked through once more: lists of a record's members stand no deeper. */
+const PLAIN_DEPTH = 3;
 
 /** True for lists, of lists, of what JSON writes in one way only: no numbers, and no members that have an order. */
 function isPlain(list: readonly JsonValue[], depth: number): boolean {

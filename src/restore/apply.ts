@@ -113,6 +113,8 @@ export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
     );
     journal.finish(outcomeOf(plan, journal, signal.aborted));
   } catch (error) {
+    // What was done last may still be on its way to the disk; that it fails is the trouble itself, or told by the end.
+    await journal.settled().catch(() => undefined);
     endAfterTrouble(journal, options.log);
     throw error;
   } finally {
@@ -200,34 +202,47 @@ async function applyLevels(
   halt: AbortController,
 ): Promise<void> {
   const { plan, concurrency, events } = options;
-  const { journal, signal } = context;
+  const { journal, log, signal } = context;
   const isOpen = ({ n }: PlanStep): boolean => {
     const { outcome, verified } = journal.row(n);
     return outcome !== 'applied' || verified === null;
   };
   const open = plan.steps.filter((step) => isExecutable(step) && isOpen(step));
   events.started(journal.restore, open.length);
+  /** Seen done, and not yet known to be on the disk. */
+  const unsaid = new Set<PlanStep>();
+  const over = (step: PlanStep): void => {
+    unsaid.delete(step);
+    events.stepEnded(step, journal.row(step.n));
+  };
+  const overOnDisk = (step: PlanStep, onDisk: Promise<void>): void => {
+    unsaid.add(step);
+    onDisk
+      .then(() => over(step))
+      .catch((error: unknown) => log.debug({ step: step.n, error }, 'not journaled yet: it is tried again'));
+  };
   const levels = Map.groupBy(open, ({ level }) => level);
   for (const level of [...levels.keys()].sort((a, b) => a - b)) {
     await eachConcurrently(levels.get(level) ?? [], concurrency, async (step) => {
       if (signal.aborted) return;
       events.stepStarted(step);
-      const over = (): void => events.stepEnded(step, journal.row(step.n));
       const obstacle =
         missingBefore(context, plan, step) ??
         (step.action === 'act' ? await unseenBefore(context, plan, step) : null);
       if (obstacle !== null) {
         journal.end(step.n, { outcome: 'skipped', errorCode: 'needs_failed', error: obstacle });
-        over();
+        over(step);
         return;
       }
       const end = await runStep(context, step);
       if (end === 'hopeless') halt.abort();
-      if (typeof end === 'string') over();
       // The next step need not wait for the disk: its own request will, after it.
-      else end.onDisk.then(over, () => undefined);
+      if (typeof end === 'object') overOnDisk(step, end.onDisk);
+      else over(step);
     });
     await journal.settled();
+    // Their own write failed, and this one did not.
+    for (const step of unsaid) over(step);
   }
 }
 

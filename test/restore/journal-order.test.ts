@@ -98,6 +98,68 @@ describe('what the journal promises', () => {
     expect(row).toMatchObject({ outcome: 'applied', verified: true });
   });
 
+  it('what could not be written is written with the next thing, and its step is over then', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    rig.put(altered(native, ({ kind }) => kind === 'organizations', { name: 'X' }));
+    const plan = rig.plan(native);
+    expect(plan.steps).toHaveLength(1);
+    const failed = Promise.withResolvers<undefined>();
+    const seen: string[] = [];
+    const mirror = withDisk(rig.mirror(), async () => {
+      seen.push('journaled');
+      if (seen.length !== 2) return;
+      // After this turn, in which whoever waits is told.
+      setTimeout(() => failed.resolve(undefined), 50);
+      await Promise.reject(new TidemarkError('disk_full', 'the disk is full'));
+    });
+    // Nobody waits for the disk while the record is read back.
+    rig.proxy.setRules([
+      {
+        ...{ method: 'GET', path: /\/organizations\/[^/]+\/$/, nth: 2 },
+        fault: { kind: 'gate', until: failed.promise },
+      },
+    ]);
+    const events = { ...NO_EVENTS, stepEnded: () => void seen.push('over') };
+    const { outcome } = await rig.apply(plan, { mirror, events });
+    expect(outcome).toBe('complete');
+    expect(seen).toEqual(['journaled', 'journaled', 'journaled', 'over']);
+  });
+
+  it('says nothing more of its steps once it has ended by trouble', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    rig.put(altered(native, ({ kind }) => kind === 'projects', { timezone: 'X' }));
+    const plan = rig.plan(native);
+    expect(plan.steps.length).toBeGreaterThan(1);
+    const second = Promise.withResolvers<undefined>();
+    const journal = rig.mirror();
+    let writes = 0;
+    const seen: string[] = [];
+    const mirror = withDisk(journal, async () => {
+      writes += 1;
+      // What the first step did is on its way to the disk while the second one fails.
+      if (writes > 1) await second.promise;
+    });
+    const applying = rig.apply(plan, {
+      mirror,
+      concurrency: 1,
+      events: {
+        ...NO_EVENTS,
+        stepStarted: ({ n }) => {
+          if (n !== 2) return;
+          setTimeout(() => second.resolve(undefined), 100);
+          throw new TidemarkError('file_system', 'trouble');
+        },
+        stepEnded: ({ n }) => void seen.push(`${n} over`),
+      },
+    });
+    await expect(applying).rejects.toMatchObject({ code: 'file_system' });
+    seen.push('ended');
+    for (let turn = 0; turn < 50; turn += 1) await nextTurn();
+    expect(seen).toEqual(['1 over', 'ended']);
+  });
+
   it('a log that cannot be synced fails every wait from then on', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'tidemark-log-sync-'));
     onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
