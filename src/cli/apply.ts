@@ -11,10 +11,12 @@ import { fieldLine } from '../report/field-line.ts';
 import { planSide } from '../restore/gather.ts';
 import { kindsToRead } from '../restore/kinds-to-read.ts';
 import { isExecutable } from '../restore/plan.ts';
-import type { Plan } from '../restore/plan.ts';
+import type { Plan, PlanStep } from '../restore/plan.ts';
 import { readPlan } from '../restore/plan-file.ts';
 import { movedSince } from '../restore/plan-moved.ts';
 import type { Moved } from '../restore/plan-moved.ts';
+import { requireAnswered, toldApart, unreadError } from './apply-unread.ts';
+import type { UnreadStep } from './apply-unread.ts';
 import type { CommandContext } from './context.ts';
 import { requireConsent } from './plan-consent.ts';
 import { desiredOf } from './plan-desired.ts';
@@ -32,7 +34,7 @@ interface ApplyCommandOptions {
   readonly yes?: boolean;
 }
 
-/** Exit as `restore --apply`; 6 where live has moved since, or the plan was changed or refused: nothing was sent then. */
+/** Exit as `restore --apply`; 6 where live has moved since, or the plan was changed or refused; 1 or 5 where live could not be looked at: nothing was sent then. */
 export async function apply(context: CommandContext, options: ApplyCommandOptions): Promise<ExitCode> {
   requireConsent(context, options, 'tidemark restore');
   const plan = await planIn(context, options.plan);
@@ -64,7 +66,7 @@ async function planIn(context: CommandContext, file: string): Promise<Plan> {
   return readPlan(text);
 }
 
-/** @throws TidemarkError `unsafe_plan` that names what moved */
+/** @throws TidemarkError `unsafe_plan` that names what moved; where nothing is known to have, why live could not be looked at */
 async function requireUnmoved(session: RestoreSession, plan: Plan, desired: DesiredLookup): Promise<void> {
   const sent = plan.steps.filter(isExecutable);
   if (sent.length === 0) return;
@@ -73,17 +75,20 @@ async function requireUnmoved(session: RestoreSession, plan: Plan, desired: Desi
   const kinds = kindsToRead(new Set(sent.map(({ kind }) => kind)), definitions, removes);
   const organizations = organizationsOf(plan);
   const filter = { kinds, ...(organizations === null ? {} : { organizations }) };
-  const moved = movedSince(plan, planSide(await session.readLive(filter), filter), definitions, desired);
-  if (moved.length === 0) return;
-  const lines = moved.slice(0, MOVED_SHOWN).flatMap((each) => movedLines(session, each));
-  const more = moved.length - MOVED_SHOWN;
+  const live = await session.readLive(filter);
+  requireAnswered(live);
+  const { moved, unread } = toldApart(movedSince(plan, planSide(live, filter), definitions, desired), live);
+  if (moved.length === 0 && unread.length === 0) return;
+  const lines = [
+    ...moved.slice(0, MOVED_SHOWN).flatMap((each) => movedLines(session, each)),
+    ...unread.slice(0, Math.max(0, MOVED_SHOWN - moved.length)).map((each) => unreadLine(session, each)),
+  ];
+  const more = moved.length + unread.length - MOVED_SHOWN;
+  if (more > 0) lines.push(`and ${more} more`);
+  if (moved.length === 0) throw unreadError(unread, lines);
   throw new TidemarkError(
     'unsafe_plan',
-    [
-      `live has moved since the plan was made, under ${plural(moved.length, 'step')}:`,
-      ...lines,
-      ...(more > 0 ? [`and ${more} more`] : []),
-    ].join('\n'),
+    [`live has moved since the plan was made, under ${plural(moved.length, 'step')}:`, ...lines].join('\n'),
     { hint: 'nothing was sent; make the plan anew with `tidemark restore --out FILE` and look at it' },
   );
 }
@@ -94,17 +99,23 @@ function organizationsOf({ steps }: Plan): string[] | null {
   return ids.some((id) => id === undefined) ? null : [...new Set(ids.filter((id) => id !== undefined))];
 }
 
-function movedLines({ definitions }: RestoreSession, { step, how, fields, by }: Moved): string[] {
+function stepHead({ definitions }: RestoreSession, step: PlanStep): string {
   const definition = definitions(step.kind);
-  const { name } = withMaskedId(step, definition);
-  const head = `step ${step.n}: ${definition.title.one} ${name}`;
+  return `step ${step.n}: ${definition.title.one} ${withMaskedId(step, definition).name}`;
+}
+
+function unreadLine(session: RestoreSession, { step, reason }: UnreadStep): string {
+  return `${stepHead(session, step)} could not be looked at${reason === null ? '' : `: ${reason}`}`;
+}
+
+function movedLines(session: RestoreSession, { step, how, fields, by }: Moved): string[] {
+  const head = stepHead(session, step);
   if (how === 'taken') {
-    const who = by === null || isSecretId(definition) ? '' : ` (${by})`;
+    const who = by === null || isSecretId(session.definitions(step.kind)) ? '' : ` (${by})`;
     return [`${head} is there by now${who}`];
   }
   if (how === 'holds') return [`${head} holds more by now, which would go with it`];
   if (how === 'gone') return [`${head} is gone`];
-  if (how === 'unread') return [`${head} could not be looked at`];
   return fields.length === 0
     ? [`${head} changed in a field that the plan leaves as it is`]
     : fields.map((field) => `${head} changed: ${fieldLine(field, VALUE_LIMIT)}`);
