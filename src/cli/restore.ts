@@ -135,6 +135,7 @@ export async function gatherFor(
     source,
     definitions,
     idMap: mirror?.idMap(source.name) ?? [],
+    held: mirror?.heldRecords(source.name) ?? [],
     redaction: source.redact && mirror !== null ? redactionWith(mirror.fingerprintKey()) : null,
     now: systemClock.now(),
   });

@@ -39,6 +39,32 @@ export function readHeldRemovals(connection: Connection, source: string): HeldRe
   });
 }
 
+/** A record that a run found absent, and whose removal waits. */
+export interface HeldRecord {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+  /** The run that found it absent first. */
+  readonly since: number;
+}
+
+/** Every one of a source's, collection by collection. */
+export function readHeldRecords(connection: Connection, source: string): HeldRecord[] {
+  return readHeldRemovals(connection, source).length === 0
+    ? []
+    : readCollections(connection, source)
+        .filter(({ retiredRun }) => retiredRun === null)
+        .flatMap(({ id: collection, kind, scope }) =>
+          connection
+            .prepare<[number], { id: string; since: number }>(
+              `SELECT t._remote_id AS id, h.since_run AS since FROM held_records h JOIN "${kind}" t ON t._record = h.record
+               WHERE h.collection = ?`,
+            )
+            .all(collection)
+            .map((each) => ({ kind, scope, ...each })),
+        );
+}
+
 function heldIds(connection: Connection, kind: Kind, collection: number): ReadonlySet<string> {
   return new Set(
     connection

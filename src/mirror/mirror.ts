@@ -13,7 +13,7 @@ import { translated } from './database.ts';
 import type { ForgetRow } from './forget-links.ts';
 import type { ForgottenBefore, ForgottenRunRow } from './forgotten-runs.ts';
 import type { ForgetChoice, ForgetOptions, ForgetResult } from './forgetting.ts';
-import type { HeldRemovals } from './held-removals.ts';
+import type { HeldRecord, HeldRemovals } from './held-removals.ts';
 import type { LockHolder } from './lock.ts';
 import { acquireWriterLock } from './lock.ts';
 import { OpenMirror } from './open-mirror.ts';
@@ -81,6 +81,8 @@ export interface Mirror {
   collectionsOf(source?: string): CollectionRow[];
   /** Removals that wait in a source's collections, in catalog order, then by scope. */
   heldRemovals(source: string): HeldRemovals[];
+  /** The records that those are. */
+  heldRecords(source: string): HeldRecord[];
   /** The last published run before `before` that looked at the whole collection; undefined for none that is known. */
   lastFullLook(collection: number, before: number): RunTime | undefined;
 
@@ -187,7 +189,7 @@ export interface Mirror {
   beginRestore(start: RestoreStart): number;
   /** Marks an ended restore as running again. @throws TidemarkError `reference_unknown` */
   resumeRestore(restore: number): void;
-  /** Replaces steps' rows in one transaction; each `mapping` goes into the id map in the same one. */
+  /** Replaces steps' rows in one transaction; `mappings` go into the id map in the same one. */
   journalSteps(entries: readonly JournalEntry[], durability?: Durability): void;
   /**
    * Resolves once all that was journaled before the call is on the disk; calls that come together share one wait for it.

@@ -24,8 +24,8 @@ import type { ForgetChoice, ForgetOptions, ForgetResult } from './forgetting.ts'
 import { forgetRuns, planForget } from './forgetting.ts';
 import { findRecords } from './found-records.ts';
 import { readLastFullLook } from './full-looks.ts';
-import type { HeldRemovals } from './held-removals.ts';
-import { readHeldRemovals } from './held-removals.ts';
+import type { HeldRecord, HeldRemovals } from './held-removals.ts';
+import { readHeldRecords, readHeldRemovals } from './held-removals.ts';
 import type { WriterLock } from './lock.ts';
 import type { Mirror, MirrorOptions } from './mirror.ts';
 import type { NameQuestion } from './named-records.ts';
@@ -158,6 +158,10 @@ export class OpenMirror implements Mirror {
 
   heldRemovals(source: string): HeldRemovals[] {
     return this.#read((connection) => readHeldRemovals(connection, source));
+  }
+
+  heldRecords(source: string): HeldRecord[] {
+    return this.#read((connection) => readHeldRecords(connection, source));
   }
 
   lastFullLook(collection: number, before: number): RunTime | undefined {

@@ -94,10 +94,10 @@ export interface IdMapping {
   readonly at: string;
 }
 
-/** A step's new row, and the new id that it gave. */
+/** A step's new row, and the new id that it gave: of the record as it was desired, and as an earlier restore left it. */
 export interface JournalEntry {
   readonly row: RestoreStepRow;
-  readonly mapping?: IdMapping | undefined;
+  readonly mappings?: readonly IdMapping[] | undefined;
 }
 
 /**

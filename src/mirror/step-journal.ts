@@ -47,9 +47,9 @@ export function openStepJournal(writer: Connection, path: string): StepJournal {
     if (changes !== 1) throw unknownRestore(row.restore, `step ${row.n} of restore`);
   };
   const writeAll = writer.transaction((entries: readonly JournalEntry[]): void => {
-    for (const { row, mapping } of entries) {
+    for (const { row, mappings = [] } of entries) {
       writeStep(row);
-      if (mapping !== undefined) map.run(...mappingRow(mapping));
+      for (const mapping of mappings) map.run(...mappingRow(mapping));
     }
   });
   const sync = new LogSync(path);

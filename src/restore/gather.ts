@@ -2,6 +2,7 @@
  * Gathers what a plan is made from: the desired state, live read fresh for just the kinds that are needed, ids of records
  * that were created again, the key's own user, secrets of the configuration. Nothing but GET.
  */
+import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { KINDS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
@@ -12,6 +13,7 @@ import type { ParsedRecord } from '../diff/change.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import type { RecordState } from '../diff/states.ts';
 import { pairByKey } from '../diff/states.ts';
+import type { HeldRecord } from '../mirror/held-removals.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import type { StateFilter } from '../state/filter.ts';
 import { filterParts, selectsCollection, selectsRecord } from '../state/filter.ts';
@@ -55,6 +57,8 @@ export interface GatherOptions {
   readonly source: SourceConfig;
   readonly definitions: (kind: Kind) => ResourceDefinition;
   readonly idMap: readonly IdMapping[];
+  /** Records whose removal the mirror holds back. */
+  readonly held: readonly HeldRecord[];
   /** With which the mirror holds secrets; null where it holds them in clear. */
   readonly redaction: Redaction | null;
   readonly now: number;
@@ -111,6 +115,7 @@ export async function gather(options: GatherOptions): Promise<Gathered> {
       live: { ...stateSide(live, within, there), reference: { ...live.reference, source: source.name } },
       definitions,
       idMap: idLookup(options.idMap),
+      goneSince: goneSince(options.held, desired.reference.run),
       secrets: configuredSecrets(source.secrets),
       ...(options.redaction === null ? {} : { fingerprint: fingerprintsOf(options.redaction, definitions) }),
       options: {
@@ -133,6 +138,14 @@ export async function gather(options: GatherOptions): Promise<Gathered> {
     },
     notes,
   };
+}
+
+/** As of a run that had seen it; a state from before knows nothing of it. */
+function goneSince(held: readonly HeldRecord[], asOf = 0): (record: ParsedRecord) => number | undefined {
+  const known = held.filter(({ since }) => since <= asOf);
+  const since = new Map(known.map((each) => [`${each.kind} ${scopeKey(each.scope)} ${each.id}`, each.since]));
+  return ({ kind, scope, id }) =>
+    since.size === 0 ? undefined : since.get(`${kind} ${scopeKey(scope)} ${id}`);
 }
 
 /** The filter with every id that the named organizations and projects ever had. */

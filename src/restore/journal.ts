@@ -117,8 +117,8 @@ export class RestoreJournal {
    * The request was answered, and what it asked for is done: resolves when that is on the disk. Until then the record may
    * be read back, yet the step is not over; killed before, a resumed restore looks what became of the request.
    */
-  applied(n: number, change: StepChange, mapping?: NewId): Promise<void> {
-    this.#later(n, { endedAt: this.#time(), ...change, outcome: 'applied' }, mapping);
+  applied(n: number, change: StepChange, newIds: readonly NewId[] = []): Promise<void> {
+    this.#later(n, { endedAt: this.#time(), ...change, outcome: 'applied' }, newIds);
     return this.#settle();
   }
 
@@ -174,14 +174,14 @@ export class RestoreJournal {
     this.#writeAll([{ row: { ...this.row(n), ...change } }], durability);
   }
 
-  #later(n: number, change: StepChange, newId?: NewId): void {
+  #later(n: number, change: StepChange, newIds: readonly NewId[] = []): void {
     const row = { ...this.row(n), ...change };
-    const mapping =
-      newId === undefined
-        ? this.#waiting.get(n)?.mapping
-        : { ...newId, restore: this.restore, at: this.#time() };
+    const mappings =
+      newIds.length === 0
+        ? this.#waiting.get(n)?.mappings
+        : newIds.map((each) => ({ ...each, restore: this.restore, at: this.#time() }));
     this.#rows.set(n, row);
-    this.#waiting.set(n, { row, mapping });
+    this.#waiting.set(n, { row, mappings });
   }
 
   /** These rows and those that wait, in one transaction. */

@@ -7,6 +7,7 @@ import type { ParsedRecord } from '../diff/change.ts';
 import { recordName } from '../diff/name.ts';
 import { matchTwins, TwinIds } from '../diff/natural-key.ts';
 import { withoutDoubles } from './families.ts';
+import { madeAgain } from './made-again.ts';
 import type { Adoption } from './plan.ts';
 import type { PlanInput } from './plan-input.ts';
 import { PlacesOfKind } from './record-place.ts';
@@ -23,6 +24,8 @@ export interface KindMatch {
     readonly name: string;
     readonly desired: readonly ParsedRecord[];
     readonly live: readonly ParsedRecord[];
+    /** The run that found the desired one gone, where that is why: the live one is another desired record too. */
+    readonly goneSince?: number;
   }[];
   /** All live records of the kind. */
   readonly live: readonly ParsedRecord[];
@@ -71,18 +74,19 @@ export function matchStates(input: PlanInput): Matching {
     for (const pair of byName.pairs) {
       twins.pair(kind, pair.desired.id, pair.live.id);
       if (pair.desired.id === pair.live.id) continue;
-      const adoption: Adoption = {
-        kind,
-        scope: pair.live.scope,
-        name: recordName(definition, pair.desired.body, pair.desired.id),
-        desired_id: pair.desired.id,
-        desired_scope: pair.desired.scope,
-        live_id: pair.live.id,
-        by: byIdMap.has(pair.desired.id) ? 'id_map' : byContent.has(pair.live.id) ? 'content' : 'natural_key',
-      };
-      adopted.push({ adoption, ...pair });
+      const by = byIdMap.has(pair.desired.id)
+        ? 'id_map'
+        : byContent.has(pair.live.id)
+          ? 'content'
+          : 'natural_key';
+      adopted.push({ adoption: adoptionOf(definition, pair, by), ...pair });
     }
-    kinds.set(kind, { definition, live, ...byName });
+    const told = madeAgain(input, definition, byName, twins);
+    for (const pair of told.adopted) {
+      twins.pair(kind, pair.desired.id, pair.live.id);
+      adopted.push({ adoption: adoptionOf(definition, pair, 'id_map'), ...pair });
+    }
+    kinds.set(kind, { definition, live, ...byName, missing: told.missing, ambiguous: told.ambiguous });
   }
   return {
     kinds,
@@ -90,6 +94,21 @@ export function matchStates(input: PlanInput): Matching {
     recordedKind: (desired) => records.kindOf.get(desired) ?? desired.kind,
     liveId: (kind, id) => twins.twin(kind, id),
     liveScope: (scope) => twins.scope(scope),
+  };
+}
+
+/** A desired record and the live one that it is. */
+export type Pair = KindMatch['pairs'][number];
+
+function adoptionOf(definition: ResourceDefinition, { desired, live }: Pair, by: Adoption['by']): Adoption {
+  return {
+    kind: definition.kind,
+    scope: live.scope,
+    name: recordName(definition, desired.body, desired.id),
+    desired_id: desired.id,
+    desired_scope: desired.scope,
+    live_id: live.id,
+    by,
   };
 }
 

@@ -50,6 +50,11 @@ export interface PlanInput {
   readonly definitions: (kind: Kind) => ResourceDefinition;
   /** The id that a record has since it was created again; undefined where it never was. */
   readonly idMap: (kind: Kind, id: string) => string | undefined;
+  /**
+   * The run that found a desired record gone, whose removal the mirror holds back; undefined for every other one. Its
+   * namesake that came since may be that record, made again. None when left out.
+   */
+  readonly goneSince?: (record: ParsedRecord) => number | undefined;
   readonly secrets: SecretLookup;
   /**
    * What the mirror would hold in place of a secret at that pointer; undefined for what it holds as it is. Left out where it

@@ -91,16 +91,27 @@ function planKind(planning: Planning, match: KindMatch): number {
     if (!planChange(planning, definition, desired, live)) unchanged += 1;
   }
   if (leaving === null) for (const desired of missing) planCreation(planning, definition, desired);
-  for (const { name, desired, live } of match.ambiguous) {
+  for (const { name, desired, live, goneSince } of match.ambiguous) {
     const candidates = live.map(({ id }) => id).join(' and ');
     const rivals = desired.length > 1 ? `, and ${desired.length} desired records are called so` : '';
     for (const record of desired.filter(isAbout)) {
       const draft = draftOf(planning, definition, record, null, draftKey(record, 'create'));
-      const reason = `which one it is cannot be told: live has ${candidates} called ${JSON.stringify(name)}${rivals}`;
+      const called = `live has ${candidates} called ${JSON.stringify(name)}`;
+      const reason =
+        goneSince === undefined
+          ? `which one it is cannot be told: ${called}${rivals}`
+          : `run ${goneSince} found it gone, and ${called} beside it: made again, it would be there twice; ` +
+            wayOutOf(goneSince);
       planning.drafts.set(draft.key, stopped(draft, 'blocked', 'ambiguous', reason));
     }
   }
   return unchanged;
+}
+
+/** What tells whether a namesake is the record that a run found gone. */
+function wayOutOf(goneSince: number): string {
+  const accepted = 'accept its removal (`tidemark sync --accept-removals N`) if that one is it';
+  return goneSince < 2 ? accepted : `${accepted}, or name a state from before: run:${goneSince - 1}`;
 }
 
 function requireSomething({ desired, live }: PlanInput): void {

@@ -35,7 +35,7 @@ export async function done(
   const onDisk = journal.applied(
     step.n,
     { status, errorCode: null, error: null, ...(isCreated ? { newId } : {}) },
-    isCreated && newId !== null ? mappingOf(context, ready, newId) : undefined,
+    isCreated && newId !== null ? mappingsOf(context, ready, newId) : [],
   );
   const [end] = await Promise.all([readBack(context, ready), onDisk]);
   if (isCreated && newId !== null && journal.row(step.n).attempts > 1) await tellTwin(context, ready, newId);
@@ -86,14 +86,19 @@ async function tellTwin(context: StepContext, ready: ReadyStep, id: string): Pro
   }
 }
 
-function mappingOf(
-  { source }: StepContext,
+/** From the id that is desired, and from the one that an earlier restore gave to the same record: both lead here now. */
+function mappingsOf(
+  { source, idMap, adopted }: StepContext,
   { step, request: { kind }, scope }: ReadyStep,
   newId: string,
-): NewId | undefined {
-  if (step.desired === null || kind !== step.kind) return undefined;
+): NewId[] {
+  if (step.desired === null || kind !== step.kind) return [];
   const { scope: oldScope, id: oldId } = step.desired;
-  return { source, kind, oldScope, oldId, newScope: scope, newId };
+  const to = { source, kind, newScope: scope, newId };
+  const since = idMap(kind, oldId);
+  // What is there, and makes room for the new one, is a record of its own.
+  const isAgain = since !== undefined && since !== newId && !adopted.has(`${kind} ${since}`);
+  return [{ ...to, oldScope, oldId }, ...(isAgain ? [{ ...to, oldScope: scope, oldId: since }] : [])];
 }
 
 /** Whether it holds what was sent. Given up, or not possible now, a resumed restore does it. */

@@ -51,7 +51,7 @@ describe('the journal of restores', () => {
           sentAt: AT,
           endedAt: AT,
         },
-        mapping: mapping('r1', 'r2', restore),
+        mappings: [mapping('r1', 'r2', restore)],
       },
     ]);
     mirror.close();
@@ -110,7 +110,7 @@ describe('a record that was created again', () => {
     await sync(mirror, 'roles', ORG, []);
     const restore = mirror.beginRestore(START);
     const [row] = mirror.restoreSteps(restore);
-    mirror.journalSteps([{ row: row!, mapping: mapping('r1', 'r2', restore) }]);
+    mirror.journalSteps([{ row: row!, mappings: [mapping('r1', 'r2', restore)] }]);
     const last = await sync(mirror, 'roles', ORG, ['{"id":"r2","name":"B"}']);
 
     const told = (id: string): string[] => {
@@ -141,8 +141,8 @@ describe('a record that was created again', () => {
     const restore = mirror.beginRestore(START);
     const [row] = mirror.restoreSteps(restore);
     mirror.journalSteps([
-      { row: row!, mapping: mapping('r1', 'r2', restore) },
-      { row: row!, mapping: mapping('r2', 'r1', restore) },
+      { row: row!, mappings: [mapping('r1', 'r2', restore)] },
+      { row: row!, mappings: [mapping('r2', 'r1', restore)] },
     ]);
     const [found] = mirror.findRecords('roles', 'r1');
     expect(mirror.revisionsOf(found!).length).toBeLessThanOrEqual(2);

@@ -36,7 +36,7 @@ function restore(
   mirror.journalSteps(
     pairs.map(({ kind, ids: [oldId, newId], scopes: [oldScope, newScope] = [ORG, ORG] }, index) => ({
       row: { ...rows[index]!, outcome: 'applied', newId: isRecognised ? null : newId },
-      mapping: { source: 'production', kind, oldScope, oldId, newScope, newId, restore: number, at: AT },
+      mappings: [{ source: 'production', kind, oldScope, oldId, newScope, newId, restore: number, at: AT }],
     })),
   );
   return number;

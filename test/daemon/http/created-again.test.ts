@@ -41,7 +41,7 @@ it('a record that was created again is one change, as long as the mirror knows o
     const restore = mirror.beginRestore({ source: 'default', ...start, steps: [step] });
     const [row] = mirror.restoreSteps(restore);
     const mapping = { ...place, oldScope: scope, oldId: old, newScope: scope, newId: id, restore, at };
-    mirror.journalSteps([{ row: { ...row!, outcome: 'applied', newId: id }, mapping }]);
+    mirror.journalSteps([{ row: { ...row!, outcome: 'applied', newId: id }, mappings: [mapping] }]);
   });
   for (const turn of ['first', 'from memory'])
     expect(await period(), turn).toEqual({ added: 0, changed: 1, removed: 0 });

@@ -1,0 +1,82 @@
+import { describe, expect, it } from 'vitest';
+import { ORGANIZATION, Story } from './restore-story.ts';
+
+/** More than a sync removes without being asked. */
+const MANY = 12;
+const EXPORTS = `${ORGANIZATION}batch_exports/`;
+const ONLY = ['--kind', 'batch_exports'];
+const NAMES = Array.from({ length: MANY }, (_each, index) => `Again ${index + 1}`);
+
+async function createAll(story: Story): Promise<void> {
+  for (const name of NAMES) {
+    const destination = { type: 'NoOp', config: {} };
+    await story.call('POST', EXPORTS, { name, model: 'events', interval: 'day', paused: true, destination });
+  }
+}
+
+async function removeAll(story: Story): Promise<void> {
+  for (const name of NAMES) {
+    const { id } = await story.named('batch_exports', name);
+    await story.call('DELETE', `${EXPORTS}${String(id)}/`);
+  }
+}
+
+async function namesLive(story: Story): Promise<unknown[]> {
+  const all = await story.list('batch_exports');
+  return all.map((each) => each['name']).filter((name) => String(name).startsWith('Again '));
+}
+
+describe('records that were made again', () => {
+  it('by hand, while their removal is held back, are not made a second time', async () => {
+    const story = await Story.start();
+    await createAll(story);
+    await story.expectRun(0, 'sync', '--quiet');
+    await removeAll(story);
+    await createAll(story);
+    await story.expectRun(3, 'sync', '--quiet');
+
+    const plan = await story.plan(3, ...ONLY);
+    expect(plan.summary).toMatchObject({ create: 0, blocked: MANY });
+    const [step] = plan.steps;
+    expect(step).toMatchObject({ action: 'blocked' });
+    const { id } = await story.named('batch_exports', String(step?.name));
+    expect(step?.reason).toContain(`run 3 found it gone, and live has ${String(id)} called`);
+    await story.expectRun(3, 'restore', ...ONLY, '--apply', '--yes');
+    expect((await namesLive(story)).sort()).toEqual([...NAMES].sort());
+
+    // Both ways out that the plan names.
+    const before = await story.plan(2, 'run:2', ...ONLY);
+    expect(before.summary).toMatchObject({ create: 0, blocked: 0 });
+    await story.expectRun(0, 'sync', '--quiet', '--accept-removals', String(MANY));
+    expect((await story.expectRun(0, 'restore', ...ONLY)).stdout).toContain('nothing to do');
+  });
+
+  it('by hand beside what is lost: the lost ones alone come back', async () => {
+    const story = await Story.start();
+    await createAll(story);
+    await story.expectRun(0, 'sync', '--quiet');
+    await removeAll(story);
+    await story.expectRun(3, 'sync', '--quiet');
+    // Held, and without a namesake: lost.
+    const { summary } = await story.plan(2, ...ONLY);
+    expect(summary).toMatchObject({ create: MANY, blocked: 0 });
+  });
+
+  it('by two restores, one after the other, are one record with one history', async () => {
+    const story = await Story.start();
+    await createAll(story);
+    await story.expectRun(0, 'sync', '--quiet');
+    await removeAll(story);
+    await story.applied(0, 'restore', 'run:2', ...ONLY, '--apply');
+    await story.expectRun(0, 'sync', '--quiet');
+    await removeAll(story);
+    await story.applied(0, 'restore', 'run:2', ...ONLY, '--apply');
+    await story.expectRun(0, 'sync', '--quiet');
+
+    expect((await story.expectRun(0, 'restore', ...ONLY)).stdout).toContain('nothing to do');
+    expect((await namesLive(story)).sort()).toEqual([...NAMES].sort());
+    const { stdout } = await story.expectRun(0, 'log', 'batch_exports', 'Again 1');
+    expect(stdout).toMatch(/created again by restore 1/);
+    expect(stdout).toMatch(/created again by restore 2/);
+  });
+});
