@@ -84,11 +84,13 @@ export async function readForUndo(
 ): Promise<{ readonly undoing: UndoOptions; readonly notes: readonly string[] }> {
   const { source, definitions } = session;
   const filter = { kinds: undoKinds(journalOf(session), restore, definitions) };
-  const live = planSide(await session.readLive(filter), filter);
+  const known = await session.readLive(filter);
+  const live = planSide(known, filter);
   const notes: string[] = [];
   return {
     undoing: {
       live: { ...live, reference: { ...live.reference, source: source.name } },
+      known,
       definitions,
       secrets: configuredSecrets(source.secrets),
       forceChanged,

@@ -2,7 +2,7 @@
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
-import type { ParsedRecord } from '../diff/change.ts';
+import type { ParsedRecord, Skipped } from '../diff/change.ts';
 import { compareBodies } from '../diff/compare.ts';
 import { recordName } from '../diff/name.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -16,11 +16,15 @@ import { placeOf } from './record-place.ts';
 import { undoChain } from './undo-chain.ts';
 import type { UndoChain } from './undo-chain.ts';
 import { placesOf, UndoExtent } from './undo-extent.ts';
+import type { LiveKnowledge } from './undo-unread.ts';
+import { UndoUnread } from './undo-unread.ts';
 import { topMember } from './writable.ts';
 
 export interface UndoStateOptions {
   /** The records as they are, of `undoKinds`. */
   readonly live: PlanState;
+  /** What live can say of the records that it does not hold; when left out, all of them are gone. */
+  readonly known?: LiveKnowledge;
   readonly definitions: (kind: Kind) => ResourceDefinition;
   /** Take back what was changed since, too. */
   readonly forceChanged: boolean;
@@ -39,6 +43,8 @@ export interface UndoneState {
   readonly gone: readonly ParsedRecord[];
   /** What the restore did and nothing is left to take back of. */
   readonly settled: readonly Settled[];
+  /** Records that live did not show, and that are not known to be gone. */
+  readonly skipped: readonly Skipped[];
 }
 
 export interface ChangedSince extends Pick<ParsedRecord, 'kind' | 'scope' | 'id'> {
@@ -79,6 +85,7 @@ class BeforeRestore {
   readonly #changed = new Map<string, ChangedSince>();
   readonly #gone = new Map<string, ParsedRecord>();
   readonly #settled = new Map<string, Settled>();
+  readonly #unread: UndoUnread;
 
   constructor(restore: number, options: UndoStateOptions, chain: UndoChain, steps: readonly AppliedStep[]) {
     this.#restore = restore;
@@ -88,6 +95,7 @@ class BeforeRestore {
     this.#liveIds = new Set(options.live.records.map(({ kind, id }) => `${kind} ${id}`));
     this.#records = new Map(this.#live);
     this.#extent = new UndoExtent(options.definitions);
+    this.#unread = new UndoUnread(options.known ?? null);
     this.#created = new Set(
       steps
         .filter(({ inverse }) => inverse?.action === 'remove')
@@ -111,6 +119,7 @@ class BeforeRestore {
       changed: [...this.#changed.values()],
       gone: [...this.#gone.values()],
       settled: [...this.#settled.values()],
+      skipped: this.#unread.skipped(),
     };
   }
 
@@ -121,12 +130,14 @@ class BeforeRestore {
     if (!this.#live.has(own)) {
       const now = this.#chain.idSince(applied);
       if (now !== undefined && this.#liveIds.has(`${kind} ${now}`)) {
+        this.#unread.see();
         this.#settle(applied, 'the restore removed it, and it is there again');
         return;
       }
     }
+    // Desired all the same: whoever goes on with an undo looks up here what its plan made.
     this.#records.set(own, { kind, scope, id, body });
-    this.#extent.add(applied, 'whole');
+    if (this.#isKnown(applied)) this.#extent.add(applied, 'whole');
   }
 
   #changeBack(applied: AppliedStep, inverse: Exclude<Inverse, { action: 'create' }>): void {
@@ -137,6 +148,7 @@ class BeforeRestore {
       .map((place) => ({ ...applied, ...place }))
       .findLast((each) => this.#records.has(keyOf(each)));
     const live = at === undefined ? undefined : this.#records.get(keyOf(at));
+    if (!this.#isKnown(applied)) return;
     if (at === undefined || live === undefined) {
       this.#tellAbsent(applied, inverse);
       return;
@@ -169,6 +181,15 @@ class BeforeRestore {
       this.#records.set(place, { ...live, body });
       this.#extent.add(live, writtenMembers(definition, inverse));
     }
+  }
+
+  /** False where live does not show the record and does not prove it gone: then nothing is done about it. */
+  #isKnown(applied: AppliedStep): boolean {
+    const { kind, name } = applied;
+    const places = this.#chain.places(applied).map((place) => ({ kind, ...place }));
+    if (!places.some((place) => this.#live.has(keyOf(place)))) return this.#unread.isGone(name, places);
+    this.#unread.see();
+    return true;
   }
 
   /** What is not there any more: gone is as before where the restore created it, and a loss where it changed it. */

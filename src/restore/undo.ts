@@ -46,10 +46,12 @@ export function undoKinds(mirror: Mirror, restore: number, definitions: UndoOpti
 /**
  * The plan that takes back what a restore applied, for `applyPlan` with `undoes: restore`. A record that is not as the
  * restore left it is blocked (`changed_since`) unless `forceChanged`. What already is as it was before needs no step.
- * @throws TidemarkError `reference_unknown`; `usage` while the answer to one of its writes is not known
+ * Records of which live could not tell whether they are there (`options.known`) are `skipped`.
+ * @throws TidemarkError `reference_unknown`; `usage` while the answer to one of its writes is not known; what the far side
+ * refused or failed with, where nothing of what the restore wrote could be read
  */
 export function planUndo(mirror: Mirror, restore: number, options: UndoOptions): Plan {
-  const { state, extent, changed, gone, settled } = undoneState(mirror, restore, options);
+  const { state, extent, changed, gone, settled, skipped } = undoneState(mirror, restore, options);
   const applied = appliedSteps(mirror, restore);
   const plan = planRestore({
     desired: state,
@@ -71,6 +73,7 @@ export function planUndo(mirror: Mirror, restore: number, options: UndoOptions):
     },
     isAbout: extent.has,
     isOwnField: extent.hasField,
+    skipped,
     now: options.now,
   });
   extent.require(plan);
