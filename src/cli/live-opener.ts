@@ -3,7 +3,9 @@ import { hostname } from 'node:os';
 import type { SourceConfig } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { idLookup } from '../restore/id-map.ts';
 import { readLive } from '../state/live-state.ts';
+import type { LiveOptions } from '../state/live-state.ts';
 import type { LoadedState } from '../state/state.ts';
 import { silentEvents } from '../sync/events.ts';
 import { commandLogger, openReadClient } from '../wire-client.ts';
@@ -39,7 +41,7 @@ export async function openLive(
       source,
       client,
       ...wanted,
-      ...(mirror === null ? {} : { fingerprintKey: mirror.fingerprintKey() }),
+      ...(mirror === null ? {} : knownOf(mirror, source)),
       reader: { command, pid: context.pid, host: hostname(), clock: systemClock },
       log,
       events: progress?.events ?? silentEvents,
@@ -49,4 +51,12 @@ export async function openLive(
     progress?.stop();
     await client.close();
   }
+}
+
+/** What the mirror knows beside the records. */
+function knownOf(
+  mirror: Mirror,
+  { name }: SourceConfig,
+): Pick<LiveOptions, 'fingerprintKey' | 'successorOf'> {
+  return { fingerprintKey: mirror.fingerprintKey(), successorOf: idLookup(mirror.idMap(name)) };
 }

@@ -1,5 +1,4 @@
 /** Shows a plan; where it is to be applied and nothing stands against it, asks and sends it. */
-import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
@@ -59,9 +58,7 @@ export async function showAndSend(
     remark(context, ['nothing was sent']);
     return planExitCode(plan);
   }
-  const exit = await sendPlan(session, { plan, ...sending });
-  // All that was sent may be well, and not all of what was asked for was compared.
-  return exit === EXIT.done && (plan.skipped ?? []).length > 0 ? EXIT.partial : exit;
+  return sendPlan(session, { plan, ...sending });
 }
 
 /** For plans whose desired state is at hand. Of a hundred thousand records only those that are looked up are parsed. */

@@ -1,6 +1,6 @@
 /** `tidemark undo RESTORE`: the plan that takes a restore back; with `--apply`, carries it out. */
 import { systemClock } from '../core/clock.ts';
-import { TidemarkError } from '../core/errors.ts';
+import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { configuredSecrets } from '../restore/configured-secrets.ts';
 import { ownUserIn, planSide } from '../restore/gather.ts';
@@ -60,7 +60,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
       ...(options.forceChanged === undefined ? {} : { forceChanged: options.forceChanged }),
       ...(standing.length === 0 ? {} : { standing }),
     };
-    return await showAndSend(
+    const exit = await showAndSend(
       session,
       {
         plan,
@@ -71,6 +71,8 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
       },
       options,
     );
+    // All that was sent may be well, and the restore not taken back whole.
+    return exit === EXIT.done && (plan.skipped ?? []).length > 0 ? EXIT.partial : exit;
   } finally {
     session.close();
   }

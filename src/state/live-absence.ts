@@ -56,6 +56,11 @@ export interface AbsenceOptions {
   readonly client: ReadClient;
   readonly definitionOf: (kind: Kind) => ResourceDefinition;
   readonly concurrency: number;
+  /**
+   * The id that a record has since a restore made it again. Where that one is shown, the restore's proof that the record was
+   * gone stands, and it is not looked up.
+   */
+  readonly successorOf?: (kind: Kind, id: string) => string | undefined;
   readonly log: Logger;
   readonly signal: AbortSignal;
 }
@@ -109,7 +114,7 @@ interface Absent extends CollectionKey {
 
 async function absentFrom(
   live: LiveLists,
-  { against, definitionOf, signal }: AbsenceOptions,
+  { against, definitionOf, successorOf, signal }: AbsenceOptions,
   filter: StateFilter,
 ): Promise<ReadonlyMap<string, Absent>> {
   const absent = new Map<string, Absent>();
@@ -117,6 +122,15 @@ async function absentFrom(
   const parts = filterParts(filter, () => [
     ...new Set([...against.projectsOf(organizations), ...live.projectsOf(organizations)]),
   ]);
+  const count = ({ kind, scope, id }: RecordKey): void => {
+    const key = collectionName({ kind, scope });
+    const own = absent.get(key) ?? { kind, scope, ids: [], count: 0 };
+    absent.set(key, own);
+    own.count += 1;
+    if (own.ids.length < LOOKED_UP_AT_MOST) own.ids.push(id);
+  };
+  /** Records that were made again, and what they are now. */
+  const moved: { readonly record: RecordKey; readonly now: string }[] = [];
   const steps = function* (): Generator<undefined, undefined, undefined> {
     let seen = 0;
     for (const part of parts) {
@@ -127,13 +141,21 @@ async function absentFrom(
         const { kind, scope, id } = from;
         if (definitionOf(kind).reading === 'each' || live.pagesOf(kind, scope) === null) continue;
         if (live.blindSpot(kind, scope)?.covers(id) === true) continue;
-        const key = collectionName({ kind, scope });
-        const own = absent.get(key) ?? { kind, scope, ids: [], count: 0 };
-        absent.set(key, own);
-        own.count += 1;
-        if (own.ids.length < LOOKED_UP_AT_MOST) own.ids.push(id);
+        const now = successorOf?.(kind, id);
+        if (now === undefined) count(from);
+        else moved.push({ record: { kind, scope, id }, now: `${kind} ${now}` });
       }
     }
+    if (moved.length === 0) return undefined;
+    const hidden = new Set(moved.map(({ now }) => now));
+    for (const part of parts) {
+      for (const { kind, id } of live.keys(part)) {
+        seen += 1;
+        if (seen % RECORDS_PER_STEP === 0) yield undefined;
+        hidden.delete(`${kind} ${id}`);
+      }
+    }
+    for (const { record, now } of moved) if (hidden.has(now)) count(record);
     return undefined;
   };
   await inTurns(steps(), signal);

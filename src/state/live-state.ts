@@ -23,7 +23,7 @@ import { syncSource } from '../sync/run.ts';
 import type { RunReport } from '../sync/run.ts';
 import type { StateFilter } from './filter.ts';
 import { selectsRecord } from './filter.ts';
-import type { Absence, LiveLists } from './live-absence.ts';
+import type { Absence, AbsenceOptions, LiveLists } from './live-absence.ts';
 import { settleLive } from './live-absence.ts';
 import { doubt, unread } from './live-coverage.ts';
 import { LiveParents } from './live-parents.ts';
@@ -44,6 +44,8 @@ export interface LiveOptions {
   readonly reader: Reader;
   /** Of the mirror that live is held against: secrets are fingerprinted alike on both sides (`redact`). */
   readonly fingerprintKey?: Uint8Array;
+  /** See `AbsenceOptions`. */
+  readonly successorOf?: AbsenceOptions['successorOf'];
   readonly log: Logger;
   readonly events: SyncEvents;
   readonly signal: AbortSignal;
@@ -104,6 +106,7 @@ async function settle(
     client,
     definitionOf: (kind) => definitions.get(kind) ?? definitionOf(kind),
     concurrency: Math.max(1, source.rate.concurrency),
+    ...(options.successorOf === undefined ? {} : { successorOf: options.successorOf }),
     log,
     signal,
   });

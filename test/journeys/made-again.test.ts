@@ -5,10 +5,15 @@ import { ORGANIZATION, Story } from './restore-story.ts';
 const MANY = 12;
 const EXPORTS = `${ORGANIZATION}batch_exports/`;
 const ONLY = ['--kind', 'batch_exports'];
-const NAMES = Array.from({ length: MANY }, (_each, index) => `Again ${index + 1}`);
+/** More than are looked up one by one. */
+const VERY_MANY = 210;
 
-async function createAll(story: Story): Promise<void> {
-  for (const name of NAMES) {
+const named = (count: number): string[] =>
+  Array.from({ length: count }, (_each, index) => `Again ${index + 1}`);
+const NAMES = named(MANY);
+
+async function createAll(story: Story, names: readonly string[] = NAMES): Promise<void> {
+  for (const name of names) {
     const destination = { type: 'NoOp', config: {} };
     await story.call('POST', EXPORTS, { name, model: 'events', interval: 'day', paused: true, destination });
   }
@@ -60,6 +65,24 @@ describe('records that were made again', () => {
     // Held, and without a namesake: lost.
     const { summary } = await story.plan(2, ...ONLY);
     expect(summary).toMatchObject({ create: MANY, blocked: 0 });
+  });
+
+  it('by a restore, however many: a second plan is empty, and a comparison whole', async () => {
+    const story = await Story.start();
+    await createAll(story, named(VERY_MANY));
+    await story.expectRun(0, 'sync', '--quiet');
+    for (const { id, name } of await story.list('batch_exports')) {
+      if (String(name).startsWith('Again ')) await story.call('DELETE', `${EXPORTS}${String(id)}/`);
+    }
+    const report = await story.applied(0, 'restore', 'run:2', ...ONLY, '--apply');
+    expect(report.summary.applied).toBe(VERY_MANY);
+    const again = await story.expectRun(0, 'restore', 'run:2', ...ONLY);
+    expect(again.stdout).toContain('nothing to do');
+    expect(again.stdout).not.toContain('not compared');
+    await story.expectRun(0, 'diff', 'run:2', 'live', '--managed-only', ...ONLY);
+    // What the restore made, and is gone again, is looked for as ever.
+    await removeAll(story);
+    expect((await story.plan(2, 'run:2', ...ONLY)).summary).toMatchObject({ create: MANY });
   });
 
   it('by two restores, one after the other, are one record with one history', async () => {
