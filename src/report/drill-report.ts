@@ -91,3 +91,8 @@ export function taskId(
 export function tasksByKind(tasks: readonly DrillTask[]): Map<Kind, DrillTask[]> {
   return Map.groupBy(tasks, ({ kind }) => kind);
 }
+
+/** Where in a reason the line of configuration begins that is to be copied as it stands; -1 where there is none. */
+export function configurationAt(reason: string): number {
+  return reason.indexOf('definitions: {');
+}

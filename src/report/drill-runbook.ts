@@ -4,7 +4,15 @@ import type { ResourceDefinition } from '../catalog/definition.ts';
 import type { DrillDocument, DrillTask } from '../diff/drill-document.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { splitPointer } from '../diff/pointer.ts';
-import { drillVerdictText, givenAnew, pluralVerdict, taskId, taskName, tasksByKind } from './drill-report.ts';
+import {
+  configurationAt,
+  drillVerdictText,
+  givenAnew,
+  pluralVerdict,
+  taskId,
+  taskName,
+  tasksByKind,
+} from './drill-report.ts';
 import { secretsSnippet } from './drill-secrets.ts';
 import { code, plain } from './markdown.ts';
 import { maskedFields } from './mask.ts';
@@ -46,7 +54,9 @@ function beforeLines(document: DrillDocument, options: ReportOptions): string[] 
     ...new Set(
       document.tasks
         .filter(({ verdict, waits, needs }) => verdict === 'unknown' && !waits && needs.length === 0)
-        .map(({ kind, reason }) => `- [ ] ${plain(options.definitions(kind).title.many)}: ${plain(reason)}`),
+        .map(
+          ({ kind, reason }) => `- [ ] ${plain(options.definitions(kind).title.many)}: ${reasonText(reason)}`,
+        ),
     ),
   ];
   const lines = [
@@ -72,6 +82,12 @@ function beforeLines(document: DrillDocument, options: ReportOptions): string[] 
   ];
   if (lines.at(-1) === '') lines.pop();
   return lines.length === 0 ? [] : ['## Before', '', ...lines];
+}
+
+/** Configuration in a code span: copied, it is what it was. */
+function reasonText(reason: string): string {
+  const at = configurationAt(reason);
+  return at < 0 ? plain(reason) : `${plain(reason.slice(0, at))}${code(reason.slice(at))}`;
 }
 
 function restoreLines(document: DrillDocument): string[] {

@@ -2,7 +2,14 @@
 import { count } from '../core/wording.ts';
 import type { DrillDocument, DrillKind } from '../diff/drill-document.ts';
 import { drillScore, drillTotals } from '../diff/drill-document.ts';
-import { drillVerdictText, givenAnew, outcomeText, percent, pluralVerdict } from './drill-report.ts';
+import {
+  configurationAt,
+  drillVerdictText,
+  givenAnew,
+  outcomeText,
+  percent,
+  pluralVerdict,
+} from './drill-report.ts';
 import type { DrillReportOptions } from './drill-report.ts';
 import { neutralise } from './neutralise.ts';
 import { referenceText, skippedText } from './sections.ts';
@@ -39,7 +46,7 @@ export function renderDrillText(document: DrillDocument, options: DrillTextOptio
       ? []
       : [`\`tidemark drill --runbook FILE\` writes down what is left to do, with the values`]),
   ];
-  return `${lines.map((line) => (line.length > width * 4 ? folded(line, width * 4) : line)).join('\n')}\n`;
+  return `${lines.map((line) => (line.length > width * 4 && configurationAt(line) < 0 ? folded(line, width * 4) : line)).join('\n')}\n`;
 }
 
 const HEAD = ['kind', 'records', 'comes back', 'secret', 'person', 'cannot', 'unknown', 'score'] as const;

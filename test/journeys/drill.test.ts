@@ -95,6 +95,20 @@ describe('tidemark drill', () => {
     expect(filled.stdout).not.toContain('value-of-');
   }, 20_000);
 
+  it('names the line that allows a kind whole, to be copied', async () => {
+    const open = readFileSync(join(directory, 'tidemark.yaml'), 'utf8');
+    const closed = open.replace(/^ *(- )?profile: .*\n/m, '');
+    expect(closed).not.toBe(open);
+    writeFileSync(join(directory, 'closed.yaml'), closed);
+    const args = ['drill', '--config', 'closed.yaml', '--kind', 'projects', '--runbook', 'allow.md'];
+    const { stdout } = await tidemark(args, { cwd: directory });
+    const line = /definitions: \{ projects: \{ fields: \{ .*writable: true \} \} \} \}/;
+    expect(stdout).toMatch(line);
+    expect(stdout).not.toContain('more characters');
+    const runbook = readFileSync(join(directory, 'allow.md'), 'utf8');
+    expect(runbook).toContain(`\`${line.exec(stdout)?.[0] ?? '-'}\``);
+  }, 20_000);
+
   it('restores damage, the same for the same seed', async () => {
     const args = ['--damage', '30', '--seed', '7', '--kind', 'roles', '--kind', 'proxy_records'];
     const [one, two] = [await document(...args), await document(...args)];
