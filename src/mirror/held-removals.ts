@@ -31,7 +31,8 @@ export function readHeldRemovals(connection: Connection, source: string): HeldRe
     const held = counts.get(id);
     if (held === undefined) return [];
     const key = scopeKeyNaming(kind);
-    const parents = key === undefined ? new Set<string>() : heldIds(connection, kind, id);
+    const parents =
+      key === undefined ? new Set<string>() : new Set(heldIn(connection, kind, id).map((each) => each.id));
     const below = collections
       .filter((each) => key !== undefined && parents.has(each.scope[key] ?? ''))
       .reduce((sum, { records }) => sum + records, 0);
@@ -50,28 +51,17 @@ export interface HeldRecord {
 
 /** Every one of a source's, collection by collection. */
 export function readHeldRecords(connection: Connection, source: string): HeldRecord[] {
-  return readHeldRemovals(connection, source).length === 0
-    ? []
-    : readCollections(connection, source)
-        .filter(({ retiredRun }) => retiredRun === null)
-        .flatMap(({ id: collection, kind, scope }) =>
-          connection
-            .prepare<[number], { id: string; since: number }>(
-              `SELECT t._remote_id AS id, h.since_run AS since FROM held_records h JOIN "${kind}" t ON t._record = h.record
-               WHERE h.collection = ?`,
-            )
-            .all(collection)
-            .map((each) => ({ kind, scope, ...each })),
-        );
+  if (readHeldRemovals(connection, source).length === 0) return [];
+  return readCollections(connection, source)
+    .filter(({ retiredRun }) => retiredRun === null)
+    .flatMap(({ id, kind, scope }) => heldIn(connection, kind, id).map((each) => ({ kind, scope, ...each })));
 }
 
-function heldIds(connection: Connection, kind: Kind, collection: number): ReadonlySet<string> {
-  return new Set(
-    connection
-      .prepare<[number], string>(
-        `SELECT t._remote_id FROM held_records h JOIN "${kind}" t ON t._record = h.record WHERE h.collection = ?`,
-      )
-      .pluck()
-      .all(collection),
-  );
+function heldIn(connection: Connection, kind: Kind, collection: number): Pick<HeldRecord, 'id' | 'since'>[] {
+  return connection
+    .prepare<[number], Pick<HeldRecord, 'id' | 'since'>>(
+      `SELECT t._remote_id AS id, h.since_run AS since FROM held_records h JOIN "${kind}" t ON t._record = h.record
+       WHERE h.collection = ?`,
+    )
+    .all(collection);
 }

@@ -101,17 +101,11 @@ function planKind(planning: Planning, match: KindMatch): number {
         goneSince === undefined
           ? `which one it is cannot be told: ${called}${rivals}`
           : `run ${goneSince} found it gone, and ${called} beside it: made again, it would be there twice; ` +
-            wayOutOf(goneSince);
+            'accept its removal (`tidemark sync --accept-removals N`) if that one is it, or name a state from before that run';
       planning.drafts.set(draft.key, stopped(draft, 'blocked', 'ambiguous', reason));
     }
   }
   return unchanged;
-}
-
-/** What tells whether a namesake is the record that a run found gone. */
-function wayOutOf(goneSince: number): string {
-  const accepted = 'accept its removal (`tidemark sync --accept-removals N`) if that one is it';
-  return goneSince < 2 ? accepted : `${accepted}, or name a state from before: run:${goneSince - 1}`;
 }
 
 function requireSomething({ desired, live }: PlanInput): void {

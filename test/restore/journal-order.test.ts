@@ -3,10 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Kind } from '../../src/catalog/definition.ts';
 import { TidemarkError } from '../../src/core/errors.ts';
 import { LogSync } from '../../src/mirror/log-sync.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { NO_EVENTS } from '../../src/restore/apply.ts';
+import type { Plan } from '../../src/restore/plan.ts';
 import { altered, nativeWorld, startRig } from './apply-rig.ts';
 
 /** The mirror, whose journal has reached the disk when `settled` says so. */
@@ -33,16 +35,24 @@ function slowDisk(mirror: Mirror): { readonly mirror: Mirror; readonly waiting: 
   };
 }
 
+/** A rig in which a field of all records of a kind was altered, and the plan that puts it back. */
+async function altering(
+  kind: Kind,
+  field: string,
+): Promise<{ rig: Awaited<ReturnType<typeof startRig>>; plan: Plan }> {
+  const rig = await startRig();
+  const native = await nativeWorld(rig);
+  rig.put(altered(native, (record) => record.kind === kind, { [field]: 'X' }));
+  return { rig, plan: rig.plan(native) };
+}
+
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await nextTurn();
 }
 
 describe('what the journal promises', () => {
   it('a write leaves only when its journal is on the disk, and its step is over only when its answer is', async () => {
-    const rig = await startRig();
-    const native = await nativeWorld(rig);
-    rig.put(altered(native, ({ kind }) => kind === 'projects', { timezone: 'X' }));
-    const plan = rig.plan(native);
+    const { rig, plan } = await altering('projects', 'timezone');
     expect(plan.steps.length).toBeGreaterThan(1);
     const { mirror, waiting } = slowDisk(rig.mirror());
     const before = rig.proxy.requests.length;
@@ -77,10 +87,7 @@ describe('what the journal promises', () => {
   });
 
   it('a disk that fails after the last answer ends the restore, and the step is not said to be over', async () => {
-    const rig = await startRig();
-    const native = await nativeWorld(rig);
-    rig.put(altered(native, ({ kind }) => kind === 'organizations', { name: 'X' }));
-    const plan = rig.plan(native);
+    const { rig, plan } = await altering('organizations', 'name');
     expect(plan.steps).toHaveLength(1);
     let settled = 0;
     const mirror = withDisk(rig.mirror(), async () => {
@@ -99,10 +106,7 @@ describe('what the journal promises', () => {
   });
 
   it('what could not be written is written with the next thing, and its step is over then', async () => {
-    const rig = await startRig();
-    const native = await nativeWorld(rig);
-    rig.put(altered(native, ({ kind }) => kind === 'organizations', { name: 'X' }));
-    const plan = rig.plan(native);
+    const { rig, plan } = await altering('organizations', 'name');
     expect(plan.steps).toHaveLength(1);
     const failed = Promise.withResolvers<undefined>();
     const seen: string[] = [];
@@ -127,10 +131,7 @@ describe('what the journal promises', () => {
   });
 
   it('says nothing more of its steps once it has ended by trouble', async () => {
-    const rig = await startRig();
-    const native = await nativeWorld(rig);
-    rig.put(altered(native, ({ kind }) => kind === 'projects', { timezone: 'X' }));
-    const plan = rig.plan(native);
+    const { rig, plan } = await altering('projects', 'timezone');
     expect(plan.steps.length).toBeGreaterThan(1);
     const second = Promise.withResolvers<undefined>();
     const journal = rig.mirror();
