@@ -4,6 +4,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    globalSetup: ['test/tools/build-program.ts'],
     setupFiles: ['test/tools/own-temporary-directory.ts'],
     pool: 'forks',
     // Test files wait for processes and sockets more than they compute: one at a time leaves a small machine idle.

@@ -1,13 +1,16 @@
 /** Where the code of a worker lies, a thread or a process: an entry of its own beside the built program, or its source in a checkout. */
 import { existsSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { packageFile } from './package-root.ts';
 
 /**
- * The file of a worker, e.g. `mirror/checkpoint-worker`. The source counts where the program itself runs from sources, and
- * where nothing was built: Node strips its types.
+ * The file of a worker, e.g. `mirror/checkpoint-worker`. Beside the running program where that was built, whose parts lie in
+ * `chunks/`; the source, whose types Node strips, where the program runs from sources.
  */
 export function workerFile(worker: string): string {
-  const built = packageFile('dist', `${worker.slice(worker.lastIndexOf('/') + 1)}.js`);
+  const here = dirname(fileURLToPath(import.meta.url));
+  const built = join(basename(here) === 'chunks' ? dirname(here) : here, `${basename(worker)}.js`);
   const isBuilt = !import.meta.url.endsWith('.ts') && existsSync(built);
   return isBuilt ? built : packageFile('src', ...`${worker}.ts`.split('/'));
 }

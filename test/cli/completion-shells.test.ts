@@ -2,16 +2,12 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { SHELLS } from '../../src/cli/completion-commands.ts';
 import type { Shell } from '../../src/cli/completion-commands.ts';
 import { BASH_SCRIPT } from '../../src/cli/completion/bash-script.ts';
-import { scratch, tidemark } from '../journeys/harness.ts';
+import { program, scratch, tidemark } from '../journeys/harness.ts';
 import { ORG, open, sync } from '../mirror/fixture.ts';
-
-const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-const compileCache = fileURLToPath(new URL('../../node_modules/.cache/tidemark-tests', import.meta.url));
 
 /** How each is started without anybody's settings, and made to load the script. */
 const STARTED: Readonly<Record<Shell, { readonly command: string; readonly load: string }>> = {
@@ -131,7 +127,7 @@ async function prepared(shell: Shell): Promise<string> {
   const shim = [
     '#!/bin/sh',
     'if [ "$1" = __complete ]; then',
-    `  exec "${process.execPath}" --disable-warning=ExperimentalWarning "${program}" "$@"`,
+    `  exec "${process.execPath}" "${program}" "$@"`,
     'fi',
     // In a form that what was typed does not have.
     `printf 'called'; printf ' <%s>' "$@"; echo ' end'`,
@@ -157,7 +153,6 @@ function openTerminal(shell: Shell, directory: string): Terminal {
       PATH: [join(directory, 'bin'), process.env['PATH']].join(delimiter),
       HOME: directory,
       TERM: 'dumb',
-      NODE_COMPILE_CACHE: compileCache,
     },
     stdio: ['pipe', 'pipe', 'inherit'],
   });

@@ -1,20 +1,17 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
-import { environment, scratch, start, tidemark } from '../journeys/harness.ts';
+import { environment, program, scratch, start, tidemark } from '../journeys/harness.ts';
 import { FakeService, forbidden } from '../journeys/service.ts';
-
-const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 /** A shell line in which `tidemark` is the program. */
 function shell(
   line: string,
   env: Record<string, string>,
 ): { code: number | null; stdout: string; stderr: string } {
-  const script = `tidemark() { "${process.execPath}" --disable-warning=ExperimentalWarning "${program}" "$@"; }\n${line}`;
+  const script = `tidemark() { "${process.execPath}" "${program}" "$@"; }\n${line}`;
   // Without a terminal, bash would take itself for a remote shell and read its start files.
   const { status, stdout, stderr } = spawnSync('bash', ['--norc', '-c', script], {
     env: { PATH: process.env['PATH'], ...env },
@@ -93,7 +90,7 @@ sources:
     async () => {
       const service = await FakeService.start();
       const env = environment(service.url, scratch());
-      const script = `"${process.execPath}" --disable-warning=ExperimentalWarning "${program}" sync --json > /dev/full`;
+      const script = `"${process.execPath}" "${program}" sync --json > /dev/full`;
       const child = spawn('bash', ['--norc', '-c', script], { env: { PATH: process.env['PATH'], ...env } });
       let stderr = '';
       child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));

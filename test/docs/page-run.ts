@@ -1,6 +1,6 @@
 /** Runs a page from its first block to its last, as a reader would, in an empty directory. */
 import { existsSync, mkdirSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import type { Block } from './markdown.ts';
 import { openMirrorToRead } from './mirror-answer.ts';
 import { freePorts, NAMED_PORTS, writePrograms } from './programs.ts';
@@ -94,7 +94,6 @@ class PageRun {
       LANG: 'C.UTF-8',
       USER: 'reader',
       NO_COLOR: '1',
-      NODE_COMPILE_CACHE: join(dirname(program), 'compiled'),
       ...options.env,
     };
     return new PageRun(directory, options, ports, new Shell(directory, env, root));

@@ -3,23 +3,16 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
-import { bundle } from './bundle.ts';
 import { blocksOf } from './markdown.ts';
 import { runPage, SERVICE_KEY } from './page-run.ts';
 import { pages } from './pages.ts';
 
 const roots = mkdtempSync(join(tmpdir(), 'tidemark-docs-'));
-let built: Awaited<ReturnType<typeof bundle>>;
-beforeAll(async () => {
-  built = await bundle();
-});
-afterAll(() => {
-  rmSync(roots, { recursive: true, force: true });
-  rmSync(built.directory, { recursive: true, force: true });
-});
+const program = inject('program');
+afterAll(() => rmSync(roots, { recursive: true, force: true }));
 
 /** Address of a service of the page's own, which ends with the test. */
 async function startService(): Promise<string> {
@@ -37,7 +30,7 @@ function putDemo(directory: string): void {
   const left = join(roots, 'README.md', 'work', 'data', 'demo');
   mkdirSync(directory, { recursive: true });
   if (existsSync(left)) cpSync(left, directory, { recursive: true });
-  else execFileSync(process.execPath, [built.program, 'demo', '--output', directory], { stdio: 'ignore' });
+  else execFileSync(process.execPath, [program, 'demo', '--output', directory], { stdio: 'ignore' });
 }
 
 describe('the snippets of', () => {
@@ -49,7 +42,7 @@ describe('the snippets of', () => {
       if (mirror.startsWith('data/demo')) putDemo(dirname(join(root, 'work', mirror)));
       const told = await runPage(blocksOf(text), {
         root,
-        program: built.program,
+        program,
         mirror,
         ...(service === undefined
           ? {}

@@ -15,7 +15,7 @@ import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { open, sync } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
-import { environment, scratch, start, tidemark } from './harness.ts';
+import { environment, program, scratch, start, tidemark } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
 /** A mirror with one complete run, and the command line over it with copies on. */
@@ -208,13 +208,16 @@ pings: [{ success: "\${PING}" }]
 
   it.runIf(canMount)('leave nothing that looks whole where the disk fills up', async () => {
     const { env, home, directory, run } = await mirrored();
-    const script = `mount -t tmpfs -o size=4k none "$1" && { "$2" --disable-warning=ExperimentalWarning "$3" copies make; code=$?; ls -A "$1"; exit $code; }`;
-    const main = join(import.meta.dirname, '../../src/main.ts');
-    const tried = spawnSync('unshare', ['-m', 'sh', '-c', script, 'sh', directory, process.execPath, main], {
-      env,
-      cwd: home,
-      encoding: 'utf8',
-    });
+    const script = `mount -t tmpfs -o size=4k none "$1" && { "$2" "$3" copies make; code=$?; ls -A "$1"; exit $code; }`;
+    const tried = spawnSync(
+      'unshare',
+      ['-m', 'sh', '-c', script, 'sh', directory, process.execPath, program],
+      {
+        env,
+        cwd: home,
+        encoding: 'utf8',
+      },
+    );
     expect(tried).toMatchObject({ status: 1, stdout: '' });
     expect(tried.stderr).toMatch(/^tidemark: .* could not be written: the disk is full\n {2}→ .*\n$/);
     expect(await run('copies', 'make')).toMatchObject({ code: 0 });

@@ -12,7 +12,7 @@ import {
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
-import { environment, scratch, start, tidemark } from './harness.ts';
+import { environment, program, scratch, start, tidemark } from './harness.ts';
 import { FakeService, forbidden, ORG } from './service.ts';
 
 interface Mirrored {
@@ -158,8 +158,7 @@ describe('what goes wrong', () => {
         '-c',
         `ulimit -f 100; trap '' XFSZ; exec "$0" "$@"`,
         process.execPath,
-        '--disable-warning=ExperimentalWarning',
-        'src/main.ts',
+        program,
         'export',
         '--output',
         tree,

@@ -4,12 +4,10 @@ import type { ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { onTestFinished } from 'vitest';
+import { inject, onTestFinished } from 'vitest';
 
-const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-/** A fifth of a short command's time is stripping types and compiling; every test process does the same ones. */
-const compileCache = fileURLToPath(new URL('../../node_modules/.cache/tidemark-tests', import.meta.url));
+/** The program as it ships, built once for all tests (`test/tools/build-program.ts`). */
+export const program = inject('program');
 
 export interface Ended {
   readonly code: number | null;
@@ -29,20 +27,11 @@ export function start(
   args: readonly string[],
   options: RunOptions = {},
 ): { child: ChildProcess; ended: Promise<Ended> } {
-  const child = spawn(
-    process.execPath,
-    ['--disable-warning=ExperimentalWarning', ...(options.node ?? []), program, ...args],
-    {
-      env: {
-        PATH: process.env['PATH'],
-        TMPDIR: process.env['TMPDIR'],
-        NODE_COMPILE_CACHE: compileCache,
-        ...options.env,
-      },
-      cwd: options.cwd ?? tmpdir(),
-      stdio: ['ignore', 'pipe', 'pipe'],
-    },
-  );
+  const child = spawn(process.execPath, [...(options.node ?? []), program, ...args], {
+    env: { PATH: process.env['PATH'], TMPDIR: process.env['TMPDIR'], ...options.env },
+    cwd: options.cwd ?? tmpdir(),
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   let stdout = '';
   let stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));

@@ -2,13 +2,11 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { environment, scratch, tidemark } from './harness.ts';
+import { environment, program, scratch, tidemark } from './harness.ts';
 import type { Ended } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
-const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const DOMAINS = `/api/organizations/${ORG}/domains/`;
 const NOBODY = 65_534;
 const isRoot = process.getuid?.() === 0;
@@ -19,7 +17,7 @@ function run(
   env: Readonly<Record<string, string>>,
   how: { shell?: string; uid?: number },
 ): Promise<Ended> {
-  const words = [process.execPath, '--disable-warning=ExperimentalWarning', program, ...args];
+  const words = [process.execPath, program, ...args];
   const [command = '', ...rest] =
     how.shell === undefined ? words : ['bash', '-c', `${how.shell}; exec "$0" "$@"`, ...words];
   const child = spawn(command, rest, {

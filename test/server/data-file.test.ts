@@ -11,8 +11,7 @@ import {
   chmodSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, inject, it } from 'vitest';
 import { RESTART_OPTIONS, restartable } from './restartable.ts';
 import { scratchDirectory } from './running-sandbox.ts';
 import { valueText } from '../../src/server/value-text.ts';
@@ -71,7 +70,6 @@ describe('the data file', () => {
     const file = join(scratchDirectory(), 'sandbox.data');
     await (await restartable(file, 'demo')).sandbox.close();
     const before = readFileSync(file);
-    const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
     // No file may grow beyond 64 KiB: the seed takes several hundred, so that writing stops in the middle.
     const { status, stderr } = spawnSync(
       'bash',
@@ -81,8 +79,7 @@ describe('the data file', () => {
         '-c',
         'trap "" XFSZ; ulimit -f 64; exec "$0" "$@"',
         process.execPath,
-        '--disable-warning=ExperimentalWarning',
-        program,
+        inject('program'),
         ...['sandbox', '--port', '0', '--data', file],
       ],
       { env: { PATH: process.env['PATH'] }, encoding: 'utf8', cwd: dirname(file) },
