@@ -219,7 +219,7 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
     await say(
       [
         `export TIDEMARK_MIRROR=${quotedForShell(mirrorPath)}`,
-        ...AFTERWARDS.map((command) => `npm run -s tidemark -- ${command}`),
+        ...AFTERWARDS.map((command) => `npx tidemark ${command}`),
       ].join('\n'),
     );
     return EXIT.done;

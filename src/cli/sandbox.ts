@@ -37,7 +37,7 @@ export async function sandbox(context: CommandContext, options: SandboxCommandOp
           `sandbox listens on ${url}`,
           'try it in another terminal:',
           `  export TIDEMARK_BASE_URL=${url} TIDEMARK_API_KEY=${key}`,
-          '  npm run -s tidemark -- sync',
+          '  npx tidemark sync',
           'stop it with Ctrl-C',
           '',
         ].join('\n'),

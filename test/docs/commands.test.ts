@@ -87,8 +87,6 @@ describe('what is named in', () => {
       'tidemark sync --knid x: there is no --knid',
     ]);
     expect(callsIn('tidemark snyc').flatMap(wrongIn)).toHaveLength(1);
-    expect(callsIn('npm run -s tidemark -- drift accept members 1 --field /level').flatMap(wrongIn)).toEqual(
-      [],
-    );
+    expect(callsIn('npx tidemark drift accept members 1 --field /level').flatMap(wrongIn)).toEqual([]);
   });
 });

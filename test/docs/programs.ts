@@ -26,7 +26,7 @@ function freePort(): Promise<number> {
 }
 
 /**
- * Writes the programs into a directory that goes first in PATH. What a reader types when `init` asks, `TYPED_URL` says. `npm ci`, `npm run build` and `npm test` do nothing: a
+ * Writes the programs into a directory that goes first in PATH. What a reader types when `init` asks, `TYPED_URL` says. `npm ci` and `npm test` do nothing: a
  * clean clone is installed, built and tested elsewhere, and the tests cannot run themselves.
  */
 export function writePrograms(directory: string, program: string, ports: Ports): void {

@@ -26,7 +26,7 @@ it(
     // What it proposes at its end works when the sandbox is gone.
     const ending = stdout.slice(stdout.indexOf('The mirror stays'));
     expect(ending).toContain(`export TIDEMARK_MIRROR=${join(directory, 'mirror.db')}`);
-    const proposed = [...ending.matchAll(/^npm run -s tidemark -- (.*)$/gm)].map(([, args = '']) => args);
+    const proposed = [...ending.matchAll(/^npx tidemark (.*)$/gm)].map(([, args = '']) => args);
     expect(proposed.length).toBeGreaterThan(2);
     const env = { TIDEMARK_MIRROR: join(directory, 'mirror.db') };
     for (const args of proposed)
