@@ -62,7 +62,7 @@ export class Incoming<T> {
   readonly #reject: (error: Error) => void;
   readonly #cancelTotal: () => void;
   readonly #unhear: (() => void) | undefined;
-  readonly #chunks: Buffer[] = [];
+  #chunks: Buffer[] = [];
   #length = 0;
   #status = 0;
   #headers: Received['headers'] = {};
@@ -119,10 +119,11 @@ export class Incoming<T> {
 
   onResponseEnd(): void {
     if (this.#isOver) return;
+    const chunks = this.#chunks;
     this.#end();
     const { read, told } = this.#receiving;
     try {
-      this.#resolve(read({ status: this.#status, headers: this.#headers, chunks: this.#chunks }));
+      this.#resolve(read({ status: this.#status, headers: this.#headers, chunks }));
     } catch (error) {
       this.#reject(told(error));
     }
@@ -140,6 +141,8 @@ export class Incoming<T> {
 
   #end(): void {
     this.#isOver = true;
+    // The connection may hold on to its last handler for longer than the page is of use.
+    this.#chunks = [];
     this.#cancelTotal();
     this.#unhear?.();
   }

@@ -3,6 +3,7 @@
  * turns what happens into a verdict (design.md, The sync: the walk).
  */
 import { setImmediate } from 'node:timers/promises';
+import { whenAborted } from '../core/aborted.ts';
 import { abortReason } from '../core/clock.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -163,10 +164,9 @@ class Walk {
     if (next === null) return;
     const abort = new AbortController();
     const { signal } = this.#options;
-    const fetched = this.#fetch(
-      next,
-      signal === undefined ? abort.signal : AbortSignal.any([signal, abort.signal]),
-    );
+    const unlink =
+      signal === undefined ? undefined : whenAborted(signal, () => abort.abort(abortReason(signal)));
+    const fetched = this.#fetch(next, abort.signal).finally(unlink);
     // Awaited later, or dropped: either way a failure before that is not an unhandled one.
     fetched.catch(() => undefined);
     this.#ahead = { address: next, page: fetched, abort };

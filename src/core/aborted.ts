@@ -14,28 +14,41 @@ export async function aborted(signal: AbortSignal, over?: AbortSignal): Promise<
   });
 }
 
-const HEARD = new WeakMap<AbortSignal, Set<() => void>>();
+const ACTIONS = new WeakMap<
+  AbortSignal,
+  { readonly actions: Set<() => void>; readonly listener: () => void }
+>();
 
 /**
  * Calls `action` when the signal is aborted, at once where it is already, unless the returned function was called before.
- * For signals that outlive thousands of requests: the signal itself has one listener for all of them, since each of its
- * own takes as long as half a small request.
+ * For signals that outlive thousands of requests: all of them share one listener, since each of its own takes as long as half
+ * a small request. It is taken off with the last of them: Node keeps a composite signal that has a listener for as long as
+ * any of its sources lives, and with it whatever the listener reaches, such as a page's text.
  */
 export function whenAborted(signal: AbortSignal, action: () => void): () => void {
   if (signal.aborted) {
     action();
     return () => undefined;
   }
-  let actions = HEARD.get(signal);
-  if (actions === undefined) {
-    const heard = new Set<() => void>();
-    actions = heard;
-    HEARD.set(signal, heard);
-    signal.addEventListener('abort', () => {
-      for (const each of heard) each();
-    });
+  let entry = ACTIONS.get(signal);
+  if (entry === undefined) {
+    const actions = new Set<() => void>();
+    entry = { actions, listener: callingAll(actions) };
+    ACTIONS.set(signal, entry);
+    signal.addEventListener('abort', entry.listener, { once: true });
   }
-  const mine = actions;
-  mine.add(action);
-  return () => mine.delete(action);
+  const { actions, listener } = entry;
+  actions.add(action);
+  return () => {
+    if (!actions.delete(action) || actions.size > 0) return;
+    signal.removeEventListener('abort', listener);
+    if (ACTIONS.get(signal)?.actions === actions) ACTIONS.delete(signal);
+  };
+}
+
+/** In a function of its own, so that the listener's scope holds the actions and nothing of the first caller's. */
+function callingAll(actions: ReadonlySet<() => void>): () => void {
+  return () => {
+    for (const each of [...actions]) each();
+  };
 }

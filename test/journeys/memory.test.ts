@@ -1,0 +1,99 @@
+/**
+ * Memory is bounded by the pages in flight, not by the size of a collection (design.md, Never broken 11): the peak of real
+ * processes beside each other. Names beyond Latin-1 make V8 hold a page's text with two bytes a character.
+ */
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { environment, scratch, tidemark } from './harness.ts';
+import { ORG } from './service.ts';
+
+const PAGE = 1000;
+const probe = fileURLToPath(new URL('peak-memory.ts', import.meta.url));
+
+/** A recording of about 800 bytes. */
+function recording(index: number): string {
+  return JSON.stringify({
+    id: `0190f000-7a3c-4d1e-9b2f-${String(index).padStart(12, '0')}`,
+    distinct_id: `user-${index % 5000}`,
+    viewed: index % 3 === 0,
+    recording_duration: 61.5 + (index % 900),
+    start_time: new Date(Date.UTC(2026, 0, 1) - index * 1000).toISOString(),
+    click_count: index % 50,
+    start_url: `https://app.example.com/dashboards/${index % 400}?tab=overview`,
+    person: {
+      id: index % 5000,
+      name: `Łucja 東京 ${index % 5000}`,
+      properties: { city: 'Kraków', note: 'п'.repeat(180) },
+    },
+    storage: 'object_storage',
+    ongoing: false,
+  });
+}
+
+/** A service with one organization, one project and so many recordings, made page by page as they are asked for. */
+async function startService(count: number): Promise<string> {
+  const server = createServer((request, response) => {
+    const url = new URL(request.url ?? '/', 'http://localhost');
+    const from = Number(url.searchParams.get('offset') ?? 0);
+    let records: string[] = [];
+    let total = 0;
+    if (url.pathname === '/api/organizations/')
+      records = [`{"id":"${ORG}","name":"Harbor","teams":[{"id":1}]}`];
+    else if (url.pathname.endsWith('/projects/')) records = ['{"id":1,"name":"Web"}'];
+    else if (url.pathname.endsWith('/session_recordings/')) {
+      total = count;
+      const size = Math.min(PAGE, Number(url.searchParams.get('limit') ?? PAGE), Math.max(0, count - from));
+      records = Array.from({ length: size }, (_each, index) => recording(from + index));
+    }
+    total ||= records.length;
+    const next =
+      from + records.length < total
+        ? `"http://${request.headers.host}${url.pathname}?limit=${PAGE}&offset=${from + records.length}"`
+        : 'null';
+    response.setHeader('content-type', 'application/json');
+    response.end(`{"count":${total},"next":${next},"previous":null,"results":[${records.join(',')}]}`);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** Peak of the processes that sync first, read everything again, and compare with what is live; bytes. */
+async function peaks(count: number): Promise<Record<'first' | 'full' | 'live', number>> {
+  const directory = scratch();
+  const told = join(directory, 'peak');
+  const env = environment(await startService(count), directory, {
+    TIDEMARK_PAGE_SIZE: String(PAGE),
+    TIDEMARK_RECORDINGS_SHARING_PER_RUN: '0',
+    PEAK_MEMORY_FILE: told,
+  });
+  const peak = async (args: readonly string[]): Promise<number> => {
+    const { code, stderr } = await tidemark(args, { env, node: ['--import', probe] });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    return Number(readFileSync(told, 'utf8'));
+  };
+  return {
+    first: await peak(['sync', '--quiet']),
+    full: await peak(['sync', '--quiet', '--full']),
+    live: await peak(['diff', 'latest', 'live', '--quiet']),
+  };
+}
+
+describe('the memory of a process', () => {
+  it('does not grow with the collection', { timeout: 240_000 }, async () => {
+    const small = await peaks(20_000);
+    const large = await peaks(80_000);
+    for (const command of ['first', 'full', 'live'] as const)
+      expect(
+        large[command] / small[command],
+        `${command}: ${large[command]} to ${small[command]} bytes`,
+      ).toBeLessThan(1.2);
+  });
+});
