@@ -1,4 +1,4 @@
-/** Text of the far side made fit for a message: one short line, no control characters, never the key. */
+/** Text of the service made fit for a message: one short line, no control characters, never the key. */
 import type { Secret } from '../core/secret.ts';
 
 /** Turns any text into one line of at most 200 characters. */
@@ -7,23 +7,117 @@ export type NeutralText = (text: string) => string;
 const MAX_LENGTH = 200;
 /** Enough of an answer to cut 200 characters from, so that a huge body is not combed through. */
 const MAX_INPUT = 4096;
+const MASK = '[secret]';
+/** Shorter secrets stand in base64 and in hexadecimal text by chance. */
+const MIN_ENCODED_LENGTH = 6;
+
+/** Escape sequences of terminals: CSI with its parameters, OSC and its like up to their end, and two-character ones. */
+const ESCAPE_SEQUENCE =
+  '\u001b\\[[0-?]*[ -/]*[@-~]|\u009b[0-?]*[ -/]*[@-~]|\u001b[\\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\\\)|\u001b[ -/]*[0-~]';
+/** Control, format (zero-width, bidirectional), lone surrogate and line-separating characters. */
+const UNSHOWN = String.raw`\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}`;
 
 /**
- * Some servers echo the Authorization header in their error pages: the key is replaced wherever it stands. This is the
+ * Some servers echo the Authorization header in their error pages: the key is replaced wherever it stands, in every form that
+ * `keyPattern` knows, before and after the text is cleaned, since cleaning joins what control characters split. This is the
  * one place beside the transport that reveals it.
  */
 export function neutralText(apiKey: Secret): NeutralText {
+  const escapes = new RegExp(ESCAPE_SEQUENCE, 'gu');
+  const unshown = new RegExp(String.raw`[${UNSHOWN}\s]+`, 'gu');
+  let pattern: RegExp | null | undefined;
   return (text) => {
     const key = apiKey.reveal();
-    // In any case of letters: a URL parser, for one, lowers a host's.
-    const everyKey = new RegExp(key.replaceAll(/[^A-Za-z0-9_]/g, String.raw`\$&`), 'gi');
-    const masked = text.slice(0, MAX_INPUT + key.length);
-    const line = (key === '' ? masked : masked.replaceAll(everyKey, '[secret]'))
-      .slice(0, MAX_INPUT)
-      // Escape sequences whole, then every control, format, surrogate and line-separating character.
-      .replaceAll(/\u001b\[[0-9;?]*[ -/]*[@-~]/g, '')
-      .replaceAll(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\s]+/gu, ' ')
-      .trim();
-    return line.length <= MAX_LENGTH ? line : `${line.slice(0, MAX_LENGTH - 1).trimEnd()}…`;
+    pattern ??= keyPattern(key);
+    const masked = (each: string): string => (pattern ? each.replaceAll(pattern, MASK) : each);
+    const line = masked(
+      masked(text.slice(0, MAX_INPUT)).replaceAll(escapes, '').replaceAll(unshown, ' '),
+    ).trim();
+    // Where the input was cut, the key may have been, and what is left of it has no pattern.
+    const whole =
+      text.length <= MAX_INPUT ? line : line.slice(0, Math.max(0, line.length - longestForm(key)));
+    return whole.length <= MAX_LENGTH ? whole : `${whole.slice(0, MAX_LENGTH - 1).trimEnd()}…`;
   };
+}
+
+/**
+ * Matches a secret as it is, in any case of letters, and with any of its characters percent-encoded (once or twice), escaped
+ * as in JSON, JavaScript or HTML; in base64, both alphabets, wherever it stands in the encoded text (`Bearer KEY`), with the
+ * rest of that text; in hexadecimal digits; each also with escape sequences, control, format and white-space characters
+ * between its characters. Null for an empty secret.
+ */
+function keyPattern(secret: string): RegExp | null {
+  if (secret === '') return null;
+  // White space between the letters of a short secret, such as a user's name, is a space between words.
+  const between = `(?:${ESCAPE_SEQUENCE}|[${UNSHOWN}${secret.length < MIN_ENCODED_LENGTH ? '' : '\\s'}])*`;
+  const forms = [Array.from(secret).map(escapedForms).join(between)];
+  if (secret.length >= MIN_ENCODED_LENGTH) {
+    const bytes = Buffer.from(secret);
+    for (const text of base64Cores(bytes))
+      forms.push(Array.from(text).map(base64Character).join(between) + BASE64_REST);
+    forms.push([...bytes].map((byte) => anyCase(hex(byte, 2))).join(`[:\\s]?${between}`));
+  }
+  return new RegExp(forms.join('|'), 'gu');
+}
+
+/** Only what follows: a run before it would be tried from each of its characters. */
+const BASE64_REST = '[A-Za-z0-9+/_=-]*';
+
+/** What encoding makes of a text at each of the three places that it may have in a larger one, without what depends on it. */
+function base64Cores(bytes: Buffer): string[] {
+  return [0, 1, 2].map((before) => {
+    const encoded = Buffer.concat([Buffer.alloc(before), bytes])
+      .toString('base64')
+      .replaceAll('=', '');
+    const isLastShared = (before + bytes.length) % 3 !== 0;
+    return encoded.slice(before === 0 ? 0 : before + 1, isLastShared ? -1 : undefined);
+  });
+}
+
+function base64Character(character: string): string {
+  if (character === '+' || character === '-') return '[+-]';
+  if (character === '/' || character === '_') return '[/_]';
+  return character;
+}
+
+function escapedForms(character: string): string {
+  const code = character.codePointAt(0) ?? 0;
+  const percent = [...Buffer.from(character)].map((byte) => `%(?:25)?${anyCase(hex(byte, 2))}`).join('');
+  const inScript = character.split('').map((unit) => String.raw`\\+u${anyCase(hex(unit.charCodeAt(0), 4))}`);
+  return `(?:${[
+    anyCase(character),
+    percent,
+    inScript.join(''),
+    String.raw`\\+u\{0*${anyCase(hex(code, 1))}\}`,
+    String.raw`\\+x${anyCase(hex(code, 2))}`,
+    `&#0*${code};?`,
+    `&#[xX]0*${anyCase(hex(code, 1))};?`,
+    // JSON may escape a slash, and every escaping of quotes and of itself is by a backslash.
+    ...(/["'/\\]/.test(character) ? [String.raw`\\+` + literal(character)] : []),
+  ].join('|')})`;
+}
+
+function hex(value: number, digits: number): string {
+  return value.toString(16).padStart(digits, '0');
+}
+
+/** In any case of letters: a URL parser, for one, lowers a host's. */
+function anyCase(text: string): string {
+  return Array.from(text)
+    .map((each) => {
+      const [lower, upper] = [each.toLowerCase(), each.toUpperCase()];
+      return lower === upper || lower.length !== 1 || upper.length !== 1
+        ? literal(each)
+        : `[${lower}${upper}]`;
+    })
+    .join('');
+}
+
+function literal(text: string): string {
+  return text.replaceAll(/[$()*+.?[\\\]^{|}/]/g, String.raw`\$&`);
+}
+
+/** As many characters as a form of the secret may take, so that a part of one is never shown. */
+function longestForm(secret: string): number {
+  return secret.length * '&#x00041;'.length;
 }

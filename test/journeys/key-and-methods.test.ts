@@ -46,6 +46,40 @@ describe('the key', () => {
     expect(other.seen).toEqual([]);
   });
 
+  it('appears nowhere in what a service echoes in another form', async () => {
+    const service = await FakeService.start();
+    const bearer = Buffer.from(`Bearer ${KEY}`);
+    const forms: Readonly<Record<string, string>> = {
+      plugins: `${KEY.slice(0, 9)}\u001b[0m${KEY.slice(9)}`,
+      domains: bearer.toString('base64'),
+      roles: Array.from(KEY, (each) => `%${each.charCodeAt(0).toString(16)}`).join(''),
+      invites: Array.from(KEY, (each) => `${each}\u200b`).join(''),
+      members: `${KEY.slice(0, 4)}\u001b]0;t\u0007${KEY.slice(4)}`,
+    };
+    service.quirks.push(({ path }, response) => {
+      const form = forms[path.split('/').at(-2) ?? ''];
+      return form === undefined ? false : respond(response, 400, JSON.stringify({ detail: `bad ${form}` }));
+    });
+    const directory = scratch();
+    const env = { ...environment(service.url, directory), TIDEMARK_API_KEY: KEY };
+    for (const args of [
+      ['sync', '--log-level', 'debug'],
+      ['sync', '--json'],
+      ['status', '--json'],
+      ['runs', 'show', '1'],
+    ]) {
+      const { stdout, stderr } = await tidemark(args, { env });
+      if (args[0] !== 'status') expect(stdout + stderr).toContain('[secret]');
+      for (const form of [KEY, bearer.toString('base64').slice(0, 20), '%70%68%78'])
+        expect(stdout + stderr, args.join(' ')).not.toContain(form);
+    }
+    for (const name of readdirSync(directory)) {
+      const bytes = readFileSync(join(directory, name));
+      for (const form of [KEY, bearer.toString('base64'), '%70%68%78'])
+        expect(bytes.includes(form), name).toBe(false);
+    }
+  });
+
   it('appears nowhere: not in output, logs, errors, or any file', async () => {
     const service = await FakeService.start();
     service.quirks.push(
