@@ -3,7 +3,7 @@
  * lives is shown by a lock, which the operating system gives up with the process however that ends; a process number would
  * say nothing across containers.
  */
-import { randomBytes } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import type { Clock } from '../core/clock.ts';
 import { isoTime } from '../core/clock.ts';
@@ -127,6 +127,14 @@ export function findDaemon(
   } catch (error) {
     return error instanceof TidemarkError && error.code === 'mirror_locked' ? card : null;
   }
+}
+
+/** The header of `/readyz` by which the command line knows that it was this daemon that answered. */
+export const INSTANCE_HEADER = 'Tidemark-Instance';
+
+/** What stands in that header: only who has the local token can tell it, and it does not tell the token. */
+export function instanceOf(token: string): string {
+  return createHmac('sha256', token).update('tidemark instance').digest('hex');
 }
 
 function cardPath(mirror: string): string {
