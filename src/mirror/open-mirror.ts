@@ -109,8 +109,19 @@ export class OpenMirror implements Mirror {
   }
 
   close(): void {
-    this.#reader.close();
-    this.#journal?.close();
+    // Whatever does not close, the lock is given up.
+    try {
+      this.#reader.close();
+    } finally {
+      try {
+        this.#journal?.close();
+      } finally {
+        this.#closeWriter();
+      }
+    }
+  }
+
+  #closeWriter(): void {
     const write = this.#write;
     if (write === null || !write.connection.open) return;
     try {
@@ -119,8 +130,11 @@ export class OpenMirror implements Mirror {
         else if (!this.#isTemporary) checkpointNow(write.connection);
       });
     } finally {
-      write.connection.close();
-      write.lock.release();
+      try {
+        write.connection.close();
+      } finally {
+        write.lock.release();
+      }
     }
   }
 
