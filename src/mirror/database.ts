@@ -62,7 +62,10 @@ const O_PATH = 0o10000000;
 function tighten(path: string): void {
   // Never open and close a file that SQLite has open: that would drop this process's locks on it. O_PATH opens nothing, and
   // holds on to the very file that was looked at, whatever is put in its place meanwhile.
-  if (process.platform !== 'linux') return chmodSync(path, 0o600);
+  if (process.platform !== 'linux') {
+    chmodSync(path, 0o600);
+    return;
+  }
   const file = openSync(path, O_PATH | constants.O_NOFOLLOW);
   try {
     refuseForeign(path, fstatSync(file));
@@ -150,12 +153,30 @@ export function asMirrorError(thrown: unknown, path: string): unknown {
         hint: 'check the disk and that the path is a regular file',
         cause,
       });
+    case 'SQLITE_ERROR':
+      // Our statements are fixed, and fit the schema whose version was looked at: a name that is not there was altered in the
+      // file. SQLite has no finer code for it.
+      if (
+        /no such|unknown function|syntax error|malformed database|has no column/.test(
+          (thrown as Error).message,
+        )
+      ) {
+        return new TidemarkError('mirror_corrupt', `${path} is damaged: ${(thrown as Error).message}`, {
+          hint: `\`tidemark verify\` says what is; ${replaceHint(path)}`,
+          cause,
+        });
+      }
+      return defect(path, code, thrown);
     default:
-      return new TidemarkError('internal', `${path}: ${code}: ${(thrown as Error).message}`, {
-        hint: 'this is a defect of Tidemark: run again with --log-level debug and report what it prints',
-        cause,
-      });
+      return defect(path, code, thrown);
   }
+}
+
+function defect(path: string, code: string, thrown: unknown): TidemarkError {
+  return new TidemarkError('internal', `${path}: ${code}: ${(thrown as Error).message}`, {
+    hint: 'this is a defect of Tidemark: run again with --log-level debug and report what it prints',
+    cause: thrown,
+  });
 }
 
 /** The error for a file that Tidemark did not make. */
@@ -168,6 +189,15 @@ export function foreignFile(path: string, cause?: unknown): TidemarkError {
 
 function primaryCode(code: string): string {
   return /^SQLITE_[A-Z]+/.exec(code)?.[0] ?? code;
+}
+
+/** What reading threw: JSON that is none was stored by us as JSON, and is damage. */
+export function asReadingError(thrown: unknown, path: string): unknown {
+  if (!(thrown instanceof SyntaxError)) return asMirrorError(thrown, path);
+  return new TidemarkError('mirror_corrupt', `${path} is damaged: ${thrown.message}`, {
+    hint: `\`tidemark verify\` says what is; ${replaceHint(path)}`,
+    cause: thrown,
+  });
 }
 
 /** Runs `work`, translating SQLite's errors. */
