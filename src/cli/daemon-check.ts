@@ -1,11 +1,11 @@
 /** `tidemark daemon --check`: asks the living daemon of this mirror whether it does what it is there for. */
-import { request } from 'node:http';
+import { Agent, request } from 'node:http';
 import { hostname } from 'node:os';
 import { systemClock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { PresenceCard } from '../daemon/presence.ts';
-import { findDaemon } from '../daemon/presence.ts';
+import { findDaemon, INSTANCE_HEADER, instanceOf } from '../daemon/presence.ts';
 import { neutralise } from '../report/neutralise.ts';
 import { readConfig } from '../wire.ts';
 import { print } from './context.ts';
@@ -15,6 +15,10 @@ import { daemonUnreachable } from './daemon-unreachable.ts';
 /** Shorter than what container engines and Kubernetes give a probe by our own manifests. */
 const TIMEOUT_MS = 8000;
 const LARGEST_CHARACTERS = 1_000_000;
+/** Under NODE_USE_ENV_PROXY the global agent would ask HTTP_PROXY, and take its word for the daemon's. */
+const NO_PROXY = new Agent({ proxyEnv: {} });
+/** As the first line of the text, or `state` of the document, with the status that goes with it. */
+const STATUS_BY_STATE: Readonly<Record<string, number>> = { ok: 200, degraded: 200, failing: 503 };
 
 /**
  * Prints what `/readyz` says. Exit 0 for `ok` and `degraded`, 1 for `failing`.
@@ -29,8 +33,14 @@ export async function daemonCheck(context: CommandContext): Promise<ExitCode> {
     });
   }
   const isJson = context.options.json === true;
-  const { status, text } = await readiness(card, isJson ? 'application/json' : 'text/plain', context.signal);
+  const accept = isJson ? 'application/json' : 'text/plain';
+  const { status, instance, text } = await readiness(card, accept, context.signal);
   if (status !== 200 && status !== 503) throw unreachable(card, `it answered ${status}`);
+  if (instance !== instanceOf(card.token.reveal()))
+    throw unreachable(card, `what answers at ${card.url ?? ''} is not this daemon`);
+  const state = isJson ? stateIn(text) : text.split('\n', 1)[0];
+  if (state === undefined || STATUS_BY_STATE[state] !== status)
+    throw unreachable(card, 'its answer says nothing of its health');
   const lines = text.trimEnd().split('\n');
   await print(context, `${isJson ? text.trim() : lines.map((line) => neutralise(line)).join('\n')}\n`);
   return status === 200 ? EXIT.done : EXIT.failed;
@@ -40,14 +50,14 @@ function readiness(
   card: PresenceCard,
   accept: string,
   signal: AbortSignal,
-): Promise<{ readonly status: number; readonly text: string }> {
+): Promise<{ readonly status: number; readonly instance: string | undefined; readonly text: string }> {
   const { url, token } = card;
   if (url === null) throw unreachable(card, 'it answers no HTTP');
   return new Promise((resolve, reject) => {
     const fail = (error: Error): void => reject(unreachable(card, error.message, error));
     const headers = { accept, authorization: `Bearer ${token.reveal()}` };
     const limit = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
-    const sent = request(new URL('/readyz', url), { headers, signal: limit }, (answer) => {
+    const sent = request(new URL('/readyz', url), { agent: NO_PROXY, headers, signal: limit }, (answer) => {
       let text = '';
       answer.setEncoding('utf8');
       answer.on('data', (chunk: string) => {
@@ -55,13 +65,25 @@ function readiness(
         if (text.length > LARGEST_CHARACTERS) answer.destroy(new Error('its answer does not end'));
       });
       answer.on('error', fail);
-      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text }));
+      const instance = [answer.headers[INSTANCE_HEADER.toLowerCase()] ?? []].flat()[0];
+      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, instance, text }));
     });
     sent.on('error', (error) =>
       fail(limit.aborted && !signal.aborted ? new Error(`no answer within ${TIMEOUT_MS / 1000} s`) : error),
     );
     sent.end();
   });
+}
+
+/** The state of a health document; undefined for anything else. */
+function stateIn(text: string): string | undefined {
+  try {
+    const { schema, state } = JSON.parse(text) as Record<string, unknown>;
+    return schema === 'tidemark.health/1' && typeof state === 'string' ? state : undefined;
+  } catch {
+    // No JSON: the caller says so.
+    return undefined;
+  }
 }
 
 function unreachable(card: PresenceCard, why: string, cause?: unknown): TidemarkError {

@@ -1,5 +1,5 @@
 /** What the command line asks the daemon on this machine, with the token from its private file. */
-import { request } from 'node:http';
+import { Agent, request } from 'node:http';
 import { TidemarkError } from '../core/errors.ts';
 import type { PresenceCard } from '../daemon/presence.ts';
 import { daemonUnreachable } from './daemon-unreachable.ts';
@@ -35,6 +35,8 @@ interface DaemonAnswer {
 }
 
 const TIMEOUT_MS = 10_000;
+/** Under NODE_USE_ENV_PROXY the global agent would take the token to HTTP_PROXY, also on the way to this machine. */
+const NO_PROXY = new Agent({ proxyEnv: {} });
 
 /**
  * Asks for runs.
@@ -108,6 +110,7 @@ function call(
       url,
       {
         method,
+        agent: NO_PROXY,
         headers: {
           authorization: `Bearer ${card.token.reveal()}`,
           ...(body === null

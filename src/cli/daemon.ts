@@ -68,7 +68,7 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
       import('../daemon/http/http.ts'),
       import('../server/replica/replica.ts'),
     ]);
-    const { host, port, token, tokenFile } = view.config().http;
+    const { host, port, token, tokenFile, trustedProxies } = view.config().http;
     if (token === null && tokenFile !== null) {
       throw new TidemarkError('config_invalid', `${tokenFile} gave no token: nothing listens without it`, {
         hint: 'correct http.tokenFile, or the permissions of that file',
@@ -79,6 +79,7 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
       port,
       token,
       localToken: localToken.reveal(),
+      trustedProxies,
       clock: systemClock,
       log,
       replica: (source, pathPrefix) => {

@@ -15,6 +15,7 @@ interface SandboxCommandOptions {
   readonly seed?: 'demo' | 'empty';
   readonly key?: string;
   readonly permission?: readonly string[];
+  readonly trustedProxy?: readonly string[];
 }
 
 export async function sandbox(context: CommandContext, options: SandboxCommandOptions): Promise<ExitCode> {
@@ -24,6 +25,7 @@ export async function sandbox(context: CommandContext, options: SandboxCommandOp
     log: commandLogger(context.options.logLevel, undefined),
     keys: [{ key, permissions: options.permission ?? 'all' }],
     seed: options.seed ?? 'demo',
+    trustedProxies: options.trustedProxy ?? [],
     ...(options.data === undefined ? {} : { file: options.data }),
   });
   try {

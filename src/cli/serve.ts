@@ -21,6 +21,7 @@ interface ServeOptions {
   readonly host?: string;
   readonly port?: number;
   readonly tokenFile?: string;
+  readonly trustedProxy?: readonly string[];
 }
 
 const DEFAULT_HOST = '127.0.0.1';
@@ -48,7 +49,7 @@ export async function serve(context: CommandContext, options: ServeOptions): Pro
     clock: systemClock,
     log,
   });
-  const listener = createListener(replica.answer, log);
+  const listener = createListener(replica.answer, log, options.trustedProxy ?? config.http.trustedProxies);
   try {
     const { url } = await listener.listen({ host, port });
     await tell(context, url, source, latest);

@@ -1,6 +1,12 @@
 /** The commands beside the mirror: replica, sandbox, catalog, configuration, demo. A command's file is named after it. */
+import { isNetwork } from '../core/network.ts';
 import { portNumber } from './command-row.ts';
 import type { CommandRow } from './command-row.ts';
+
+function network(text: string): string {
+  if (!isNetwork(text)) throw new Error('expected an IP address or a CIDR range, e.g. 10.0.0.0/8');
+  return text;
+}
 
 export const TOOL_COMMANDS: readonly CommandRow[] = [
   {
@@ -16,6 +22,13 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
       {
         flags: '--token-file <file>',
         description: 'tokens that callers may send, one a line (default: replica.token of the configuration)',
+      },
+      {
+        flags: '--trusted-proxy <address>',
+        description:
+          'believe the forwarded headers of a proxy with this IP address, or in this CIDR range; repeatable (default: http.trustedProxies of the configuration)',
+        parse: network,
+        isRepeatable: true,
       },
     ],
     notes: [
@@ -49,6 +62,13 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
       {
         flags: '--permission <permission>',
         description: 'limit the key to this permission; repeatable',
+        isRepeatable: true,
+      },
+      {
+        flags: '--trusted-proxy <address>',
+        description:
+          'believe the forwarded headers of a proxy with this IP address, or in this CIDR range; repeatable',
+        parse: network,
         isRepeatable: true,
       },
     ],

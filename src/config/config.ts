@@ -129,6 +129,8 @@ export interface HttpConfig {
   readonly token: Secret | null;
   /** Absolute path; a daemon whose token file gave no token must not start. */
   readonly tokenFile: string | null;
+  /** IP addresses and CIDR ranges whose forwarded headers are believed. */
+  readonly trustedProxies: readonly string[];
 }
 
 /** What opens the replica: never the token that opens pages and metrics, which mask what records hold. */

@@ -243,7 +243,7 @@ const SHORTEST_TOKEN = 16;
 
 function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
   const { tree, mistakes, warnings } = checking;
-  const { listen, token: text, tokenFile: file } = parsed.http;
+  const { listen, token: text, tokenFile: file, trustedProxies } = parsed.http;
   // Only the daemon needs the token: other commands must not fail for users who may not read its file.
   const token = secretOf(checking, ['http'], { text: 'token', file: 'tokenFile' }, { text, file }, false);
   const isTokenNamed = text !== undefined || file !== undefined || mistakes.covers(tree, ['http', 'token']);
@@ -261,7 +261,7 @@ function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
     );
   }
   const tokenFile = file === undefined ? null : absolutePath(checking, ['http', 'tokenFile'], file);
-  return { host: listen.host, port: listen.port, token, tokenFile };
+  return { host: listen.host, port: listen.port, token, tokenFile, trustedProxies };
 }
 
 /** Its token must open nothing else, and nothing else must open it. */

@@ -18,6 +18,7 @@ import {
   flag,
   idsOrAll,
   listenAddress,
+  networks,
   path,
   secret,
   share,
@@ -355,6 +356,12 @@ export const OPTIONS = section('Tidemark configuration', {
     tokenFile: optional(path, {
       description: 'File that holds the token; instead of token.',
       example: '/run/secrets/tidemark',
+    }),
+    trustedProxies: option(networks, {
+      default: [],
+      description:
+        "Addresses and ranges of the proxies in front of the daemon or `serve` whose X-Forwarded-For, -Host and -Proto headers are believed. Nobody else's are.",
+      example: ['10.0.0.0/8'],
     }),
   }),
   replica: section(

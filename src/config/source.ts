@@ -1,4 +1,5 @@
 /** One source of the configuration, checked as a whole: key, profile, kinds, address. */
+import { isIPv4 } from 'node:net';
 import { CATALOG } from '../catalog/catalog.ts';
 import { Secret } from '../core/secret.ts';
 import { absolutePath } from './checking.ts';
@@ -150,6 +151,9 @@ function chosen(tree: Tree, at: Path, key: string, parsed: number, ofProfile: nu
 export function isLoopback(host: string): boolean {
   const name = host.replace(/^\[|\]$/g, '').toLowerCase();
   return (
-    name === 'localhost' || name.endsWith('.localhost') || name === '::1' || /^127(\.\d{1,3}){3}$/.test(name)
+    name === 'localhost' ||
+    name.endsWith('.localhost') ||
+    name === '::1' ||
+    (isIPv4(name) && name.startsWith('127.'))
   );
 }

@@ -1,5 +1,6 @@
 /** The types that an option can have: the parser of each, how it reads in an error, and how it is read from text. */
 import * as z from 'zod';
+import { isNetwork } from '../core/network.ts';
 import { cronMistake } from './cron-shape.ts';
 import { parseDuration } from './duration.ts';
 
@@ -189,6 +190,15 @@ export const listenAddress: ValueType<{ readonly host: string; readonly port: nu
       const colon = value.lastIndexOf(':');
       return { host: value.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(value.slice(colon + 1)) };
     }),
+);
+
+/** Addresses of other machines, alone or as ranges. */
+export const networks: ValueType<readonly string[]> = type(
+  'list of addresses',
+  'a list of IP addresses and CIDR ranges, e.g. [127.0.0.1, "10.0.0.0/8"]',
+  z.array(z.string().refine(isNetwork)),
+  listFrom,
+  'an IP address or a CIDR range, e.g. 10.0.0.0/8',
 );
 
 /** The service's address: http or https, no credentials, no query, no fragment; a path prefix is fine. */

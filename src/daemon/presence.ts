@@ -3,8 +3,18 @@
  * lives is shown by a lock, which the operating system gives up with the process however that ends; a process number would
  * say nothing across containers.
  */
-import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { createHmac, randomBytes } from 'node:crypto';
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import type { Clock } from '../core/clock.ts';
 import { isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -59,7 +69,9 @@ export async function announce(
     const text = JSON.stringify({ pid, host, url, since, token: token.reveal() });
     const temporary = `${path}.${pid}`;
     try {
-      writeFileSync(temporary, `${text}\n`, { mode: 0o600 });
+      // Made anew, so that the token goes into no file, and through no link, that somebody else put there.
+      rmSync(temporary, { force: true });
+      writeFileSync(temporary, `${text}\n`, { mode: 0o600, flag: 'wx' });
       renameSync(temporary, path);
     } catch (error) {
       throw asFileTrouble(error, path, 'written');
@@ -129,13 +141,35 @@ export function findDaemon(
   }
 }
 
+/** The header of `/readyz` by which the command line knows that it was this daemon that answered. */
+export const INSTANCE_HEADER = 'Tidemark-Instance';
+
+/** What stands in that header: only who has the local token can tell it, and it does not tell the token. */
+export function instanceOf(token: string): string {
+  return createHmac('sha256', token).update('tidemark instance').digest('hex');
+}
+
 function cardPath(mirror: string): string {
   return `${realMirrorPath(mirror)}.daemon`;
 }
 
+/** The text of a file that is no link and that this user, or root, put there: nobody else says where the daemon is. */
+function ownText(path: string): string {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW);
+  try {
+    const user = process.getuid?.();
+    const { uid } = fstatSync(file);
+    if (user !== undefined && user !== 0 && uid !== user && uid !== 0)
+      throw new TidemarkError('file_system', `${path} belongs to another user`);
+    return readFileSync(file, 'utf8');
+  } finally {
+    closeSync(file);
+  }
+}
+
 function readCard(path: string): PresenceCard | null {
   try {
-    const card = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>;
+    const card = JSON.parse(ownText(path)) as Record<string, unknown>;
     const { pid, host, url, since, token } = card;
     if (typeof pid !== 'number' || typeof host !== 'string' || typeof since !== 'string') return null;
     if (typeof token !== 'string') return null;

@@ -1,5 +1,6 @@
 /** The one door to better-sqlite3: opening SQLite files, and their errors in Tidemark's words. */
-import { chmodSync, closeSync, existsSync, openSync, statSync } from 'node:fs';
+import { chmodSync, closeSync, constants, fstatSync, lstatSync, openSync } from 'node:fs';
+import type { Stats } from 'node:fs';
 import Database from 'better-sqlite3';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-trouble.ts';
@@ -39,12 +40,58 @@ export function preparedOnce<Parameters extends unknown[], Row>(
 
 /**
  * Makes an empty file of mode 0600, whatever the umask is, unless one is there. SQLite gives its -wal, -shm and
- * -journal the mode of the file beside which they stand.
+ * -journal the mode of the file beside which they stand. Several may do so at once.
+ * @throws TidemarkError `file_system` for a link, what is no regular file, and a file of another user: in a directory that
+ *   others may write, they could have put it there to have something else changed. It is left as it is.
  */
 export function createPrivateFile(path: string): void {
-  if (!existsSync(path)) closeSync(openSync(path, 'wx', 0o600));
-  // Never open and close a file that SQLite has open: that would drop this process's locks on it.
-  if ((statSync(path).mode & 0o777) !== 0o600) chmodSync(path, 0o600);
+  try {
+    // Exclusive, so that no link is followed either.
+    closeSync(openSync(path, 'wx', 0o600));
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+  }
+  const stats = lstatSync(path);
+  refuseForeign(path, stats);
+  if ((stats.mode & 0o777) !== 0o600) tighten(path);
+}
+
+/** Linux: names a file without opening it. Missing in `fs.constants`. */
+const O_PATH = 0o10000000;
+
+function tighten(path: string): void {
+  // Never open and close a file that SQLite has open: that would drop this process's locks on it. O_PATH opens nothing, and
+  // holds on to the very file that was looked at, whatever is put in its place meanwhile.
+  if (process.platform !== 'linux') {
+    chmodSync(path, 0o600);
+    return;
+  }
+  const file = openSync(path, O_PATH | constants.O_NOFOLLOW);
+  try {
+    refuseForeign(path, fstatSync(file));
+    chmodSync(`/proc/self/fd/${file}`, 0o600);
+  } finally {
+    closeSync(file);
+  }
+}
+
+function refuseForeign(path: string, stats: Stats): void {
+  const user = process.getuid?.();
+  const why = stats.isSymbolicLink()
+    ? 'a symbolic link'
+    : !stats.isFile()
+      ? 'no regular file'
+      : // Root works on the mirrors of others, e.g. by `docker exec`.
+        user !== undefined && user !== 0 && stats.uid !== user
+        ? `a file of another user (uid ${stats.uid})`
+        : // Another name of a file that may be somebody's own, whose mode is not ours to change.
+          stats.nlink > 1 && (stats.mode & 0o777) !== 0o600
+          ? 'a hard link to a file with another mode'
+          : null;
+  if (why === null) return;
+  throw new TidemarkError('file_system', `${path} is ${why}; it was left as it is`, {
+    hint: 'find out who put it there and remove it, and keep others from writing in that directory (mode 0700)',
+  });
 }
 
 /** SQLite's code of an error, e.g. `SQLITE_FULL`; undefined for anything else. */
@@ -106,12 +153,30 @@ export function asMirrorError(thrown: unknown, path: string): unknown {
         hint: 'check the disk and that the path is a regular file',
         cause,
       });
+    case 'SQLITE_ERROR':
+      // Our statements are fixed, and fit the schema whose version was looked at: a name that is not there was altered in the
+      // file. SQLite has no finer code for it.
+      if (
+        /no such|unknown function|syntax error|malformed database|has no column/.test(
+          (thrown as Error).message,
+        )
+      ) {
+        return new TidemarkError('mirror_corrupt', `${path} is damaged: ${(thrown as Error).message}`, {
+          hint: `\`tidemark verify\` says what is; ${replaceHint(path)}`,
+          cause,
+        });
+      }
+      return defect(path, code, thrown);
     default:
-      return new TidemarkError('internal', `${path}: ${code}: ${(thrown as Error).message}`, {
-        hint: 'this is a defect of Tidemark: run again with --log-level debug and report what it prints',
-        cause,
-      });
+      return defect(path, code, thrown);
   }
+}
+
+function defect(path: string, code: string, thrown: unknown): TidemarkError {
+  return new TidemarkError('internal', `${path}: ${code}: ${(thrown as Error).message}`, {
+    hint: 'this is a defect of Tidemark: run again with --log-level debug and report what it prints',
+    cause: thrown,
+  });
 }
 
 /** The error for a file that Tidemark did not make. */
@@ -124,6 +189,15 @@ export function foreignFile(path: string, cause?: unknown): TidemarkError {
 
 function primaryCode(code: string): string {
   return /^SQLITE_[A-Z]+/.exec(code)?.[0] ?? code;
+}
+
+/** What reading threw: JSON that is none was stored by us as JSON, and is damage. */
+export function asReadingError(thrown: unknown, path: string): unknown {
+  if (!(thrown instanceof SyntaxError)) return asMirrorError(thrown, path);
+  return new TidemarkError('mirror_corrupt', `${path} is damaged: ${thrown.message}`, {
+    hint: `\`tidemark verify\` says what is; ${replaceHint(path)}`,
+    cause: thrown,
+  });
 }
 
 /** Runs `work`, translating SQLite's errors. */

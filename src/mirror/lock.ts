@@ -4,7 +4,14 @@
  */
 import { TidemarkError } from '../core/errors.ts';
 import type { Connection } from './database.ts';
-import { connect, createPrivateFile, foreignFile, sqliteCode, translated } from './database.ts';
+import {
+  BUSY_TIMEOUT_MS,
+  connect,
+  createPrivateFile,
+  foreignFile,
+  sqliteCode,
+  translated,
+} from './database.ts';
 
 export interface LockHolder {
   readonly command: string;
@@ -51,20 +58,24 @@ export function acquireWriterLock(mirrorPath: string, holder: LockHolder): Write
  * write the name, commit, take the lock again, and look whose name stands there; only with one's own is it held.
  */
 function hold(connection: Connection, path: string, mirrorPath: string, holder: LockHolder): void {
-  connection.pragma('busy_timeout = 0');
   // The name of the holder need not survive a power cut: the lock does not either.
   connection.pragma('synchronous = OFF');
-  const id = connection.pragma('application_id', { simple: true });
+  // In this order: another first opener may write both between the two looks.
   const isEmpty = connection.prepare('SELECT count(*) FROM sqlite_master').pluck().get() === 0;
+  const id = connection.pragma('application_id', { simple: true });
   if (id !== LOCK_APPLICATION_ID && !isEmpty) throw foreignFile(path);
   const text = JSON.stringify(holder);
   for (;;) {
+    // Only for another writer there is no waiting. A reader who is looking whose lock it is must not make a commit fail: of
+    // several who come at once, each could then be refused because of the others.
+    connection.pragma('busy_timeout = 0');
     try {
       connection.exec('BEGIN IMMEDIATE');
     } catch (error) {
       if (sqliteCode(error)?.startsWith('SQLITE_BUSY') === true) throw heldBy(connection, mirrorPath);
       throw error;
     }
+    connection.pragma(`busy_timeout = ${BUSY_TIMEOUT_MS}`);
     if (holderText(connection) === text) return;
     connection.pragma(`application_id = ${LOCK_APPLICATION_ID}`);
     connection.exec('CREATE TABLE IF NOT EXISTS holder (one INTEGER PRIMARY KEY, text TEXT NOT NULL)');

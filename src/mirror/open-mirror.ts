@@ -14,7 +14,7 @@ import type { DaemonState } from './daemon-state.ts';
 import { openDaemonState } from './daemon-state.ts';
 import type { Connection } from './database.ts';
 import { withoutVerifyHint } from './damage.ts';
-import { asMirrorError, translated } from './database.ts';
+import { asReadingError, translated } from './database.ts';
 import { dueForCheck, uncheckedParents } from './due-checks.ts';
 import type { ForgetRow } from './forget-links.ts';
 import { readForgets } from './forget-links.ts';
@@ -109,8 +109,19 @@ export class OpenMirror implements Mirror {
   }
 
   close(): void {
-    this.#reader.close();
-    this.#journal?.close();
+    // Whatever does not close, the lock is given up.
+    try {
+      this.#reader.close();
+    } finally {
+      try {
+        this.#journal?.close();
+      } finally {
+        this.#closeWriter();
+      }
+    }
+  }
+
+  #closeWriter(): void {
     const write = this.#write;
     if (write === null || !write.connection.open) return;
     try {
@@ -119,8 +130,11 @@ export class OpenMirror implements Mirror {
         else if (!this.#isTemporary) checkpointNow(write.connection);
       });
     } finally {
-      write.connection.close();
-      write.lock.release();
+      try {
+        write.connection.close();
+      } finally {
+        write.lock.release();
+      }
     }
   }
 
@@ -430,7 +444,7 @@ export class OpenMirror implements Mirror {
     try {
       return await verifySnapshot(reader.connection, onProgress);
     } catch (error) {
-      throw withoutVerifyHint(asMirrorError(error, this.path), this.path);
+      throw withoutVerifyHint(asReadingError(error, this.path), this.path);
     } finally {
       reader.close();
     }
@@ -443,7 +457,11 @@ export class OpenMirror implements Mirror {
 
   /** Reads of the writer's process use their own connection too: they must not see half a run either. */
   #read<T>(work: (connection: Connection) => T): T {
-    return translated(this.path, () => work(this.#reader.connection));
+    try {
+      return work(this.#reader.connection);
+    } catch (error) {
+      throw asReadingError(error, this.path);
+    }
   }
 
   #pages(connection: Connection): PageReader {
@@ -472,7 +490,7 @@ export class OpenMirror implements Mirror {
       yield* read(reader.connection);
       return undefined;
     } catch (error) {
-      throw asMirrorError(error, this.path);
+      throw asReadingError(error, this.path);
     } finally {
       reader.close();
     }

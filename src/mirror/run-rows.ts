@@ -1,4 +1,5 @@
 /** Runs, sweeps and collections as rows: what `status` and `runs` read. None of these queries touches a record. */
+import { TidemarkError } from '../core/errors.ts';
 import { eq } from 'drizzle-orm';
 import type { ErrorCode } from '../core/errors.ts';
 import { isKind } from '../catalog/catalog.ts';
@@ -141,7 +142,7 @@ export function readSweeps(connection: Connection, run: number): SweepRow[] {
   return inCatalogOrder(rows).map(({ sweep, kind, scope }) => ({
     run: sweep.run,
     kind: knownKind(kind),
-    scope: JSON.parse(scope) as Scope,
+    scope: storedScope(scope),
     outcome: sweep.outcome as SweepOutcome,
     mode: sweep.mode as 'full' | 'head' | null,
     pages: sweep.pages,
@@ -174,7 +175,7 @@ export function readCollections(connection: Connection, source?: string): Collec
     id: row.id,
     source: facts.source,
     kind: knownKind(row.kind),
-    scope: JSON.parse(row.scope) as Scope,
+    scope: storedScope(row.scope),
     records: row.records,
     lastRun: row.lastRun,
     lastAt: row.lastAt,
@@ -199,7 +200,28 @@ function inCatalogOrder<T extends { kind: string; scope: string; source?: string
   );
 }
 
+/** Only what the catalog has was ever written. @throws TidemarkError `mirror_corrupt` */
 function knownKind(kind: string): Kind {
-  if (!isKind(kind)) throw new Error(`the catalog has no row for ${kind}`);
+  if (!isKind(kind)) throw damagedName('kind', kind);
   return kind;
+}
+
+/** @throws TidemarkError `mirror_corrupt` */
+function storedScope(text: string): Scope {
+  try {
+    return JSON.parse(text) as Scope;
+  } catch (error) {
+    throw damagedName('scope', text, error);
+  }
+}
+
+function damagedName(what: string, text: string, cause?: unknown): TidemarkError {
+  return new TidemarkError(
+    'mirror_corrupt',
+    `the mirror is damaged: there is no ${what} ${JSON.stringify(text)}`,
+    {
+      hint: '`tidemark verify` says what else is; put a copy of the file back',
+      cause,
+    },
+  );
 }

@@ -1,7 +1,7 @@
 /**
  * The stage: a second SQLite file in which a run collects what it reads, so that memory never grows with a collection.
  * It is attached to the writer's connection as `stage`, made anew for each run and deleted after it; nothing in it
- * matters once the process has died, so it has neither journal nor syncs.
+ * matters once the process has died, so its journal is kept in memory and nothing is synced.
  */
 import { rmSync } from 'node:fs';
 import type { Connection } from './database.ts';
@@ -64,13 +64,15 @@ export function attachStage(writer: Connection, mirrorPath: string): void {
   writer.prepare('ATTACH ? AS stage').run(stagePath(mirrorPath));
   for (const setting of [
     `page_size = ${PAGE_SIZE}`,
-    'journal_mode = OFF',
     'synchronous = OFF',
     `cache_size = -${CACHE_KIB}`,
     'locking_mode = EXCLUSIVE',
   ]) {
     writer.pragma(`stage.${setting}`);
   }
+  // Not OFF: SQLite ignores that in its defensive mode, in which better-sqlite3 opens files, and keeps a journal on disk.
+  const journal = writer.pragma('stage.journal_mode = MEMORY', { simple: true });
+  if (journal !== 'memory') throw new Error(`the stage has the journal mode ${String(journal)}`);
   writer.exec(TABLES);
 }
 

@@ -59,6 +59,7 @@ export function* verifyCollection(
       scope: collection.scope,
     });
   }
+  if (keys !== count) reportGone(connection, collection, findings);
   const removed = connection.prepare<[number, number], CheckedRow>(
     `SELECT record, collection, remote_id AS id, run, NULL AS body, NULL AS hashStart, NULL AS volatile, 1 AS isReadable
      FROM removed WHERE collection = ? AND record > ? ORDER BY record LIMIT ${SLICE}`,
@@ -67,6 +68,19 @@ export function* verifyCollection(
     for (const row of slice) check(row);
     yield undefined;
   }
+}
+
+/** Records whose row has vanished, by what their key says of them. */
+function reportGone(connection: Connection, { id, kind, scope }: CollectionRow, findings: Findings): void {
+  const gone = connection
+    .prepare<[number], { id: string }>(
+      `SELECT k.remote_id AS id FROM record_keys k WHERE k.collection = ?
+         AND NOT EXISTS (SELECT 1 FROM "${kind}" t WHERE t._record = k.record AND t._collection = k.collection)
+       ORDER BY k.record LIMIT ${SLICE}`,
+    )
+    .all(id);
+  for (const record of gone)
+    findings.add({ kind: 'body', message: 'its row is gone', recordKind: kind, scope, id: record.id });
 }
 
 function* slices(

@@ -4,6 +4,7 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Kind, Scope } from '../catalog/definition.ts';
+import { TidemarkError } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import { sqliteCode } from './database.ts';
 import { ShapeCheck } from './field-shapes-check.ts';
@@ -89,11 +90,33 @@ async function run(part: Iterator<unknown>, findings: Findings): Promise<void> {
     try {
       if (part.next().done === true) return;
     } catch (error) {
-      if (sqliteCode(error) === undefined) throw error;
-      findings.add({ kind: 'index', message: `could not be read: ${(error as Error).message}` });
+      findings.add({ kind: 'index', message: unreadable(error) });
       return;
     }
     await nextTurn();
+  }
+}
+
+/**
+ * What damage does to whoever reads: SQLite's own errors, a name that is none, JSON that is none.
+ * @throws what is no damage
+ */
+function unreadable(thrown: unknown): string {
+  const isDamage =
+    sqliteCode(thrown) !== undefined ||
+    thrown instanceof SyntaxError ||
+    (thrown instanceof TidemarkError && thrown.code === 'mirror_corrupt');
+  if (!isDamage) throw thrown;
+  return `could not be read: ${(thrown as Error).message}`;
+}
+
+function collectionsOf(connection: Connection, findings: Findings): CollectionRow[] {
+  try {
+    return readCollections(connection);
+  } catch (error) {
+    // The other parts go on.
+    findings.add({ kind: 'index', message: `collections ${unreadable(error)}` });
+    return [];
   }
 }
 
@@ -103,7 +126,7 @@ function* parts(
   onProgress: (progress: VerifyProgress) => void,
 ): Generator<Iterator<unknown>> {
   yield verifyFile(connection, findings);
-  const collections = readCollections(connection);
+  const collections = collectionsOf(connection, findings);
   const of = collections.reduce((sum, { records }) => sum + records, 0);
   const shapes = new ShapeCheck();
   yield shapes.open(connection);

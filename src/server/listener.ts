@@ -1,16 +1,17 @@
 /** The one place where the interface meets sockets: Hono on Node's HTTP server. */
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { createServer } from 'node:http';
 import type { HttpBindings } from '@hono/node-server';
 import { getRequestListener } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { Hono } from 'hono';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
+import { isHost, TrustedProxies } from './client-address.ts';
+import { createBoundedServer } from './http-server.ts';
 import type { Interface, WireAnswer } from './interface.ts';
 import { refusalAnswer } from './interface.ts';
-import { bodyTooLarge, invalid, serverError, WireError } from './wire-error.ts';
+import { bodyTooLarge, invalid, serverError, unavailable, WireError } from './wire-error.ts';
 
 export interface ListenAddress {
   /** E.g. `127.0.0.1`. */
@@ -33,14 +34,18 @@ const MAX_BODY_BYTES = 4 * 1024 * 1024;
  * The interface as a Hono application, to be mounted or listened on. It routes by the raw request line, since a router
  * that decodes or resolves paths first would let `%2F` and `..` address other records.
  */
-export function createApplication(serve: Interface, closing: AbortSignal): Hono<{ Bindings: HttpBindings }> {
+export function createApplication(
+  serve: Interface,
+  closing: AbortSignal,
+  proxies: TrustedProxies,
+): Hono<{ Bindings: HttpBindings }> {
   const application = new Hono<{ Bindings: HttpBindings }>();
   application.all('*', async (context) => {
     const { incoming, outgoing } = context.env;
     const answer = await serve({
       method: incoming.method ?? 'GET',
       target: incoming.url ?? '/',
-      origin: originOf(incoming),
+      origin: proxies.originOf(incoming),
       host: incoming.headers.host,
       authorization: incoming.headers.authorization,
       contentType: incoming.headers['content-type'],
@@ -52,22 +57,31 @@ export function createApplication(serve: Interface, closing: AbortSignal): Hono<
   return application;
 }
 
-export function createListener(serve: Interface, log: Logger): Listener {
+/** @param trustedProxies IP addresses and CIDR ranges whose forwarded headers are believed */
+export function createListener(
+  serve: Interface,
+  log: Logger,
+  trustedProxies: readonly string[] = [],
+): Listener {
   const closing = new AbortController();
-  const application = createApplication(serve, closing.signal);
+  const application = createApplication(serve, closing.signal, new TrustedProxies(trustedProxies));
   const inHand = new Set<Promise<void>>();
   const handle = getRequestListener(application.fetch, {
     // Node's own Request and Response stay as they are: a client may run in this process.
     overrideGlobalObjects: false,
     errorHandler: (error) => {
       log.debug({ err: error }, 'a request could not be read');
-      const refused = refusalAnswer(
-        invalid(null, 'invalid', 'The request line or its headers are not valid.'),
-      );
+      const refused = refusalAnswer(malformed());
       return new Response(refused.body, { status: refused.status, headers: { ...refused.headers } });
     },
   });
-  const server = createServer((incoming, outgoing) => {
+  const server = createBoundedServer((incoming, outgoing, isCrowded) => {
+    const { host } = incoming.headers;
+    if (isCrowded || (host !== undefined && !isHost(host))) {
+      const refusal = isCrowded ? unavailable('Too many requests at once.', 1) : malformed();
+      send(incoming, outgoing, refusalAnswer(refusal));
+      return;
+    }
     const answered = handle(incoming, outgoing).catch((error: unknown) => {
       log.error({ err: error }, 'an answer could not be sent');
       if (outgoing.headersSent) outgoing.destroy();
@@ -114,16 +128,8 @@ function listenError(error: unknown, host: string, port: number): TidemarkError 
   });
 }
 
-/** Behind a proxy the address that the client used stands in the forwarded headers. */
-function originOf(incoming: IncomingMessage): string {
-  const first = (name: string): string | undefined => {
-    const value = incoming.headers[name];
-    return (Array.isArray(value) ? value[0] : value)?.split(',')[0]?.trim();
-  };
-  const scheme = first('x-forwarded-proto')?.toLowerCase() === 'https' ? 'https' : 'http';
-  const forwarded = first('x-forwarded-host');
-  const isHost = forwarded !== undefined && /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]+)?$/i.test(forwarded);
-  return `${scheme}://${isHost ? forwarded : (incoming.headers.host ?? 'localhost')}`;
+function malformed(): WireError {
+  return invalid(null, 'invalid', 'The request line or its headers are not valid.');
 }
 
 async function readBody(incoming: IncomingMessage, closing: AbortSignal): Promise<Uint8Array> {

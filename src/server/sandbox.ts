@@ -35,6 +35,8 @@ export interface SandboxOptions {
   /** Data file (`--data`); memory only when absent. */
   readonly file?: string;
   readonly pageSize?: PageSize;
+  /** IP addresses and CIDR ranges whose forwarded headers are believed; nobody's when absent. */
+  readonly trustedProxies?: readonly string[];
   /** Requests that each key may send; no limit when null or absent. */
   readonly rate?: { readonly perMinute: number } | null;
 }
@@ -76,7 +78,7 @@ export async function createSandbox(options: SandboxOptions): Promise<Sandbox> {
         : createThrottle(options.rate.perMinute, clock),
     log,
   });
-  const listener = createListener(serve, log);
+  const listener = createListener(serve, log, options.trustedProxies);
   return {
     listen: (address) => listener.listen(address),
     close: async () => {

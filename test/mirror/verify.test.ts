@@ -201,6 +201,29 @@ describe('verify', () => {
     );
   });
 
+  it('names the record whose row has vanished', async () => {
+    const path = await someHistory();
+    const file = new Database(path);
+    file.pragma('foreign_keys = OFF');
+    file.exec(`DELETE FROM roles WHERE _remote_id = 'b'`);
+    file.close();
+    const { problems } = await verify(path);
+    expect(problems).toContainEqual(
+      expect.objectContaining({ kind: 'body', message: 'its row is gone', recordKind: 'roles', id: 'b' }),
+    );
+  });
+
+  it.each(['last_at', 'last_complete_at', 'last_full_at'])(
+    'sees that %s is not when the run ended',
+    async (column) => {
+      const path = await someHistory();
+      const file = new Database(path);
+      file.exec(`UPDATE collections SET ${column} = replace(${column}, '2026', '202>')`);
+      file.close();
+      expect((await verify(path)).problems).not.toEqual([]);
+    },
+  );
+
   it('goes on past a damaged page and reports it', async () => {
     const mirror = open();
     const texts = Array.from({ length: 200 }, (_, i) => `{"id":"r${i}","name":"${'x'.repeat(300)}"}`);

@@ -150,8 +150,9 @@ describe('paths and methods', () => {
 describe('lists', () => {
   async function withRoles(
     count: number,
+    options: Parameters<typeof startSandbox>[0] = {},
   ): Promise<{ running: Awaited<ReturnType<typeof startSandbox>>; path: string }> {
-    const running = await startSandbox({ pageSize: { default: 4, max: 6 } });
+    const running = await startSandbox({ pageSize: { default: 4, max: 6 }, ...options });
     const { path } = await withOrganization(running);
     for (let n = 0; n < count; n += 1) await running.call('POST', `${path}roles/`, { name: `role ${n}` });
     return { running, path: `${path}roles/` };
@@ -185,8 +186,13 @@ describe('lists', () => {
     expect(answer.json['count']).toBe(10);
   });
 
-  it('believes the headers of a proxy, where they are host names', async () => {
-    const { running, path } = await withRoles(5);
+  it('believes forwarded headers of the proxies that are named, where they are host names, and nobody else’s', async () => {
+    const named = await withRoles(5, { trustedProxies: ['10.0.0.0/8', '127.0.0.1'] });
+    const strange = await withRoles(5, { trustedProxies: ['10.0.0.0/8'] });
+    const forged = { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'svc.example' };
+    const answer = await strange.running.call('GET', strange.path, undefined, { headers: forged });
+    expect(answer.json['next']).toBe(`${strange.running.url}${strange.path}?limit=4&offset=4`);
+    const { running, path } = named;
     const through = async (headers: Record<string, string>): Promise<unknown> =>
       (await running.call('GET', path, undefined, { headers })).json['next'];
     expect(await through({ 'x-forwarded-proto': 'https', 'x-forwarded-host': 'svc.example, inner' })).toBe(

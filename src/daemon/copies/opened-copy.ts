@@ -1,5 +1,6 @@
 /** Reading a copy: whether it is what was written, and putting the mirror in it back. */
 import { existsSync, linkSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync } from 'node:fs';
+import { statfs } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
@@ -119,6 +120,7 @@ async function unpackChecked(copy: Copy, to: string, options: OpenOptions): Prom
   const digests = await unpack(copy.path, to, {
     identities,
     signal,
+    mostBytes: copy.manifest?.plain_bytes ?? (await mostBytesAt(to, copy.bytes)),
     onBytes: (bytes) => onProgress?.('unpacking', copy.bytes === 0 ? 1 : bytes / copy.bytes),
   });
   compare(copy, digests);
@@ -127,6 +129,20 @@ async function unpackChecked(copy: Copy, to: string, options: OpenOptions): Prom
     signal,
     onVerify: ({ records, of }) => onProgress?.('verifying', of === 0 ? 1 : records / of),
   });
+}
+
+/** How much larger than the copy what is in it may be: mirrors of very like records come to some 30. */
+const MOST_RATIO = 200;
+/** Small files are bounded by the ratio too late to matter, and too early for an almost empty mirror. */
+const LEAST_BOUND_BYTES = 64 * 1024 * 1024;
+/** Of the free space: the rest stays for whatever else writes there. */
+const MOST_SHARE_OF_FREE = 0.9;
+
+/** Without a manifest nobody knows how large the mirror in a copy is: by the copy's size, and never more than the disk takes. */
+async function mostBytesAt(to: string, packedBytes: number): Promise<number> {
+  const { bavail, bsize } = await statfs(dirname(resolve(to)));
+  const free = Math.floor(bavail * bsize * MOST_SHARE_OF_FREE);
+  return Math.min(free, Math.max(LEAST_BOUND_BYTES, packedBytes * MOST_RATIO));
 }
 
 function compare({ path, manifest }: Copy, { plain, packed }: Digests): void {

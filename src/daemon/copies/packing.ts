@@ -35,7 +35,7 @@ const ZSTD_MAGIC = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
 
 /**
  * Packs the file `from` into `to`, which is made anew with mode 0600 and is on the disk when this resolves.
- * @throws TidemarkError about `to`, or what the pipeline throws; `to` may be there in part then
+ * @throws TidemarkError about `from` or `to`, or what the pipeline throws; `to` may be there in part then
  */
 export async function pack(
   from: string,
@@ -49,7 +49,7 @@ export async function pack(
   const encrypt: Stage = recipients.length === 0 ? (source) => source : encryption(recipients);
   try {
     await pipeline(
-      createReadStream(from, { highWaterMark: CHUNK_BYTES }),
+      fileBytes(from),
       plain.stage,
       compress,
       encrypt,
@@ -64,14 +64,19 @@ export async function pack(
 }
 
 /**
- * Unpacks the copy `from` into `to`, a new file of mode 0600; null reads it only.
+ * Unpacks the copy `from` into `to`, a new file of mode 0600; null reads it only. Never more than `mostBytes`: a small file
+ * may unpack to more than any disk holds.
  * @throws TidemarkError `mirror_corrupt` for a damaged copy, `usage` without a fitting identity or for a file that is no
  *   copy, or about `to`, which may be there in part then
  */
 export async function unpack(
   from: string,
   to: string | null,
-  { identities, ...options }: PackOptions & { readonly identities: readonly Secret[] },
+  {
+    identities,
+    mostBytes = Infinity,
+    ...options
+  }: PackOptions & { readonly identities: readonly Secret[]; readonly mostBytes?: number },
 ): Promise<Digests> {
   const format = await formatOf(from);
   if (format === null) {
@@ -88,12 +93,14 @@ export async function unpack(
       hint: 'give the file of an age identity that it was encrypted for with --identity',
     });
   }
-  const plain = new Tap();
+  const plain = new Tap((bytes) => {
+    if (bytes > mostBytes) throw tooLarge(from, mostBytes);
+  });
   const packed = new Tap(options.onBytes);
   const decrypt: Stage = format === 'age' ? decryption(identities, from) : (source) => source;
   try {
     await pipeline(
-      createReadStream(from, { highWaterMark: CHUNK_BYTES }),
+      fileBytes(from),
       packed.stage,
       decrypt,
       createZstdDecompress(),
@@ -137,6 +144,24 @@ export async function formatOf(path: string): Promise<'age' | 'zstd' | null> {
   } finally {
     await file?.close();
   }
+}
+
+/** The bytes of a file; what goes wrong with it names it, and not the file that they are written to. */
+async function* fileBytes(path: string): AsyncGenerator<Uint8Array> {
+  try {
+    for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES }))
+      yield chunk as Uint8Array;
+  } catch (error) {
+    throw asFileTrouble(error, path, 'read');
+  }
+}
+
+function tooLarge(path: string, mostBytes: number): TidemarkError {
+  return new TidemarkError(
+    'mirror_corrupt',
+    `${path} unpacks to more than ${mostBytes} bytes, and no more are expected of it: it was not unpacked further`,
+    { hint: 'take another copy (`tidemark copies list`), or fetch this one again with its manifest' },
+  );
 }
 
 export function damaged(path: string, cause?: unknown): TidemarkError {

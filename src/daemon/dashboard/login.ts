@@ -6,13 +6,16 @@ import { plural } from '../../core/wording.ts';
 import type { Access } from '../http/access.ts';
 import { requestText } from '../http/request-text.ts';
 import { SESSION_COOKIE, SESSION_SECONDS } from '../http/sessions.ts';
-import { WrongTokens } from '../http/wrong-tokens.ts';
+import type { WrongTokens } from '../http/wrong-tokens.ts';
 import { bareHtml, PAGE_POLICY } from './frame.ts';
 import { markup, NOTHING } from './html.ts';
 
 export interface LoginParts {
   readonly access: Access;
   readonly clock: Clock;
+  readonly wrongTokens: WrongTokens;
+  /** The address that a request comes from. */
+  readonly addressOf: (context: Context) => string;
   /** True for a request that shows a session or a token. */
   readonly mayRead: (context: Context) => boolean;
   readonly endSession: (context: Context) => void;
@@ -20,12 +23,9 @@ export interface LoginParts {
   readonly checkSameSite: (context: Context) => void;
 }
 
-/** Before a wrong token is answered. */
-const WRONG_TOKEN_MS = 400;
-
-export function createLogin({ access, clock, mayRead, endSession, checkSameSite }: LoginParts): Hono {
+export function createLogin(parts: LoginParts): Hono {
+  const { access, clock, wrongTokens, addressOf, mayRead, endSession, checkSameSite } = parts;
   const login = new Hono();
-  const wrong = new WrongTokens();
   login.get('/login', (context) => {
     const to = localPath(context.req.query('to'));
     if (!access.needsLogin || mayRead(context)) return context.redirect(to, 303);
@@ -40,16 +40,13 @@ export function createLogin({ access, clock, mayRead, endSession, checkSameSite 
     const form = new URLSearchParams(await requestText(context));
     const to = localPath(form.get('to') ?? undefined);
     if (!access.needsLogin) return context.redirect(to, 303);
-    const waitSeconds = wrong.waitSeconds(clock.monotonicMs());
-    if (waitSeconds > 0) {
+    // The right one first: whatever others try, its owner gets in.
+    if (!access.isToken(form.get('token')?.trim() ?? '')) {
+      const waitSeconds = await wrongTokens.add(addressOf(context));
+      if (waitSeconds === 0) return page(context, loginHtml(to, 'That is not the token.'), 401);
       context.header('Retry-After', String(waitSeconds));
       const trouble = `Too many wrong tokens: try again in ${plural(waitSeconds, 'second')}.`;
       return page(context, loginHtml(to, trouble), 429);
-    }
-    if (!access.isToken(form.get('token')?.trim() ?? '')) {
-      wrong.add(clock.monotonicMs());
-      await clock.sleep(WRONG_TOKEN_MS);
-      return page(context, loginHtml(to, 'That is not the token.'), 401);
     }
     context.header('Set-Cookie', cookie(context, access.newSession(clock.now()), SESSION_SECONDS));
     return context.redirect(to, 303);
@@ -80,13 +77,20 @@ function page(context: Context, text: string, status: 200 | 401 | 429): Response
   return context.html(text, status, { 'Content-Security-Policy': PAGE_POLICY });
 }
 
-/** A path of this server and nothing else: `//host` and `/\\host` lead elsewhere. */
+/**
+ * A path of this server and nothing else, as a browser reads it: it drops tabs and line ends, takes `\\` for `/`, and
+ * `//host` for another place, also after `/.`.
+ */
 function localPath(text: string | undefined): string {
-  return text !== undefined && /^\/(?![/\\])[^\\\r\n]*$/.test(text) ? text : '/';
+  if (text === undefined || !text.startsWith('/') || /[\\\p{Cc}]/u.test(text)) return '/';
+  const here = 'http://here.invalid';
+  const url = URL.parse(text, here);
+  if (url?.origin !== here || url.pathname.startsWith('//')) return '/';
+  return `${url.pathname}${url.search}${url.hash}`;
 }
 
 function cookie(context: Context, value: string, seconds: number): string {
-  // Behind a proxy that speaks TLS, the cookie never travels without.
+  // Behind a proxy that speaks TLS, the cookie never travels without. This header anybody may send: it only binds the sender.
   const secure = context.req.header('x-forwarded-proto')?.split(',')[0]?.trim() === 'https' ? '; Secure' : '';
   return `${SESSION_COOKIE}=${value}; Max-Age=${seconds}; Path=/; HttpOnly; SameSite=Strict${secure}`;
 }

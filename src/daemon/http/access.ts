@@ -90,8 +90,13 @@ export class Access {
     this.#sessions.end(cookie);
   }
 
-  #hasBearer({ authorization }: Caller): boolean {
-    const given = /^Bearer +(\S+)\s*$/i.exec(authorization ?? '')?.[1];
+  /** True for a request that shows a token, and not a right one. */
+  isWrong(caller: Caller): boolean {
+    return bearerOf(caller) !== undefined && !this.#hasBearer(caller);
+  }
+
+  #hasBearer(caller: Caller): boolean {
+    const given = bearerOf(caller);
     if (given === undefined) return false;
     // Both are compared, so that the time does not tell which one it nearly was.
     const [isRemote, isLocal] = [
@@ -103,14 +108,16 @@ export class Access {
 }
 
 /**
- * Refuses what a page of another site sends. A form of ours names no origin (`null`), since its page gives no referrer
- * away: it says from where it comes by `Sec-Fetch-Site`, or, over plain HTTP to another machine, not at all.
+ * Refuses what a page of another site sends. Browsers name the origin of what they post: another one is another site, and a
+ * hidden one (`null`: a sandboxed frame, a page that gives no referrer away) as well, unless the browser itself says by
+ * `Sec-Fetch-Site` that it comes from here. What is no browser sends neither.
  * @throws Refusal 403
  */
-export function checkSameSite({ origin, fetchSite, host }: Caller, isForm = false): void {
+export function checkSameSite({ origin, fetchSite, host }: Caller): void {
   const isForeign = fetchSite !== undefined && fetchSite !== 'same-origin' && fetchSite !== 'none';
-  const isHidden = isForm && origin === 'null';
-  const isElsewhere = origin !== undefined && !isHidden && URL.parse(origin)?.host !== host;
+  const isHiddenButOurs = origin === 'null' && fetchSite !== undefined && !isForeign;
+  const isElsewhere =
+    origin !== undefined && !isHiddenButOurs && URL.parse(origin)?.host !== host?.toLowerCase();
   if (isForeign || isElsewhere) {
     throw new Refusal(
       403,
@@ -125,6 +132,10 @@ export function unauthorized(hint: string): Refusal {
   return new Refusal(401, 'unauthorized', 'this needs a token', hint, {
     'WWW-Authenticate': 'Bearer realm="tidemark"',
   });
+}
+
+function bearerOf({ authorization }: Caller): string | undefined {
+  return /^Bearer +(\S+)\s*$/i.exec(authorization ?? '')?.[1];
 }
 
 /** By digest, so that lengths may differ. */

@@ -1,6 +1,6 @@
 /** The daemon's HTTP side: health, metrics, JSON, dashboard and replica behind one address (docs/http.md). */
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { HttpBindings } from '@hono/node-server';
 import { getRequestListener } from '@hono/node-server';
 import type { Clock } from '../../core/clock.ts';
@@ -8,9 +8,13 @@ import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Secret } from '../../core/secret.ts';
 import { isLoopback } from '../../config/source.ts';
+import { isHost } from '../../server/client-address.ts';
+import { createBoundedServer } from '../../server/http-server.ts';
 import type { Replica } from '../../server/replica/replica.ts';
 import type { DaemonView } from '../view.ts';
+import { withStrictHeaders } from './headers.ts';
 import { createMetrics } from './metrics.ts';
+import { Refusal, refusalDocument } from './refusal.ts';
 import { createRoutes } from './routes.ts';
 
 export interface HttpOptions {
@@ -21,6 +25,8 @@ export interface HttpOptions {
   readonly token: Secret | null;
   /** Made by the daemon for the command line on this machine: it always opens `POST /api/v1/runs`. */
   readonly localToken: string;
+  /** IP addresses and CIDR ranges whose forwarded headers are believed; nobody's when absent. */
+  readonly trustedProxies?: readonly string[];
   readonly clock: Clock;
   readonly log: Logger;
   /**
@@ -35,19 +41,6 @@ export interface HttpSide {
   /** Stops: what is being answered is answered, connections end. */
   close(): Promise<void>;
 }
-
-/** A cookie, a token and a search: no request of ours has more. */
-const MAX_HEADER_BYTES = 16 * 1024;
-/** Until all headers are there, and until all of the request is. */
-const HEADERS_TIMEOUT_MS = 5_000;
-const REQUEST_TIMEOUT_MS = 10_000;
-/** A connection on which nothing moves, a reader that stopped reading among them. */
-const IDLE_TIMEOUT_MS = 30_000;
-const KEEP_ALIVE_MS = 5_000;
-/** How often connections are looked at for these limits. */
-const LIMITS_CHECKED_MS = 2_000;
-/** Each may hold one answer. */
-const MAX_CONNECTIONS = 200;
 
 /**
  * Starts to listen.
@@ -78,23 +71,23 @@ export async function startHttp(view: DaemonView, options: HttpOptions): Promise
       },
     },
   );
-  const server = createServer(
-    {
-      maxHeaderSize: MAX_HEADER_BYTES,
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      requestTimeout: REQUEST_TIMEOUT_MS,
-      keepAliveTimeout: KEEP_ALIVE_MS,
-      connectionsCheckingInterval: LIMITS_CHECKED_MS,
-    },
-    (incoming, outgoing) => {
-      handle(incoming, outgoing).catch((error: unknown) => {
-        log.error({ err: error }, 'an answer could not be sent');
-        outgoing.destroy();
-      });
-    },
-  );
-  server.timeout = IDLE_TIMEOUT_MS;
-  server.maxConnections = MAX_CONNECTIONS;
+  const server = createBoundedServer((incoming, outgoing, isCrowded) => {
+    const { host: asked } = incoming.headers;
+    // Whoever decides whether this process lives is answered at any time.
+    if (isCrowded && incoming.url !== '/healthz') {
+      refuse(outgoing, CROWDED);
+      return;
+    }
+    // Before anything makes a URL of it.
+    if (asked !== undefined && !isHost(asked)) {
+      refuse(outgoing, MALFORMED);
+      return;
+    }
+    handle(incoming, outgoing).catch((error: unknown) => {
+      log.error({ err: error }, 'an answer could not be sent');
+      outgoing.destroy();
+    });
+  });
   server.listen({ host, port });
   try {
     await once(server, 'listening');
@@ -120,6 +113,29 @@ export async function startHttp(view: DaemonView, options: HttpOptions): Promise
       metrics.close();
     },
   };
+}
+
+const CROWDED = new Refusal(503, 'throttled', 'too many requests at once', 'try again in a second', {
+  'Retry-After': '1',
+});
+const MALFORMED = new Refusal(
+  400,
+  'usage',
+  'the Host header is no host',
+  'send the name or address of the daemon',
+);
+
+function refuse(outgoing: ServerResponse, refusal: Refusal): void {
+  const body = JSON.stringify(refusalDocument(refusal));
+  const headers = new Headers({
+    'Content-Type': 'application/json',
+    'Content-Length': String(Buffer.byteLength(body)),
+    Connection: 'close',
+    ...refusal.headers,
+  });
+  withStrictHeaders(headers);
+  outgoing.writeHead(refusal.httpStatus, Object.fromEntries(headers));
+  outgoing.end(body);
 }
 
 function listenError(error: unknown, host: string, port: number): TidemarkError {

@@ -3,6 +3,7 @@ import type { HttpBindings } from '@hono/node-server';
 import type { Hono } from 'hono';
 import type { Config } from '../../config/config.ts';
 import { createApplication } from '../../server/listener.ts';
+import type { TrustedProxies } from '../../server/client-address.ts';
 import type { Replica } from '../../server/replica/replica.ts';
 import { Refusal } from './refusal.ts';
 
@@ -14,13 +15,19 @@ interface Mounted {
 export class Replicas {
   readonly #create: (source: string, pathPrefix: string) => Replica | null;
   readonly #config: () => Config;
+  readonly #proxies: TrustedProxies;
   readonly #closing = new AbortController();
   readonly #mounted = new Map<string, Mounted>();
   #madeFor: Config | null = null;
 
-  constructor(create: (source: string, pathPrefix: string) => Replica | null, config: () => Config) {
+  constructor(
+    create: (source: string, pathPrefix: string) => Replica | null,
+    config: () => Config,
+    proxies: TrustedProxies,
+  ) {
     this.#create = create;
     this.#config = config;
+    this.#proxies = proxies;
   }
 
   /**
@@ -49,7 +56,7 @@ export class Replicas {
     if (known !== undefined) return known.application;
     const replica = this.#create(source, prefix);
     if (replica === null) throw closed(config);
-    const application = createApplication(replica.answer, this.#closing.signal);
+    const application = createApplication(replica.answer, this.#closing.signal, this.#proxies);
     this.#mounted.set(prefix, { replica, application });
     return application;
   }

@@ -7,6 +7,8 @@ import { isoTime } from '../../core/clock.ts';
 import { DayCounts } from '../dashboard/day-counts.ts';
 import { createDashboard, refusalPage } from '../dashboard/dashboard.ts';
 import { createLogin } from '../dashboard/login.ts';
+import { INSTANCE_HEADER, instanceOf } from '../presence.ts';
+import { TrustedProxies } from '../../server/client-address.ts';
 import type { DaemonView } from '../view.ts';
 import type { Caller } from './access.ts';
 import { Access, checkSameSite, unauthorized } from './access.ts';
@@ -20,6 +22,7 @@ import type { HttpOptions } from './http.ts';
 import type { Metrics } from './metrics.ts';
 import { asRefusal, Refusal, refusalDocument } from './refusal.ts';
 import { Replicas } from './replicas.ts';
+import { WrongTokens } from './wrong-tokens.ts';
 
 export type Application = Hono<{ Bindings: HttpBindings }>;
 
@@ -38,7 +41,21 @@ export function createRoutes(
   const drift = new DriftNow();
   const dayCounts = new DayCounts();
   const changes = new ChangesMemory();
-  const replicas = options.replica === undefined ? null : new Replicas(options.replica, () => view.config());
+  const proxies = new TrustedProxies(options.trustedProxies ?? []);
+  const replicas =
+    options.replica === undefined ? null : new Replicas(options.replica, () => view.config(), proxies);
+  const wrongTokens = new WrongTokens(clock, log);
+  const addressOf = (context: Context): string => proxies.clientOf((context.env as HttpBindings).incoming);
+  const callerOf = (context: Context): Caller => {
+    const header = (name: string): string | undefined => context.req.header(name);
+    return {
+      host: proxies.hostOf((context.env as HttpBindings).incoming),
+      authorization: header('authorization'),
+      cookie: header('cookie'),
+      origin: header('origin'),
+      fetchSite: header('sec-fetch-site'),
+    };
+  };
   const inHand = new Set<Promise<void>>();
   const application: Application = new Hono();
 
@@ -62,10 +79,7 @@ export function createRoutes(
       ? refusalPage({ clock, needsLogin: access.needsLogin }, context, refusal)
       : refused(context, refusal);
   });
-  application.use(
-    '*',
-    guard(access, () => clock.now()),
-  );
+  application.use('*', guard({ access, wrongTokens, callerOf, addressOf, now: () => clock.now() }));
 
   application.get('/healthz', (context) => context.text('ok\n'));
   application.get('/favicon.ico', (context) => context.body(null, 204));
@@ -74,6 +88,7 @@ export function createRoutes(
     const now = clock.now();
     const { health } = readSituation(view, now);
     const status = health.state === 'failing' ? 503 : 200;
+    context.header(INSTANCE_HEADER, instanceOf(options.localToken));
     return wantsJson(context)
       ? context.json(healthDocument(health, isoTime(now)), status)
       : context.text(healthText(health), status);
@@ -101,9 +116,11 @@ export function createRoutes(
     createLogin({
       access,
       clock,
+      wrongTokens,
+      addressOf,
       mayRead: (context) => access.mayRead(callerOf(context), clock.now()),
       endSession: (context) => access.endSession(callerOf(context)),
-      checkSameSite: (context) => checkSameSite(callerOf(context), true),
+      checkSameSite: (context) => checkSameSite(callerOf(context)),
     }),
   );
   application.route(
@@ -138,15 +155,31 @@ function unanswered(application: Application, { method, path }: Context['req']):
   });
 }
 
+interface GuardParts {
+  readonly access: Access;
+  readonly wrongTokens: WrongTokens;
+  readonly callerOf: (context: Context) => Caller;
+  readonly addressOf: (context: Context) => string;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+}
+
 /** Lets through who may read; sends people to the login form, and programs away. */
-function guard(access: Access, now: () => number) {
+function guard({ access, wrongTokens, callerOf, addressOf, now }: GuardParts) {
   return async (context: Context, next: Next): Promise<Response | undefined> => {
     // Its own tokens open the replica, and only they.
     if (isReplica(context.req.path)) return passed(next);
     const caller = callerOf(context);
     const { path } = context.req;
     if (path !== '/healthz') access.checkHost(caller);
-    if (OPEN_PATHS.has(path) || access.mayRead(caller, now())) return passed(next);
+    if (OPEN_PATHS.has(path)) return passed(next);
+    const mayRead = access.mayRead(caller, now());
+    // Where everybody may read, a token is still asked for by what sets something going.
+    if ((!mayRead || context.req.method !== 'GET') && access.isWrong(caller)) {
+      const waitSeconds = await wrongTokens.add(addressOf(context));
+      if (waitSeconds > 0) throw tooManyWrong(waitSeconds);
+    }
+    if (mayRead) return passed(next);
     if (!wantsPage(context))
       throw unauthorized('send the token of http.token as `Authorization: Bearer TOKEN`');
     const { pathname, search } = new URL(context.req.url);
@@ -163,15 +196,14 @@ function isReplica(path: string): boolean {
   return path.startsWith('/replica/');
 }
 
-function callerOf(context: Context): Caller {
-  const header = (name: string): string | undefined => context.req.header(name);
-  return {
-    host: header('host'),
-    authorization: header('authorization'),
-    cookie: header('cookie'),
-    origin: header('origin'),
-    fetchSite: header('sec-fetch-site'),
-  };
+function tooManyWrong(waitSeconds: number): Refusal {
+  return new Refusal(
+    429,
+    'throttled',
+    'this is not the token, and too many wrong ones came from this address',
+    'send the token of http.token as `Authorization: Bearer TOKEN`: the right one is taken at any time',
+    { 'Retry-After': String(waitSeconds) },
+  );
 }
 
 /** True for a person with a browser. */

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -110,6 +110,36 @@ describe('a packed file', () => {
     await expect(unpack(join(directory, 'missing'), null, { identities: [] })).rejects.toMatchObject({
       code: 'file_system',
     });
+  });
+
+  it('is unpacked as far as its manifest says and no further', async () => {
+    const { file, out, digests } = await packed([], Buffer.alloc(64 * 1024 * 1024));
+    const { bytes } = digests.plain;
+    expect(digests.packed.bytes).toBeLessThan(bytes / 1000);
+    await expect(unpack(file, out, { identities: [], mostBytes: bytes - 1 })).rejects.toMatchObject({
+      code: 'mirror_corrupt',
+      message: expect.stringContaining(`more than ${bytes - 1} bytes`) as string,
+    });
+    expect(statSync(out).size).toBeLessThan(bytes);
+    const other = `${out}-2`;
+    expect(await unpack(file, other, { identities: [], mostBytes: bytes })).toEqual(digests);
+    const early = `${out}-3`;
+    await expect(unpack(file, early, { identities: [], mostBytes: 1_000_000 })).rejects.toThrow(
+      'unpacks to more',
+    );
+    expect(statSync(early).size).toBeLessThan(2_000_000);
+  });
+
+  it('that cannot be read is named itself, and not the file that it goes to', async () => {
+    const directory = temporaryDirectory();
+    const out = join(directory, 'out');
+    for (const from of [directory, join(directory, 'missing')]) {
+      await expect(pack(from, out, { recipients: [alice.recipient] })).rejects.toMatchObject({
+        code: 'file_system',
+        message: expect.stringMatching(`^${from} could not be read`) as string,
+      });
+      rmSync(out, { force: true });
+    }
   });
 
   it('never goes over a file', async () => {

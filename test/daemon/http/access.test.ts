@@ -2,6 +2,8 @@ import { request as rawRequest } from 'node:http';
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../../src/core/errors.ts';
+import type { Logger } from '../../../src/core/logger.ts';
+import { silentLogger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
 import { LOCAL_TOKEN, MINUTE_MS, World } from './world.ts';
 
@@ -144,6 +146,8 @@ describe('with a token', () => {
         expect((await call(url + path, { headers: { authorization: wrong } })).status).toBe(401);
       const known = await call(url + path, { headers: { authorization: `Bearer ${TOKEN}` } });
       expect(known.status).not.toBe(401);
+      // Four wrong ones a minute are told so.
+      world.clock.passedMs += MINUTE_MS;
     }
     // A name that leads here is no matter: who calls under it has no token.
     expect((await call(`${url}/healthz`, { headers: { host: 'backup.example' } })).status).toBe(200);
@@ -194,26 +198,131 @@ describe('with a token', () => {
     expect((await call(`${url}/`, { headers: session })).status).toBe(303);
   });
 
-  it('guesses are made to wait, whoever makes them', async () => {
+  const log = (url: string, token: string, more: Record<string, string> = {}): Promise<Answer> =>
+    call(`${url}/login`, {
+      method: 'POST',
+      headers: more,
+      body: new URLSearchParams({ token, to: '/' }).toString(),
+    });
+  const times = <T>(count: number, work: () => Promise<T>): Promise<T[]> =>
+    Promise.all(Array.from({ length: count }, work));
+
+  it('guesses at the login form are slowed, and the right token enters all the same', async () => {
     const world = await World.create();
     const { url } = await world.listen({ token: new Secret(TOKEN) });
-    const log = (token: string): Promise<Answer> =>
-      call(`${url}/login`, { method: 'POST', body: new URLSearchParams({ token, to: '/' }).toString() });
-    const statuses = (await Promise.all(Array.from({ length: 5 }, () => log('nonsense')))).map(
-      ({ status }) => status,
-    );
+    const statuses = (await times(5, () => log(url, 'nonsense'))).map(({ status }) => status);
     expect(statuses).toEqual([401, 401, 401, 401, 401]);
-    const refused = await log(TOKEN);
+    const refused = await log(url, 'nonsense');
     expect([refused.status, refused.headers['set-cookie']]).toEqual([429, undefined]);
     const seconds = Number(refused.headers['retry-after']);
     expect(seconds).toBeGreaterThan(0);
     expect(seconds).toBeLessThanOrEqual(60);
-    // Programs, and who is logged in, go on.
-    expect((await call(`${url}/metrics`, { headers: { authorization: `Bearer ${TOKEN}` } })).status).toBe(
-      200,
-    );
+    expect((await log(url, TOKEN)).status).toBe(303);
     world.clock.passedMs += seconds * 1000;
-    expect((await log(TOKEN)).status).toBe(303);
+    expect((await log(url, 'nonsense')).status).toBe(401);
+  });
+
+  it('wrong tokens of programs are slowed and logged once a minute, without the token', async () => {
+    const world = await World.create();
+    const lines: string[] = [];
+    const collect = (facts: object, message: string): void =>
+      void lines.push(JSON.stringify({ ...facts, message }));
+    const logger: Logger = { ...silentLogger, debug: collect, info: collect, warn: collect, error: collect };
+    const { url } = await world.listen({ token: new Secret(TOKEN), log: logger });
+    const ask = (token: string): Promise<Answer> =>
+      call(`${url}/metrics`, { headers: { authorization: `Bearer ${token}` } });
+    const begun = performance.now();
+    const statuses = (await times(40, () => ask('a-guess-at-it'))).map(({ status }) => status);
+    expect(performance.now() - begun).toBeGreaterThan(390);
+    expect(statuses.filter((status) => status === 401)).toHaveLength(5);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(35);
+    expect((await ask(TOKEN)).status).toBe(200);
+    // At the form as well: it is the same address.
+    expect((await log(url, 'a-guess-at-it')).status).toBe(429);
+    const told = lines.filter((line) => line.includes('wrong token'));
+    expect(told).toHaveLength(1);
+    expect(told[0]).toContain('127.0.0.1');
+    expect(lines.join('')).not.toContain('a-guess-at-it');
+    world.clock.passedMs += 60_000;
+    expect((await ask('a-guess-at-it')).status).toBe(401);
+    expect(lines.filter((line) => line.includes('wrong token'))).toHaveLength(2);
+  });
+
+  it('guesses from one address are no matter to another one', async () => {
+    const world = await World.create();
+    const behind = (address: string): Record<string, string> => ({ 'x-forwarded-for': address });
+    const { url } = await world.listen({ token: new Secret(TOKEN), trustedProxies: ['127.0.0.0/8'] });
+    await times(6, () => log(url, 'nonsense', behind('2001:db8:1:2::1')));
+    const status = async (address: string): Promise<number> =>
+      (await log(url, 'nonsense', behind(address))).status;
+    // One customer's addresses are one address.
+    expect(await status('2001:db8:1:2:ffff::2')).toBe(429);
+    expect(await status('2001:db8:1:3::1')).toBe(401);
+    expect(await status('192.0.2.1')).toBe(401);
+    // What stands before the first stranger is that one's own word.
+    expect(await status('192.0.2.7, 2001:db8:1:2::1')).toBe(429);
+    // Nobody was named: the headers say nothing.
+    const { url: open } = await world.listen({ token: new Secret(TOKEN) });
+    await times(6, () => log(open, 'nonsense', behind('192.0.2.8')));
+    expect((await log(open, 'nonsense', behind('192.0.2.9'))).status).toBe(429);
+  });
+
+  it.each<[string, Record<string, string>, number]>([
+    ['a program', {}, 303],
+    ['our form', { origin: 'SAME', 'sec-fetch-site': 'same-origin' }, 303],
+    ['our form over plain HTTP to another machine', { origin: 'SAME' }, 303],
+    ['our form that hides its origin', { origin: 'null', 'sec-fetch-site': 'same-origin' }, 303],
+    ['an address typed by hand', { origin: 'null', 'sec-fetch-site': 'none' }, 303],
+    ['a sandboxed frame', { origin: 'null', 'sec-fetch-site': 'cross-site' }, 403],
+    ['a sandboxed frame over plain HTTP', { origin: 'null' }, 403],
+    ['another site', { origin: 'https://evil.example' }, 403],
+    [
+      'another site that claims to be this one',
+      { origin: 'https://evil.example', 'sec-fetch-site': 'none' },
+      403,
+    ],
+  ])('a login by %s', async (_name, headers, status) => {
+    const world = await World.create();
+    const { url } = await world.listen({ token: new Secret(TOKEN) });
+    const sent = Object.fromEntries(
+      Object.entries(headers).map(([name, value]) => [name, value === 'SAME' ? url : value]),
+    );
+    expect((await log(url, TOKEN, sent)).status).toBe(status);
+    const known = { ...sent, authorization: `Bearer ${TOKEN}` };
+    expect((await call(`${url}/logout`, { method: 'POST', headers: known })).status).toBe(status);
+  });
+
+  it.each([
+    ['/drift?x=1#part', '/drift?x=1#part'],
+    ['/records/members/\u00e4', '/records/members/%C3%A4'],
+    ['//evil.example', '/'],
+    ['/\\evil.example', '/'],
+    ['/\t/evil.example', '/'],
+    ['\t//evil.example', '/'],
+    ['/\n/evil.example', '/'],
+    ['/\r\n/evil.example', '/'],
+    ['/\0/x', '/'],
+    ['/\u0085/x', '/'],
+    ['/.//evil.example', '/'],
+    ['/x/..//evil.example', '/'],
+    ['https://evil.example', '/'],
+    ['https:evil.example', '/'],
+    ['javascript:alert(1)', '/'],
+    ['@evil.example', '/'],
+    ['', '/'],
+    ['/\ud800', '/%EF%BF%BD'],
+  ])('a login for %j leads to %s', async (to, location) => {
+    const world = await World.create();
+    const { url } = await world.listen({ token: new Secret(TOKEN) });
+    const headers = { authorization: `Bearer ${TOKEN}` };
+    const asked = `${url}/login?${new URLSearchParams({ to }).toString()}`;
+    const known = await call(asked, { headers });
+    expect([known.status, known.headers.location]).toEqual([303, location]);
+    const body = new URLSearchParams({ token: TOKEN, to }).toString();
+    const logged = await call(`${url}/login`, { method: 'POST', body });
+    expect([logged.status, logged.headers.location]).toEqual([303, location]);
+    const form = await call(asked, { headers: { 'sec-fetch-site': 'cross-site' } });
+    expect(form.headers['refresh']).toBe(`0; url=/login?again=1&to=${encodeURIComponent(location)}`);
   });
 
   it('another token ends every session', async () => {
@@ -248,7 +357,7 @@ describe('every answer', () => {
       expect(headers['cache-control']).toBe('no-store');
       expect(headers['x-content-type-options']).toBe('nosniff');
       expect(headers['x-frame-options']).toBe('DENY');
-      expect(headers['referrer-policy']).toBe('no-referrer');
+      expect(headers['referrer-policy']).toBe('same-origin');
       expect(headers['content-security-policy']).toMatch(/default-src 'none'/);
       expect(headers['content-security-policy']).toMatch(/frame-ancestors 'none'/);
       expect(headers['content-security-policy']).not.toContain('unsafe');

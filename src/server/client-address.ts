@@ -1,0 +1,85 @@
+/** Where a request comes from: by its connection, and by the forwarded headers of proxies that the operator has named. */
+import type { IncomingMessage } from 'node:http';
+import { BlockList, isIP, isIPv6 } from 'node:net';
+
+/** A host as a `Host` header gives it: a name, an IPv4 address or an IPv6 address in brackets, perhaps a port. */
+const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?$/i;
+
+/** False for what is no host, such as `1.2.3.4.5.6`, of which no URL can be made. */
+export function isHost(text: string): boolean {
+  return HOST.test(text) && URL.canParse(`http://${text}/`);
+}
+
+/** Whose forwarded headers are believed. */
+export class TrustedProxies {
+  readonly #list = new BlockList();
+
+  /** Takes addresses and CIDR ranges, e.g. `10.0.0.0/8` or `::1`. */
+  constructor(addresses: readonly string[]) {
+    for (const each of addresses) {
+      const [address = '', bits] = each.split('/');
+      const family = isIPv6(address) ? 'ipv6' : 'ipv4';
+      if (bits === undefined) this.#list.addAddress(address, family);
+      else this.#list.addSubnet(address, Number(bits), family);
+    }
+  }
+
+  /** The address of the client: of the connection, or, where that is a proxy's, the one for which the proxy asks. */
+  clientOf(incoming: IncomingMessage): string {
+    const remote = plain(incoming.socket.remoteAddress ?? '');
+    if (!this.#includes(remote)) return remote;
+    const forwarded = [incoming.headers['x-forwarded-for'] ?? []].flat().join(',').split(',');
+    // Each proxy adds whom it was asked by at the end: what stands before the first stranger is that one's own word.
+    const stranger = forwarded
+      .map((each) => plain(each.trim()))
+      .reverse()
+      .find((each) => !this.#includes(each));
+    return stranger !== undefined && isIP(stranger) !== 0 ? stranger : remote;
+  }
+
+  /** Scheme and host that the client used. */
+  originOf(incoming: IncomingMessage): string {
+    const scheme =
+      this.#forwarded(incoming, 'x-forwarded-proto')?.toLowerCase() === 'https' ? 'https' : 'http';
+    return `${scheme}://${this.hostOf(incoming) ?? 'localhost'}`;
+  }
+
+  /** The host that the client used, with its port. */
+  hostOf(incoming: IncomingMessage): string | undefined {
+    const forwarded = this.#forwarded(incoming, 'x-forwarded-host');
+    return forwarded !== undefined && isHost(forwarded) ? forwarded : incoming.headers.host;
+  }
+
+  /** The first value of a forwarded header; undefined where it is missing, or not from a proxy that is trusted. */
+  #forwarded(incoming: IncomingMessage, name: string): string | undefined {
+    if (!this.#includes(plain(incoming.socket.remoteAddress ?? ''))) return undefined;
+    return [incoming.headers[name] ?? []].flat()[0]?.split(',')[0]?.trim();
+  }
+
+  #includes(address: string): boolean {
+    return isIP(address) !== 0 && this.#list.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
+  }
+}
+
+/** What counts as one caller: an IPv4 address, and of IPv6 the /64 that a single customer has. */
+export function addressGroup(address: string): string {
+  const own = plain(address);
+  if (!isIPv6(own)) return own;
+  const [head = '', tail] = (own.split('%')[0] ?? '').split('::');
+  const before = head === '' ? [] : head.split(':');
+  const after = tail === undefined || tail === '' ? [] : tail.split(':');
+  const filled =
+    tail === undefined
+      ? before
+      : [...before, ...Array<string>(Math.max(0, 8 - before.length - after.length)).fill('0'), ...after];
+  return `${filled
+    .slice(0, 4)
+    .map((part) => Number.parseInt(part, 16).toString(16))
+    .join(':')}::/64`;
+}
+
+/** An IPv4 address that came over an IPv6 socket is the same address. */
+function plain(address: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);
+  return mapped?.[1] ?? address;
+}

@@ -1,0 +1,81 @@
+/** What the command line asks the daemon on this machine goes to it alone, and only its own answer counts. */
+import { createServer } from 'node:http';
+import type { RequestListener } from 'node:http';
+import { once } from 'node:events';
+import { dirname } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import type { Presence } from '../../src/daemon/presence.ts';
+import { announce } from '../../src/daemon/presence.ts';
+import { World } from '../daemon/http/world.ts';
+import { commandLine } from './command-line.ts';
+import { environment, tidemark } from './harness.ts';
+
+async function server(answer: RequestListener): Promise<string> {
+  const listening = createServer(answer).listen(0, '127.0.0.1');
+  await once(listening, 'listening');
+  onTestFinished(() => void listening.close());
+  const address = listening.address();
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return `http://127.0.0.1:${address.port}`;
+}
+
+/** A daemon that announced itself at `url`, or where a real HTTP side listens. */
+async function announced(
+  url?: string,
+): Promise<{ world: World; presence: Presence; env: Record<string, string> }> {
+  const world = await World.create();
+  await world.sync();
+  const presence = await announce(world.mirrorPath, { clock: systemClock, pid: process.pid, host: 'here' });
+  onTestFinished(() => presence.leave());
+  const own = url ?? (await world.listen({ localToken: presence.token.reveal() })).url;
+  presence.setUrl(own);
+  return { world, presence, env: environment(world.url, dirname(world.mirrorPath)) };
+}
+
+describe('daemon --check', () => {
+  it('takes the answer of this daemon, in both forms', async () => {
+    const { env } = await announced();
+    const options = { env, cwd: env['TIDEMARK_MIRROR']?.replace(/\/[^/]*$/, '') ?? '' };
+    const text = await commandLine(['daemon', '--check'], options);
+    expect(text, text.stderr).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^(ok|degraded)\n/) as string,
+    });
+    const json = await commandLine(['daemon', '--check', '--json'], options);
+    expect(json, json.stderr).toMatchObject({ code: 0 });
+    expect(JSON.parse(json.stdout)).toMatchObject({ schema: 'tidemark.health/1' });
+  });
+
+  it.each([
+    ['ok', 'text/plain', 'ok\n'],
+    ['a document', 'application/json', '{"schema":"tidemark.health/1","state":"ok"}'],
+    ['a page', 'text/html', '<h1>It works</h1>'],
+  ])('does not believe %s of somebody else', async (_name, type, body) => {
+    const url = await server((_request, answer) => answer.setHeader('Content-Type', type).end(body));
+    const { env } = await announced(url);
+    for (const form of [[], ['--json']]) {
+      const ended = await commandLine(['daemon', '--check', ...form], { env, cwd: '/' });
+      expect(ended.code).toBe(1);
+      expect(ended.stdout + ended.stderr).toContain('is not this daemon');
+    }
+  });
+});
+
+it('goes past the proxies of the environment, with its token', async () => {
+  const seen: string[] = [];
+  const proxy = await server((request, answer) => {
+    seen.push(`${request.method ?? ''} ${request.url ?? ''} ${request.headers.authorization ?? ''}`);
+    answer.end('ok\n');
+  });
+  const { world, env } = await announced();
+  world.standings.set(1, { state: 'ended', name: 'sync', source: 'default', job: null, error: null });
+  const proxied = { ...env, NODE_USE_ENV_PROXY: '1', HTTP_PROXY: proxy, http_proxy: proxy, NO_PROXY: '' };
+  const check = await tidemark(['daemon', '--check'], { env: proxied });
+  expect(check, check.stderr).toMatchObject({ code: 0 });
+  await tidemark(['sync', '--quiet'], { env: proxied });
+  // The daemon was asked, and nobody else.
+  expect(world.asked).toHaveLength(1);
+  expect(seen.filter((line) => line.includes('/api/v1/') || line.includes('Bearer'))).toEqual([]);
+  expect(seen).toEqual([]);
+});

@@ -1,0 +1,92 @@
+/** A bit that flips on the disk is found by `verify`, or is nothing that anybody is shown. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { TidemarkError } from '../../src/core/errors.ts';
+import { verifyMirror } from '../../src/mirror/mirror.ts';
+import { ORG, PROJECT, open, sync, temporaryDirectory } from './fixture.ts';
+
+const FLIPS = 150;
+const role = (id: string, name: string): string => `{"id":"${id}","name":"${name}"}`;
+
+async function smallMirror(): Promise<Buffer> {
+  const mirror = open();
+  await sync(
+    mirror,
+    'roles',
+    ORG,
+    ['a', 'b', 'c'].map((id) => role(id, `role ${id}`)),
+  );
+  await sync(mirror, 'roles', ORG, [role('a', 'A2'), role('b', 'role b'), role('c', 'role c')]);
+  await sync(mirror, 'roles', ORG, [role('a', 'A3'), role('b', 'role b')]);
+  await sync(mirror, 'session_recordings', PROJECT, ['{"id":"r","click_count":1,"viewed":true}']);
+  mirror.pin('before', 1);
+  mirror.close();
+  return readFileSync(mirror.path);
+}
+
+/** What status, snapshots, export, log and diff are made of, as text. */
+function shown(path: string): string {
+  const mirror = open({ path, mode: 'read' });
+  try {
+    const records = [...mirror.readRecords()];
+    return JSON.stringify([
+      mirror.sources(),
+      mirror.runs(),
+      mirror.runs().map(({ run }) => mirror.sweepsOf(run)),
+      mirror.collectionsOf(),
+      mirror.snapshots(),
+      records,
+      [...mirror.readRecordsAt(1)],
+      ['a', 'b', 'c'].map((id) => mirror.findRecords('roles', id).map((row) => mirror.revisionsOf(row))),
+    ]);
+  } finally {
+    mirror.close();
+  }
+}
+
+it(`${FLIPS} single flips, each found or harmless, and none told as a defect`, async () => {
+  const whole = await smallMirror();
+  const path = join(temporaryDirectory(), 'flipped.db');
+  writeFileSync(path, whole);
+  const before = shown(path);
+  // Empty space says nothing: where something is written.
+  const places = [...whole.keys()].filter((at) => whole[at] !== 0);
+  let seed = 20_260_301;
+  const next = (below: number): number => {
+    seed = (Math.imul(seed, 1_103_515_245) + 12_345) >>> 0;
+    return (seed >>> 8) % below;
+  };
+  const unseen: string[] = [];
+  const defects: string[] = [];
+  let found = 0;
+  for (let flip = 0; flip < FLIPS; flip += 1) {
+    const at = places[next(places.length)]!;
+    const bytes = Buffer.from(whole);
+    bytes[at]! ^= 1 << next(8);
+    writeFileSync(path, bytes);
+    const outcome = async (work: () => unknown): Promise<unknown> => {
+      try {
+        return await work();
+      } catch (error) {
+        if (!(error instanceof TidemarkError) || error.code === 'internal')
+          defects.push(`${at}: ${String(error)}`);
+        return 'refused';
+      }
+    };
+    const isFound = await outcome(async () => {
+      const mirror = open({ path, mode: 'read' });
+      try {
+        return (await verifyMirror(mirror)).problems.length > 0;
+      } finally {
+        mirror.close();
+      }
+    });
+    const after = await outcome(() => shown(path));
+    if (isFound !== false) found += 1;
+    else if (after !== before) unseen.push(`${at}: ${bytes.subarray(at - 20, at + 20).toString('latin1')}`);
+  }
+  expect(unseen).toEqual([]);
+  expect(defects).toEqual([]);
+  expect(found).toBeGreaterThan(FLIPS / 10);
+});
