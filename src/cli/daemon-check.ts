@@ -17,7 +17,7 @@ const TIMEOUT_MS = 8000;
 const LARGEST_CHARACTERS = 1_000_000;
 
 /**
- * Prints what `/readyz` says. Exit 0 for `ok` and `degraded`, 1 for `failing`.
+ * Prints what `/readyz` says. Exit 0 for `ok` and `degraded`, 1 for `starting` and `failing`.
  * @throws TidemarkError `unreachable` where no daemon is at work on this mirror, or it does not answer
  */
 export async function daemonCheck(context: CommandContext): Promise<ExitCode> {
