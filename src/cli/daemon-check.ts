@@ -21,7 +21,7 @@ const NO_PROXY = new Agent({ proxyEnv: {} });
 const STATUS_BY_STATE: Readonly<Record<string, number>> = { ok: 200, degraded: 200, failing: 503 };
 
 /**
- * Prints what `/readyz` says. Exit 0 for `ok` and `degraded`, 1 for `failing`.
+ * Prints what `/readyz` says. Exit 0 for `ok` and `degraded`, 1 for `starting` and `failing`.
  * @throws TidemarkError `unreachable` where no daemon is at work on this mirror, or it does not answer
  */
 export async function daemonCheck(context: CommandContext): Promise<ExitCode> {

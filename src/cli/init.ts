@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import type { Kind } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
+import { FilesRead } from '../config/files-read.ts';
 import { findProfile, profileNames } from '../config/profile-file.ts';
 import { Mistakes } from '../config/mistakes.ts';
 import { EXIT, TidemarkError } from '../core/errors.ts';
@@ -82,7 +83,7 @@ async function settle(
 
 function requireProfile(profile: string, cwd: string): void {
   const mistakes = new Mistakes();
-  const found = findProfile(profile, cwd, mistakes);
+  const found = findProfile(profile, cwd, mistakes, new FilesRead());
   if ('mistake' in found) throw new TidemarkError('usage', `--profile: ${found.mistake}`);
   mistakes.throwIfAny();
 }

@@ -1,6 +1,9 @@
 /** What the checks of a configuration share: the tree, where mistakes go, and where relative paths start. */
 import { resolve } from 'node:path';
+import type { ResourceDefinition } from '../catalog/definition.ts';
+import type { FilesRead } from './files-read.ts';
 import type { Mistakes } from './mistakes.ts';
+import type { FoundProfile } from './profile-file.ts';
 import { pathKey } from './tree.ts';
 import type { Path, Tree } from './tree.ts';
 
@@ -14,6 +17,12 @@ export interface Checking {
   readonly cwd: string;
   /** False where the command needs no key: then a missing one is no mistake. */
   readonly needsKeys: boolean;
+  /** Every file that is read is noted here. */
+  readonly files: FilesRead;
+  /** By directory and name: read once however many sources have it. */
+  readonly profiles: Map<string, FoundProfile>;
+  /** Of a profile alone, shared by the sources without `definitions` of their own. */
+  readonly definitions: Map<FoundProfile, readonly ResourceDefinition[]>;
 }
 
 /** Absolute path of a configured one: from a variable relative to the current directory, else to the file's. */

@@ -146,6 +146,10 @@ export interface Config {
   readonly file: string | null;
   /** Absolute path of the mirror. */
   readonly mirror: string;
+  /** Absolute paths of all files that it was read from, or looked for in: without a change of theirs it is the same. */
+  readonly files: readonly string[];
+  /** Of what those files and the environment held: the same for the same configuration, secrets included. Hex. */
+  readonly digest: string;
   /** The sources that this call is about. */
   readonly sources: readonly SourceConfig[];
   /** Every configured source: what the mirror holds of the others is still known, and masked, by their definitions. */

@@ -16,6 +16,7 @@ import type {
 import { SCHEDULE_NAMES } from './config.ts';
 import { readDocument } from './document.ts';
 import { applyEnvironment, CONFIG_VARIABLE, unknownVariables } from './environment.ts';
+import { FilesRead } from './files-read.ts';
 import type { Environment } from './interpolate.ts';
 import { Mistakes, place } from './mistakes.ts';
 import { checkNotices } from './notice-rules.ts';
@@ -55,7 +56,8 @@ export function loadConfig(options: LoadOptions): Config {
   const { env, cwd } = options;
   const needsKeys = options.keys !== 'unused';
   const mistakes = new Mistakes();
-  const { file, tree, usedVariables } = readFile(options, mistakes);
+  const files = new FilesRead();
+  const { file, tree, usedVariables } = readFile(options, mistakes, files);
   if (mistakes.hasTextMistake) mistakes.throwIfAny();
 
   applyEnvironment(tree, env, usedVariables, mistakes);
@@ -65,7 +67,17 @@ export function loadConfig(options: LoadOptions): Config {
   if (!needsKeys) forgiveKeys(tree, parsed, mistakes);
 
   const fileDirectory = file === null ? cwd : dirname(file);
-  const checking: Checking = { tree, mistakes, warnings, fileDirectory, cwd, needsKeys };
+  const checking: Checking = {
+    tree,
+    mistakes,
+    warnings,
+    fileDirectory,
+    cwd,
+    needsKeys,
+    files,
+    profiles: new Map(),
+    definitions: new Map(),
+  };
   const sources = parsed.sources
     .map((source, index) => checkSource(checking, source, index))
     .filter((source) => source !== null);
@@ -89,6 +101,10 @@ export function loadConfig(options: LoadOptions): Config {
     log: parsed.log,
     secretVariables: secretVariables(tree),
     warnings: [...warnings, ...unknownVariables(env, usedVariables)],
+    files: files.paths(),
+    digest: files.digest(
+      Object.entries(env).filter(([name]) => name.startsWith('TIDEMARK_') || usedVariables.has(name)),
+    ),
   };
   if (needsKeys && parsed.sources.length === 0 && !mistakes.covers(tree, ['sources'])) {
     if (mistakes.count === 0) throw missing(file, cwd);
@@ -104,12 +120,13 @@ interface FileRead {
   readonly usedVariables: ReadonlySet<string>;
 }
 
-function readFile({ file: named, env, cwd }: LoadOptions, mistakes: Mistakes): FileRead {
+function readFile({ file: named, env, cwd }: LoadOptions, mistakes: Mistakes, files: FilesRead): FileRead {
   const fromVariable = env[CONFIG_VARIABLE] === '' ? undefined : env[CONFIG_VARIABLE];
   const wanted = named ?? fromVariable;
   const path = resolve(cwd, wanted ?? DEFAULT_FILE);
   const label = labelOf(path, cwd);
   const read = readTextFile(path);
+  files.note(path, JSON.stringify(read));
   if (!('mistake' in read)) return { file: path, ...readDocument(read.text, label, env, mistakes) };
   if (read.isMissing && wanted === undefined) {
     return { file: null, tree: emptyTree(null), usedVariables: new Set() };

@@ -52,6 +52,7 @@ export function urlSecret(
     isFrom = filePath;
     const path = absolutePath(checking, filePath, file);
     const read = readSecretFile(path);
+    checking.files.note(path, JSON.stringify(read));
     if ('mistake' in read) {
       const line = `${place(tree, filePath)}${read.mistake}`;
       warnings.push(`${line}: ${NOT_SENT}`);

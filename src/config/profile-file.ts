@@ -5,6 +5,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { packageFile } from '../core/package-root.ts';
 import { suggest } from '../core/suggest.ts';
 import { readDocument } from './document.ts';
+import { FilesRead } from './files-read.ts';
 import { Mistakes } from './mistakes.ts';
 import { PROFILE_OPTIONS } from './options.ts';
 import type { Profile } from './profile.ts';
@@ -29,7 +30,12 @@ export type FoundProfile =
  * Reads a profile. A word is one of `profileNames`; anything with a slash or ending in .yaml or .yml is a path, relative
  * to `directory`. Mistakes in the file are added to `mistakes`.
  */
-export function findProfile(nameOrPath: string, directory: string, mistakes: Mistakes): FoundProfile {
+export function findProfile(
+  nameOrPath: string,
+  directory: string,
+  mistakes: Mistakes,
+  files: FilesRead,
+): FoundProfile {
   const isPath = /[/\\]|\.ya?ml$/.test(nameOrPath);
   const names = profileNames();
   if (!isPath && !names.includes(nameOrPath)) {
@@ -43,6 +49,7 @@ export function findProfile(nameOrPath: string, directory: string, mistakes: Mis
     ? resolve(directory, nameOrPath)
     : packageFile('config', 'profiles', `${nameOrPath}.yaml`);
   const file = readTextFile(path);
+  files.note(path, JSON.stringify(file));
   if ('mistake' in file) return { mistake: `${path} ${file.mistake}` };
   const label = isPath ? nameOrPath : `profiles/${nameOrPath}.yaml`;
   const { tree } = readDocument(file.text, label, null, mistakes);
@@ -56,7 +63,7 @@ export function findProfile(nameOrPath: string, directory: string, mistakes: Mis
  */
 export function shippedProfile(name: string): Profile {
   const mistakes = new Mistakes();
-  const found = findProfile(name, packageFile('config', 'profiles'), mistakes);
+  const found = findProfile(name, packageFile('config', 'profiles'), mistakes, new FilesRead());
   mistakes.throwIfAny();
   if ('mistake' in found) throw new TidemarkError('config_invalid', `profile: ${found.mistake}`);
   return found.profile;

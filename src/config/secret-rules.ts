@@ -85,7 +85,9 @@ function valueOf(checking: Checking, path: Path, value: Rule['values'][string]):
     if (!tree.unset.has(pathKey(filePath))) mistakes.add(tree, path, 'expected {file: PATH}');
     return null;
   }
-  const read = readSecretText(absolutePath(checking, path, value.file));
+  const file = absolutePath(checking, path, value.file);
+  const read = readSecretText(file);
+  checking.files.note(file, JSON.stringify(read));
   if ('mistake' in read) {
     warnings.push(`${place(tree, path)}${read.mistake}: restores that need it stay blocked`);
     return null;

@@ -1,6 +1,7 @@
 /** One source of the configuration, checked as a whole: key, profile, kinds, address. */
 import { isIPv4 } from 'node:net';
 import { CATALOG } from '../catalog/catalog.ts';
+import type { ResourceDefinition } from '../catalog/definition.ts';
 import { Secret } from '../core/secret.ts';
 import { absolutePath } from './checking.ts';
 import type { Checking } from './checking.ts';
@@ -10,6 +11,7 @@ import type { ParsedSource } from './options.ts';
 import { kindRates } from './kind-rates.ts';
 import { checkKinds } from './kind-rules.ts';
 import { applyProfile } from './profile.ts';
+import type { FoundProfile } from './profile-file.ts';
 import { findProfile } from './profile-file.ts';
 import { readSecretFile } from './secret-file.ts';
 import { secretRules } from './secret-rules.ts';
@@ -42,6 +44,7 @@ export function secretOf(
   if (given.file === undefined) return null;
   const path = absolutePath(checking, filePath, given.file);
   const file = readSecretFile(path);
+  checking.files.note(path, JSON.stringify(file));
   if ('mistake' in file) {
     if (isFileRequired) mistakes.add(tree, filePath, file.mistake);
     else warnings.push(`${place(tree, filePath)}${file.mistake}`);
@@ -51,6 +54,16 @@ export function secretOf(
     warnings.push(`${place(tree, filePath)}${path} can be read by every user of this machine; chmod 600 it`);
   }
   return new Secret(file.value);
+}
+
+/** Read once for all sources that name it. */
+function profileOf(checking: Checking, name: string, directory: string): FoundProfile {
+  const key = JSON.stringify([directory, name]);
+  const known = checking.profiles.get(key);
+  if (known !== undefined) return known;
+  const found = findProfile(name, directory, checking.mistakes, checking.files);
+  checking.profiles.set(key, found);
+  return found;
 }
 
 /** The source at a position of the list; null when something that it cannot be without is missing or wrong. */
@@ -88,15 +101,19 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
   const kinds = checkKinds(checking, parsed, at);
   const profilePath = [...at, 'profile'];
   const directory = tree.variables.has(pathKey(profilePath)) ? checking.cwd : checking.fileDirectory;
-  const found = findProfile(parsed.profile, directory, mistakes);
+  const found = profileOf(checking, parsed.profile, directory);
   if ('mistake' in found) {
     mistakes.add(tree, profilePath, found.mistake);
     return null;
   }
-  const definitions = applyProfile(CATALOG, found.profile, parsed.definitions, (layer, path, message) => {
-    if (layer === 'user') mistakes.add(tree, [...at, 'definitions', ...path], message);
-    else mistakes.add(found.tree, ['kinds', ...path], message);
-  });
+  const apply = (): readonly ResourceDefinition[] =>
+    applyProfile(CATALOG, found.profile, parsed.definitions, (layer, path, message) => {
+      if (layer === 'user') mistakes.add(tree, [...at, 'definitions', ...path], message);
+      else mistakes.add(found.tree, ['kinds', ...path], message);
+    });
+  const hasOwn = Object.keys(parsed.definitions).length > 0;
+  const definitions = hasOwn ? apply() : (checking.definitions.get(found) ?? apply());
+  if (!hasOwn) checking.definitions.set(found, definitions);
   if (baseUrl === undefined) return null;
   const kindLimits = kindRates(
     definitions,

@@ -172,7 +172,7 @@ class LivingDaemon implements Daemon {
       isOnce ? 'daemon started, for what is due' : 'daemon started',
     );
     this.#startDue(!isOnce);
-    for (const job of this.#books.owed(config, isOnce)) if (!this.#runner.holds(job)) this.#runner.add(job);
+    this.#runner.addAll(this.#books.owed(config, isOnce).filter((job) => !this.#runner.holds(job)));
     sayLeft(before.dead, { runner: this.#runner, timetable: this.#timetable, log });
     if (this.#runner.running().length === 0) this.#effects.onRest();
     this.#loop = isOnce ? this.#once() : this.#run();
@@ -218,11 +218,13 @@ class LivingDaemon implements Daemon {
       const now = clock.now();
       const dueAt = this.#stopped === null ? this.#timetable.nextDueAt() : null;
       const times = [dueAt, this.#observers.wakeAt()].filter((at) => at !== null);
-      const sleepMs = Math.max(0, Math.min(LOOK_MS, ...times.map((at) => at - now)));
+      const lookMs = Math.min(LOOK_MS, this.#runner.lookAgainMs() ?? LOOK_MS);
+      const sleepMs = Math.max(0, Math.min(lookMs, ...times.map((at) => at - now)));
       await this.#alarm.sleep(sleepMs);
       if (this.#isStopped()) return;
       clockWatch.look();
-      this.#settings.reloadIfTouched();
+      this.#runner.look();
+      this.#settings.refresh();
       this.#keeper.isThere();
       this.#stayPresent();
       await this.#http?.ensure(this.#settings.current().http);

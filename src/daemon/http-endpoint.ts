@@ -3,7 +3,6 @@ import type { HttpConfig } from '../config/config.ts';
 import { asTidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import type { Presence } from './presence.ts';
-import { digestOf } from './settings.ts';
 import type { Troubles } from './troubles.ts';
 import type { DaemonView } from './view.ts';
 
@@ -26,7 +25,7 @@ export class HttpEndpoint {
   readonly #presence: Presence;
   readonly #troubles: Troubles;
   #server: HttpServer | null = null;
-  #digest = '';
+  #listening = '';
 
   constructor(start: StartHttp, view: DaemonView, presence: Presence, troubles: Troubles) {
     this.#start = start;
@@ -37,12 +36,12 @@ export class HttpEndpoint {
 
   /** Has it listen as configured. What keeps it from that is told once, and tried again at the next call. */
   async ensure(config: HttpConfig): Promise<void> {
-    const digest = digestOf(config);
-    if (this.#server !== null && digest === this.#digest) return;
+    const listening = JSON.stringify({ ...config, token: config.token?.reveal() ?? null });
+    if (this.#server !== null && listening === this.#listening) return;
     await this.close();
     try {
       this.#server = await this.#start(this.#view, this.#presence.token);
-      this.#digest = digest;
+      this.#listening = listening;
       this.#presence.setUrl(this.#server.url);
       this.#troubles.end('http', 'HTTP is there again');
     } catch (error) {

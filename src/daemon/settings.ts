@@ -1,18 +1,19 @@
 /** The configuration in force: read anew when it may have changed, the old one kept when the new one is wrong. */
-import { createHash } from 'node:crypto';
 import { statSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
-import { Secret } from '../core/secret.ts';
 import type { DaemonEffects } from './effects.ts';
 import type { Troubles } from './troubles.ts';
+
+/** File systems keep times in steps of up to 2 s. Longer than reading takes, too: what was written meanwhile is young. */
+const SETTLED_MS = 10_000;
 
 export class Settings {
   readonly #effects: DaemonEffects;
   readonly #troubles: Troubles;
   #config: Config;
-  #digest: string;
-  #seenFile: string;
+  /** Of its files, before they were read; null where they have to be read again in any case. */
+  #seen: string | null = null;
   readonly #onChange: (config: Config) => void;
 
   /**
@@ -24,8 +25,7 @@ export class Settings {
     this.#troubles = troubles;
     this.#onChange = onChange;
     this.#config = effects.loadConfig();
-    this.#digest = digestOf(this.#config);
-    this.#seenFile = fileState(this.#config.file);
+    this.#seen = this.#settled(this.#config);
     this.#sayWarnings(this.#config, []);
   }
 
@@ -38,14 +38,12 @@ export class Settings {
     return this.#troubles.all().find(({ about }) => about === 'config')?.error ?? null;
   }
 
-  /** Reads it anew where its file is another one than before. Costs a look at the file. */
-  reloadIfTouched(): void {
-    if (fileState(this.#config.file) !== this.#seenFile) this.refresh();
-  }
-
-  /** Reads it anew, keys and all. A wrong one changes nothing, and is told unless the same was told of it before. */
+  /**
+   * Reads it anew, keys and all, where one of its files may be another than before; else costs a look at each of them. A
+   * wrong one changes nothing, and is told unless the same was told of it before.
+   */
   refresh(): void {
-    this.#read(false);
+    if (this.#seen === null || this.#seen !== statesOf(this.#config.files)) this.#read(false);
   }
 
   /** The same for somebody who asks for it, and is told of a wrong one each time. */
@@ -54,22 +52,20 @@ export class Settings {
   }
 
   #read(isAskedFor: boolean): void {
-    const seen = fileState(this.#config.file);
+    // A wrong one is read each time, since its files are not all known.
+    this.#seen = null;
     try {
       const next = this.#effects.loadConfig();
-      this.#seenFile = seen;
-      const digest = digestOf(next);
-      if (digest !== this.#digest) {
+      if (next.digest !== this.#config.digest) {
         this.#onChange(next);
         const before = this.#config;
         this.#config = next;
-        this.#digest = digest;
         this.#effects.log.info({ file: next.file }, 'configuration read anew');
         this.#sayWarnings(next, before.warnings);
       }
+      this.#seen = this.#settled(next);
       this.#troubles.end('config', 'the configuration is right again');
     } catch (error) {
-      this.#seenFile = seen;
       const { code, message, hint } = asTidemarkError(error);
       const kept = new TidemarkError(
         code,
@@ -83,6 +79,20 @@ export class Settings {
     }
   }
 
+  /**
+   * The states of its files, if what was read is what they hold: null where one was written so lately that a second writing
+   * might not show in its times.
+   */
+  #settled({ files }: Config): string | null {
+    const states = statesOf(files);
+    const now = this.#effects.clock.now();
+    const isYoung = files.some((path) => {
+      const stats = statSync(path, { throwIfNoEntry: false });
+      return stats !== undefined && Math.abs(now - stats.ctimeMs) < SETTLED_MS;
+    });
+    return isYoung ? null : states;
+  }
+
   #sayWarnings({ warnings }: Config, before: readonly string[]): void {
     for (const warning of warnings.filter((each) => !before.includes(each))) {
       this.#effects.log.warn({ about: 'config' }, warning);
@@ -90,17 +100,14 @@ export class Settings {
   }
 }
 
-/** Tells two configurations apart, their secrets included, and holds none of them. */
-export function digestOf(value: unknown): string {
-  const text = JSON.stringify(value, function (this: unknown, key: string, shown: unknown) {
-    const own = (this as Record<string, unknown>)[key];
-    return own instanceof Secret ? createHash('sha256').update(own.reveal()).digest('hex') : shown;
-  });
-  return createHash('sha256').update(text).digest('hex');
+/** What changes when one of these files is written, replaced, removed or made. */
+function statesOf(paths: readonly string[]): string {
+  return paths.map((path) => stateOf(path)).join(' ');
 }
 
-/** What changes when a file is written or replaced; empty where there is none. */
-function fileState(path: string | null): string {
-  const stats = path === null ? undefined : statSync(path, { throwIfNoEntry: false, bigint: true });
-  return stats === undefined ? '' : `${stats.dev}:${stats.ino}:${stats.mtimeNs}:${stats.size}`;
+function stateOf(path: string): string {
+  const stats = statSync(path, { throwIfNoEntry: false, bigint: true });
+  return stats === undefined
+    ? 'none'
+    : `${stats.dev}:${stats.ino}:${stats.mtimeNs}:${stats.ctimeNs}:${stats.size}`;
 }

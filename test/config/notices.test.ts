@@ -64,6 +64,14 @@ describe('notices', () => {
     ]);
   });
 
+  it('with a key that two other types have are told of it once', () => {
+    const { message } = refused(
+      notices('- { name: a, type: email, smtpUrl: "${SMTP}", from: a@b.c, to: [d@e.f], url: "${HOOK}" }'),
+      URLS,
+    );
+    expect(message.match(/notices\[0\]\.url/g)).toHaveLength(1);
+  });
+
   it.each<[string, string, string]>([
     [
       'an unknown type',

@@ -178,7 +178,7 @@ export function verdictHtml(situation: Situation, drift: DriftCounts | null, nee
       ? needs === 1
         ? 'One thing is failing and needs you'
         : 'The copy is failing and needs you'
-      : isFirst
+      : isFirst || state === 'starting'
         ? 'The first copy is on its way'
         : needs > 0
           ? `${needs === 1 ? 'One thing needs' : `${count(needs)} things need`} you`

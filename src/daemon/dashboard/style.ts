@@ -26,7 +26,7 @@ h2 { display: flex; flex-wrap: wrap; gap: .1rem .75rem; align-items: baseline; m
 h2 > a, h2 > .aside { font-size: .875rem; font-weight: 400; margin-left: auto; }
 section > h2::first-letter { text-transform: none; }
 .verdict-mark { display: inline-block; width: .62em; height: .62em; border-radius: 50%; margin-right: .5em; vertical-align: .06em; background: currentColor; }
-.is-ok .verdict-mark, .is-ok strong.state { color: var(--bar-complete); } .is-degraded .verdict-mark { color: var(--bar-partial); } .is-failing .verdict-mark { color: var(--bar-failed); }
+.is-ok .verdict-mark, .is-ok strong.state { color: var(--bar-complete); } .is-degraded .verdict-mark, .is-starting .verdict-mark { color: var(--bar-partial); } .is-failing .verdict-mark { color: var(--bar-failed); }
 .answers { display: grid; grid-template-columns: repeat(5, minmax(0, 1fr)); gap: .75rem; margin: 1.5rem 0 0; }
 .answers li { background: var(--raised); border: 1px solid var(--line); border-top: 3px solid var(--line); border-radius: 10px; padding: .75rem .9rem .85rem; min-width: 0; }
 .answers h2 { margin: 0; font-size: .875rem; font-weight: 400; color: var(--faint); }

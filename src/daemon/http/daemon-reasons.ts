@@ -101,7 +101,7 @@ function mirrorReason({ message, hint, isComing }: NonNullable<HealthFacts['mirr
   if (isComing) {
     return {
       code: 'first_sync',
-      state: 'degraded',
+      state: 'starting',
       message: 'the first sync is about to make the mirror',
       since: null,
       hint: null,

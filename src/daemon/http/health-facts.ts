@@ -78,7 +78,8 @@ export function readSituation(view: DaemonView, now: number): Situation {
     const mirrorTrouble = { message, hint: hint ?? null, isComing };
     const troubles = lastingTroubles(view, now);
     const nothing = {
-      sources: [],
+      // A mirror that is to come holds nothing of any of them yet; of one that cannot be read nothing is known.
+      sources: isComing ? config.sources.map(({ name }) => unreadSource(view, config, name)) : [],
       copies: null,
       verify: null,
       drills: [],
@@ -166,14 +167,8 @@ function sourceFacts(
 ): SourceFacts {
   const { source, lastComplete, lastEnded, lastWholeEnded, firstTriedAt, held, troubledCount } = standing;
   const narrowed = lastEnded?.kinds ?? null;
-  const schedule = view.schedules().find((each) => each.schedule === 'sync' && each.sources.includes(source));
   return {
-    source,
-    schedule:
-      schedule === undefined
-        ? null
-        : { intervalMs: schedule.intervalMs, jitterMs: config.schedules.sync?.jitterMs ?? 0 },
-    isSyncing: view.running().some((job) => job.name === 'sync' && job.source === source),
+    ...unreadSource(view, config, source),
     lastComplete,
     lastEnded: lastWholeEnded,
     lastSync,
@@ -184,6 +179,26 @@ function sourceFacts(
       ceiling: held.reduce((sum, { records, below }) => sum + records + below, 0),
     },
     troubled: troubledCount,
+  };
+}
+
+/** What is known of a source without the mirror. */
+function unreadSource(view: DaemonView, config: Config, source: string): SourceFacts {
+  const schedule = view.schedules().find((each) => each.schedule === 'sync' && each.sources.includes(source));
+  return {
+    source,
+    schedule:
+      schedule === undefined
+        ? null
+        : { intervalMs: schedule.intervalMs, jitterMs: config.schedules.sync?.jitterMs ?? 0 },
+    isSyncing: view.running().some((job) => job.name === 'sync' && job.source === source),
+    lastComplete: null,
+    lastEnded: null,
+    lastSync: null,
+    lastNarrowed: null,
+    firstTriedAt: null,
+    held: { records: 0, ceiling: 0 },
+    troubled: 0,
   };
 }
 

@@ -1,7 +1,8 @@
 /** Why the health of a source, or of the daemon, is not `ok` (docs/http.md, Health). */
 
-/** `failing` answers 503, the others 200. */
-export type HealthState = 'ok' | 'degraded' | 'failing';
+/** `failing` and `starting` (no run has been complete yet, and none is late) answer 503, the others 200. */
+export const HEALTH_STATES = ['ok', 'degraded', 'starting', 'failing'] as const;
+export type HealthState = (typeof HEALTH_STATES)[number];
 
 export type HealthCode =
   | 'mirror_unreadable'

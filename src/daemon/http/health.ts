@@ -5,6 +5,7 @@
 import { daemonReasons } from './daemon-reasons.ts';
 import type { HealthFacts, SourceFacts } from './health-input.ts';
 import type { HealthReason, HealthState } from './health-reason.ts';
+import { HEALTH_STATES } from './health-reason.ts';
 import { allowedAgeMs, expectedSince, sourceReasons } from './source-reasons.ts';
 
 export interface SourceHealth {
@@ -28,15 +29,13 @@ export interface Health {
 
 export function assessHealth(facts: HealthFacts): Health {
   const reasons = daemonReasons(facts);
-  const sources =
-    facts.mirrorTrouble === null ? facts.sources.map((source) => sourceHealth(source, facts)) : [];
+  const sources = facts.sources.map((source) => sourceHealth(source, facts));
   return { state: worst([...reasons, ...sources]), reasons, sources };
 }
 
 /** The gravest of these states. */
 export function worst(parts: readonly { readonly state: HealthState }[]): HealthState {
-  if (parts.some(({ state }) => state === 'failing')) return 'failing';
-  return parts.some(({ state }) => state === 'degraded') ? 'degraded' : 'ok';
+  return HEALTH_STATES.findLast((each) => parts.some(({ state }) => state === each)) ?? 'ok';
 }
 
 function sourceHealth(facts: SourceFacts, { now, startedAt }: HealthFacts): SourceHealth {

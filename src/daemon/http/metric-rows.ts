@@ -3,6 +3,7 @@ import type { DriftSummary } from '../jobs/summaries.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
 import type { Situation } from './health-facts.ts';
+import { HEALTH_STATES } from './health-reason.ts';
 import { drillScores } from './last-jobs.ts';
 import { tookMs } from './wording.ts';
 
@@ -50,7 +51,7 @@ export const METRICS: readonly MetricRow[] = [
     labels: ['source', 'state'],
     read: ({ situation: { health } }) =>
       [{ source: '', state: health.state }, ...health.sources].flatMap(({ source, state }) =>
-        ['ok', 'degraded', 'failing'].map((each) => sample({ source, state: each }, each === state ? 1 : 0)),
+        HEALTH_STATES.map((each) => sample({ source, state: each }, each === state ? 1 : 0)),
       ),
   },
   {

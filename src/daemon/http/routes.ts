@@ -87,7 +87,7 @@ export function createRoutes(
     await lookAtCopies(view);
     const now = clock.now();
     const { health } = readSituation(view, now);
-    const status = health.state === 'failing' ? 503 : 200;
+    const status = health.state === 'failing' || health.state === 'starting' ? 503 : 200;
     context.header(INSTANCE_HEADER, instanceOf(options.localToken));
     return wantsJson(context)
       ? context.json(healthDocument(health, isoTime(now)), status)

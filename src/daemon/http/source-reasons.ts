@@ -70,7 +70,8 @@ function freshness(
     return [
       {
         code: 'first_sync',
-        state: 'degraded',
+        // Where no schedule comes, starting would never end.
+        state: allowedMs === null ? 'degraded' : 'starting',
         message: isSyncing ? 'the first sync is under way' : 'no run of all kinds has been complete yet',
         since,
         hint:

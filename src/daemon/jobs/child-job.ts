@@ -1,5 +1,4 @@
 /** The other end of `child-work.ts`: one job, done in this process for the daemon that started it. */
-import type { ReadClient } from '../../api/read-client.ts';
 import type { Config, SourceConfig } from '../../config/config.ts';
 import type { TidemarkError } from '../../core/errors.ts';
 import { asTidemarkError } from '../../core/errors.ts';
@@ -7,11 +6,10 @@ import type { JobName } from '../../mirror/daemon-jobs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { DaemonEffects } from '../effects.ts';
 import { MirrorKeeper } from '../mirror-keeper.ts';
-import { digestOf } from '../settings.ts';
 import type { TroubleSink } from '../troubles.ts';
 import type { ToChild, ToDaemon } from './job-messages.ts';
 import { wireError, wireResult } from './job-messages.ts';
-import type { JobWork } from './work.ts';
+import type { JobContext, JobWork } from './work.ts';
 import { OwnProcess } from './workplace.ts';
 
 export interface ChildJobOptions {
@@ -63,7 +61,7 @@ export async function performOrder(
 function readSame(loadConfig: () => Config, digest: string): Config | null {
   try {
     const config = loadConfig();
-    return digestOf(config) === digest ? config : null;
+    return config.digest === digest ? config : null;
   } catch {
     // The daemon says what is wrong with it: it reads it before every job.
     return null;
@@ -96,8 +94,14 @@ class ClientWatch {
     this.#tell = tell;
   }
 
-  readonly onClient = (client: Pick<ReadClient, 'figures'>, records: () => number): void => {
-    this.#look = () => this.#tell({ type: 'progress', figures: client.figures(), records: records() });
+  readonly onClient: JobContext['onClient'] = (client, records, isLocal) => {
+    this.#look = () =>
+      this.#tell({
+        type: 'progress',
+        figures: client.figures(),
+        records: records(),
+        isLocal: isLocal(),
+      });
     void this.#goOn();
   };
 

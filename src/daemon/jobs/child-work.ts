@@ -8,7 +8,6 @@ import { afterRealTime } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { DaemonEffects } from '../effects.ts';
 import type { MirrorKeeper, WriterLease } from '../mirror-keeper.ts';
-import { digestOf } from '../settings.ts';
 import type { Troubles } from '../troubles.ts';
 import type { ToChild, ToDaemon } from './job-messages.ts';
 import { errorOf, resultOf } from './job-messages.ts';
@@ -130,7 +129,7 @@ class Talk {
     child.on('error', () => undefined);
     child.on('message', (message) => this.#hear(message as ToDaemon));
     const { job, number, config } = task;
-    this.send({ type: 'order', job, number, configDigest: digestOf(config) });
+    this.send({ type: 'order', job, number, configDigest: config.digest });
   }
 
   send(message: ToChild): void {
@@ -161,9 +160,13 @@ class Talk {
         if (this.#figures === null) {
           const figures = new ToldFigures(effects.clock, message.figures);
           this.#figures = figures;
-          this.#task.onClient(figures, () => figures.records);
+          this.#task.onClient(
+            figures,
+            () => figures.records,
+            () => figures.isLocal,
+          );
         }
-        this.#figures.take(message.figures, message.records);
+        this.#figures.take(message.figures, message.records, message.isLocal);
         return;
       case 'trouble':
         troubles.begin(message.about, errorOf(message.error), message.level);

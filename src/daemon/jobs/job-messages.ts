@@ -14,7 +14,7 @@ export type ToChild =
       readonly job: QueuedJob;
       /** Of the job's row. */
       readonly number: number;
-      /** Of the daemon's configuration (`digestOf`). */
+      /** Of the daemon's configuration. */
       readonly configDigest: string;
     }
   /** Give up: the daemon has no more time. */
@@ -24,7 +24,13 @@ export type ToChild =
 export type ToDaemon =
   /** Nothing was done: the configuration that it reads is another one, or a wrong one. */
   | { readonly type: 'refused' }
-  | { readonly type: 'progress'; readonly figures: RequestFigures; readonly records: number }
+  | {
+      readonly type: 'progress';
+      readonly figures: RequestFigures;
+      readonly records: number;
+      /** Nothing is asked of the service: what was read is being published. */
+      readonly isLocal: boolean;
+    }
   | {
       readonly type: 'trouble';
       readonly about: string;

@@ -1,4 +1,7 @@
-/** Jobs that wait for their turn, first come first served. What is asked for twice waits once. Pure. */
+/**
+ * Jobs that wait for their turn. What somebody asks for goes first, in order of arrival; then the job whose last one began
+ * the longest ago, so that no restart and no long round starves anybody. What is asked for twice waits once. Pure.
+ */
 import type { ScheduleName } from '../../config/config.ts';
 import type { QueuedJob } from './work.ts';
 
@@ -8,33 +11,53 @@ export interface Ticketed {
   readonly job: QueuedJob;
 }
 
+/** Requests that are taken in a row while something scheduled waits: whoever asks in a loop must not stop the schedules. */
+const REQUESTS_IN_A_ROW = 10;
+
 export class JobQueue {
+  readonly #rankOf: (job: QueuedJob) => string;
   #waiting: Ticketed[] = [];
   #tickets = 0;
+  #requestsInARow = 0;
+
+  /** @param rankOf when the last job of that name and source began, ISO 8601; empty for none that is known */
+  constructor(rankOf: (job: QueuedJob) => string) {
+    this.#rankOf = rankOf;
+  }
 
   /** Adds a job, unless one waits that does just the same: not more, and not less. Returns the ticket of what waits. */
   add(job: QueuedJob): number {
     const index = this.#waiting.findIndex((each) => isSame(each.job, job));
     const known = this.#waiting[index];
-    if (known !== undefined) {
-      const schedule = known.job.schedule ?? job.schedule;
+    if (known === undefined) {
+      this.#tickets += 1;
+      this.#waiting.push({ ticket: this.#tickets, job });
+      return this.#tickets;
+    }
+    const schedule = known.job.schedule ?? job.schedule;
+    if (job.trigger !== 'request' || known.job.trigger === 'request') {
       this.#waiting[index] = { ticket: known.ticket, job: { ...known.job, schedule } };
       return known.ticket;
     }
-    this.#tickets += 1;
-    this.#waiting.push({ ticket: this.#tickets, job });
-    return this.#tickets;
+    // What waited for its turn by a schedule is a request from now on, behind those before it.
+    this.#waiting.splice(index, 1);
+    this.#waiting.push({ ticket: known.ticket, job: { ...known.job, schedule, trigger: 'request' } });
+    return known.ticket;
   }
 
   /** How many would wait that somebody asked for, if these did as well. */
   requestedWith(jobs: readonly QueuedJob[]): number {
-    const requested = this.#waiting.filter(({ job }) => job.trigger === 'request').length;
-    const added = jobs.filter((job) => !this.#waiting.some((each) => isSame(each.job, job)));
-    return requested + added.length;
+    const requested = this.#waiting.filter(isRequest);
+    const added = jobs.filter((job) => !requested.some((each) => isSame(each.job, job)));
+    return requested.length + added.length;
   }
 
   take(): Ticketed | undefined {
-    return this.#waiting.shift();
+    const next = this.all()[0];
+    if (next === undefined) return undefined;
+    this.#waiting = this.#waiting.filter((each) => each !== next);
+    this.#requestsInARow = isRequest(next) ? this.#requestsInARow + 1 : 0;
+    return next;
   }
 
   /** Empties it. */
@@ -42,13 +65,36 @@ export class JobQueue {
     return this.#waiting.splice(0).map(({ job }) => job);
   }
 
-  holds(schedule: ScheduleName): boolean {
-    return this.#waiting.some(({ job }) => job.schedule === schedule);
+  holds(schedule: ScheduleName, source: string | null): boolean {
+    return this.#waiting.some(({ job }) => job.schedule === schedule && job.source === source);
   }
 
-  all(): readonly Ticketed[] {
-    return this.#waiting;
+  get length(): number {
+    return this.#waiting.length;
   }
+
+  /** First to start first. */
+  all(): readonly Ticketed[] {
+    const ranks = new Map(this.#waiting.map((each) => [each, this.#rankOf(each.job)]));
+    const rank = (each: Ticketed): string => ranks.get(each) ?? '';
+    const requests = this.#waiting.filter(isRequest);
+    const others = this.#waiting
+      .filter((each) => !isRequest(each))
+      .sort((one, other) => (rank(one) === rank(other) ? 0 : rank(one) < rank(other) ? -1 : 1));
+    const ordered: Ticketed[] = [];
+    let inARow = this.#requestsInARow;
+    for (const request of requests) {
+      const other = inARow >= REQUESTS_IN_A_ROW ? others.shift() : undefined;
+      if (other !== undefined) ordered.push(other);
+      inARow = other === undefined ? inARow + 1 : 1;
+      ordered.push(request);
+    }
+    return [...ordered, ...others];
+  }
+}
+
+function isRequest({ job }: Ticketed): boolean {
+  return job.trigger === 'request';
 }
 
 function isSame(one: QueuedJob, other: QueuedJob): boolean {

@@ -6,7 +6,7 @@ import type { ReadClient } from '../../api/read-client.ts';
 import type { Kind } from '../../catalog/definition.ts';
 import type { Config, ScheduleName } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
-import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
+import { asTidemarkError, exitCodeFor, TidemarkError } from '../../core/errors.ts';
 import type { ExitCode } from '../../core/errors.ts';
 import { within } from '../../core/within.ts';
 import type { JobName, JobRow } from '../../mirror/daemon-jobs.ts';
@@ -25,6 +25,7 @@ import { JobQueue } from './queue.ts';
 import { FigureBook } from './request-figures.ts';
 import type { TicketAtWork } from './tickets.ts';
 import { Tickets } from './tickets.ts';
+import { AnswerWatch, LastBeginnings, Rests, SILENT_MS, TURN_LOOK_MS } from './turns.ts';
 import type { JobResult, JobWork, QueuedJob } from './work.ts';
 import type { Task, Workplace } from './workplace.ts';
 import { commandOf } from './workplace.ts';
@@ -55,6 +56,12 @@ interface Current extends TicketAtWork {
   number: number;
   client: Pick<ReadClient, 'figures'> | null;
   records: () => number;
+  /** True while it works here, and asks its service for nothing. */
+  isLocal: () => boolean;
+  readonly answers: AnswerWatch;
+  readonly abort: AbortController;
+  /** Set when it was told to give way to others. */
+  gaveWay: TidemarkError | null;
   over: Promise<void>;
 }
 
@@ -63,7 +70,9 @@ export class JobRunner {
   /** As of the queue. */
   readonly requestedWith = (jobs: readonly QueuedJob[]): number => this.#queue.requestedWith(jobs);
   readonly #options: RunnerOptions;
-  readonly #queue = new JobQueue();
+  readonly #beginnings: LastBeginnings;
+  readonly #rests: Rests;
+  readonly #queue: JobQueue;
   readonly #tickets = new Tickets();
   readonly #abort = new AbortController();
   readonly #jobLog: JobLog;
@@ -74,14 +83,22 @@ export class JobRunner {
   constructor(options: RunnerOptions) {
     this.#options = options;
     this.#jobLog = new JobLog(options.effects.log);
+    this.#beginnings = new LastBeginnings(() => options.keeper.reader());
+    this.#rests = new Rests(options.effects.clock);
+    this.#queue = new JobQueue(this.#beginnings.of);
   }
 
   /** Has a job done when its turn comes. Returns its ticket; null after `stop`, when nothing is taken any more. */
   add(job: QueuedJob): number | null {
-    if (this.#isStopping) return null;
-    const ticket = this.#queue.add(job);
+    return this.addAll([job])[0] ?? null;
+  }
+
+  /** The same for several, of which the queue chooses the first. No tickets after `stop`. */
+  addAll(jobs: readonly QueuedJob[]): readonly number[] {
+    if (this.#isStopping) return [];
+    const tickets = jobs.map((job) => this.#queue.add(job));
     this.#next();
-    return ticket;
+    return tickets;
   }
 
   /** What became of a ticket; null for one that is not known, or known no longer. */
@@ -89,9 +106,34 @@ export class JobRunner {
     return this.#tickets.standing(ticket, this.#current, this.#queue.all());
   }
 
-  /** True while work of that schedule waits or is done. */
-  isAtWork(schedule: ScheduleName): boolean {
-    return this.#queue.holds(schedule) || this.#current?.job.schedule === schedule;
+  /** True while work of that schedule waits or is done for that source (null for the mirror as a whole). */
+  isAtWork(schedule: ScheduleName, source: string | null): boolean {
+    const job = this.#current?.job;
+    return this.#queue.holds(schedule, source) || (job?.schedule === schedule && job.source === source);
+  }
+
+  /** Until when a source is left out that gave way to others, epoch milliseconds; null for one that is not. */
+  restsUntil(source: string): number | null {
+    return this.#rests.until(source);
+  }
+
+  /** Has a sync give way whose service is silent while others wait. To be called every now and then. */
+  look(): void {
+    const current = this.#current;
+    if (current === null || current.job.name !== 'sync' || current.client === null) return;
+    const { client, records, isLocal, answers, abort, job, over } = current;
+    const silentMs = answers.look(client.figures(), records(), isLocal());
+    if (silentMs < SILENT_MS || this.#queue.length === 0 || current.gaveWay !== null || job.source === null)
+      return;
+    current.gaveWay = this.#rests.begin(job.source, silentMs);
+    abort.abort(new TidemarkError('interrupted', 'the run gives way to other jobs'));
+    const { clock } = this.#options.effects;
+    void within(over, GIVE_WAY_MS, clock).then((isOver) => isOver || this.#options.workplace.kill());
+  }
+
+  /** Milliseconds until `look` is wanted again; null where nobody waits for what is at work. */
+  lookAgainMs(): number | null {
+    return this.#current?.job.name === 'sync' && this.#queue.length > 0 ? TURN_LOOK_MS : null;
   }
 
   /** True while such a job waits or is done, whoever wanted it. */
@@ -136,7 +178,9 @@ export class JobRunner {
       `stopping: ${current.job.name} is given ${isWorthWaiting ? 'time to end' : 'up'}`,
     );
     if (isWorthWaiting && (await within(current.over, finishMs, clock))) return true;
-    this.#abort.abort(new TidemarkError('interrupted', 'the daemon was stopped'));
+    const reason = new TidemarkError('interrupted', 'the daemon was stopped');
+    this.#abort.abort(reason);
+    current.abort.abort(reason);
     if (await within(current.over, isWorthWaiting ? graceMs - finishMs : graceMs, clock)) return true;
     return this.#options.workplace.kill() && within(current.over, KILL_MS, clock);
   }
@@ -156,6 +200,10 @@ export class JobRunner {
       number: 0,
       client: null,
       records: () => 0,
+      isLocal: () => false,
+      answers: new AnswerWatch(this.#options.effects.clock),
+      abort: new AbortController(),
+      gaveWay: null,
       over: Promise.resolve(),
     };
     this.#current = current;
@@ -197,15 +245,25 @@ export class JobRunner {
       work,
       config,
       source,
-      signal: this.#abort.signal,
-      onClient: (client, records) => {
+      signal: current.abort.signal,
+      onClient: (client, records, isLocal) => {
         current.client = client;
         current.records = records;
+        current.isLocal = isLocal;
         if (job.source !== null) this.figures.begin(job.source, client);
       },
     };
     const performed = await workplace.perform(task, lease);
-    await this.#end(current, performed.result, performed.lease);
+    await this.#end(current, this.#resultOf(current, performed.result), performed.lease);
+  }
+
+  /** Of a sync that gave way: its failure is the service's, and starts nothing again at once. */
+  #resultOf({ gaveWay, job }: Current, result: JobResult): JobResult {
+    if (gaveWay !== null && result.outcome === 'interrupted' && !this.#isStopping) {
+      return { ...result, outcome: 'failed', exitCode: exitCodeFor(gaveWay.code), error: gaveWay };
+    }
+    if (job.name === 'sync' && job.source !== null) this.#rests.end(job.source);
+    return result;
   }
 
   async #isWanted(work: JobWork, config: Config): Promise<boolean> {
@@ -230,6 +288,7 @@ export class JobRunner {
       const { name, source, trigger } = job;
       const start = { name, source, trigger, startedAt: current.startedAt };
       current.number = lease.mirror.daemonState().beginJob(start);
+      this.#beginnings.note(job, current.startedAt);
       this.#options.troubles.end('mirror', 'the mirror can be written again');
       const row: JobRow = { ...start, ...UNENDED, job: current.number };
       this.#jobLog.began(row);
@@ -291,5 +350,7 @@ export class JobRunner {
 
 /** Of the grace, what work under way is given to end by itself; the rest is for giving it up in order. */
 const FINISH_SHARE = 0.7;
+/** Until a sync that is to give way has come to its end in order; then its process is ended. */
+const GIVE_WAY_MS = 10_000;
 /** Until a process that was ended is gone. */
 const KILL_MS = 1_000;

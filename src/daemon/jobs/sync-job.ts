@@ -18,7 +18,11 @@ export const SYNC_JOB: Pick<JobWork, 'run'> = {
     const source = sourceOf(context);
     const client = await effects.openReadClient(source, log, mirror);
     const tally = new Tally();
-    context.onClient(client, () => tally.records);
+    context.onClient(
+      client,
+      () => tally.records,
+      () => tally.isPublishing,
+    );
     try {
       const report = await syncSource({
         mirror,
@@ -94,6 +98,7 @@ function summaryOfRun(report: RunReport, tally: Tally, throttled: number): SyncS
 class Tally {
   readonly events: SyncEvents;
   #endedRecords = 0;
+  isPublishing = false;
   readonly #open = new Map<string, number>();
   readonly #kinds = new Map<KindSweeps['kind'], KindSweeps>();
 
@@ -102,6 +107,7 @@ class Tally {
       `${sweep.kind} ${JSON.stringify(sweep.scope)}`;
     this.events = {
       ...silentEvents,
+      publishing: () => void (this.isPublishing = true),
       sweepProgressed: (sweep) => void this.#open.set(key(sweep), sweep.received),
       sweepEnded: (report, durationMs) => {
         this.#open.delete(key(report));

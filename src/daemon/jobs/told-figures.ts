@@ -13,6 +13,7 @@ export class ToldFigures {
   /** Epoch milliseconds; null while it is at work, and where the hour is not limited. */
   #starts: readonly number[] | null = null;
   records = 0;
+  isLocal = false;
 
   constructor(clock: Clock, told: RequestFigures) {
     this.#clock = clock;
@@ -20,10 +21,11 @@ export class ToldFigures {
     this.#toldAt = clock.monotonicMs();
   }
 
-  take(told: RequestFigures, records: number): void {
+  take(told: RequestFigures, records: number, isLocal: boolean): void {
     this.#told = told;
     this.#toldAt = this.#clock.monotonicMs();
     this.records = records;
+    this.isLocal = isLocal;
   }
 
   /** The client is no more; these are the starts that count for its windows. */

@@ -36,8 +36,15 @@ export interface JobContext {
   readonly log: Logger;
   /** Aborted when the daemon has no more time for it. */
   readonly signal: AbortSignal;
-  /** Tells of a client at work, so that its figures can be asked for; `records` so far. */
-  readonly onClient: (client: Pick<ReadClient, 'figures'>, records: () => number) => void;
+  /**
+   * Tells of a client at work, so that its figures can be asked for; `records` so far; `isLocal` while nothing is asked of
+   * the service, since what was read is being published.
+   */
+  readonly onClient: (
+    client: Pick<ReadClient, 'figures'>,
+    records: () => number,
+    isLocal: () => boolean,
+  ) => void;
 }
 
 export interface JobResult {

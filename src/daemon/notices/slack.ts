@@ -4,6 +4,7 @@ import type { SlackChannel } from '../../config/notice-channel.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
 import { renderTemplate } from '../../config/notice-template.ts';
 import type { Message } from './message.ts';
+import { withoutMentions } from './mentions.ts';
 import { linesOf, templateValues } from './message.ts';
 
 // Slack's limits: 150 for a header, 3,000 for a section, 40,000 for `text`, of which it advises to keep to 4,000.
@@ -46,7 +47,7 @@ function byTemplate(template: string, message: Message): string {
 function ownForm(message: Message): object {
   const { severity, title, hint, event, at } = message;
   const lines = linesOf(message);
-  const heading = `${BETTER.has(event) ? WELL : COLOURS[severity]} ${title}`;
+  const heading = withoutMentions(`${BETTER.has(event) ? WELL : COLOURS[severity]} ${title}`);
   const below = [event, at, ...(message.run === null ? [] : [`run ${message.run}`])].join(' · ');
   const bodies = [...(lines.length === 0 ? [] : [lines.join('\n')]), ...(hint === null ? [] : [`→ ${hint}`])];
   return {
@@ -64,9 +65,9 @@ function markup(text: string): object {
   return { type: 'mrkdwn', text: cut(escaped(text), SECTION_LENGTH), verbatim: true };
 }
 
-/** The three characters by which Slack knows links and mentions. */
+/** Without mentions, and without the three characters by which Slack knows links and markup. */
 function escaped(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+  return withoutMentions(text).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
 /** At most so many UTF-16 units, never through a character or an escape. */

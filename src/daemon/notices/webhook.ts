@@ -7,6 +7,7 @@ import { renderTemplate } from '../../config/notice-template.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { Secret } from '../../core/secret.ts';
+import { withoutMentions } from './mentions.ts';
 import type { Message } from './message.ts';
 import { noticeDocument, templateValues } from './message.ts';
 import { scrubbed } from './scrub.ts';
@@ -43,10 +44,12 @@ export function signature(secret: Secret, body: string, nowMs: number): string {
 
 function filled(template: string, message: Message, isJson: boolean): string {
   const values = templateValues(message);
-  // Within the quotes that stand around the place.
-  return renderTemplate(template, (name) =>
-    isJson ? JSON.stringify(values[name]).slice(1, -1) : values[name],
-  );
+  // A template is a text for people, often for a chat (Discord, Teams); the document without one stays exact.
+  return renderTemplate(template, (name) => {
+    const value = withoutMentions(values[name]);
+    // Within the quotes that stand around the place.
+    return isJson ? JSON.stringify(value).slice(1, -1) : value;
+  });
 }
 
 const CODES: Readonly<Record<number, ErrorCode>> = {

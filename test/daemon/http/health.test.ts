@@ -67,7 +67,7 @@ describe('health', () => {
     [
       'the first sync still to come',
       { ...source({ lastComplete: null, lastEnded: null }), startedAt: run(5).finishedAt ?? '' },
-      'degraded',
+      'starting',
       ['first_sync'],
     ],
     [
@@ -226,7 +226,7 @@ describe('health', () => {
     [
       'no mirror yet',
       { ...FACTS, mirrorTrouble: { message: 'gone', hint: null, isComing: true } },
-      'degraded',
+      'starting',
       ['first_sync'],
     ],
   ])('%s', (_name, facts, state, codes) => {

@@ -21,7 +21,7 @@ function told(requests: number): RequestFigures {
 describe('figures that were told', () => {
   it('are the last ones', () => {
     const figures = new ToldFigures(new DrivenClock(NOW), told(1));
-    figures.take(told(7), 20);
+    figures.take(told(7), 20, false);
     expect([figures.figures(), figures.records]).toEqual([told(7), 20]);
   });
 

@@ -117,10 +117,11 @@ describe('Slack', () => {
 
   it('cannot be made to mention or link by what a record is called', () => {
     const { text, blocks } = payload(message('x', ['<!channel> & <https://evil|here>']));
-    expect(text).toContain('&lt;!channel&gt; &amp; &lt;https://evil|here&gt;');
+    const shown = '&lt;\u2060!channel&gt; &amp; &lt;https://evil|here&gt;';
+    expect(text).toContain(shown);
     expect(blocks[1]).toEqual({
       type: 'section',
-      text: { type: 'mrkdwn', verbatim: true, text: '&lt;!channel&gt; &amp; &lt;https://evil|here&gt;' },
+      text: { type: 'mrkdwn', verbatim: true, text: shown },
     });
   });
 
@@ -147,8 +148,58 @@ describe('Slack', () => {
   it('escapes what a template is filled with, and leaves the template its markup', () => {
     const channel = slack('s', 'https://x', { template: '*{{ title }}* <https://example.com|dashboard>' });
     expect(JSON.parse(slackPosting(channel, message('<!here>')).body)).toEqual({
-      text: '*&lt;!here&gt;* <https://example.com|dashboard>',
+      text: '*&lt;\u2060!here&gt;* <https://example.com|dashboard>',
     });
+  });
+});
+
+describe('mentions in what a record is called notify nobody', () => {
+  const evil = '@everyone @channel @here @ann <!channel> <@U123> (@all) x@here.example team@example.com';
+  const harmless =
+    '@\u2060everyone @\u2060channel @\u2060here @\u2060ann <\u2060!channel> <\u2060@\u2060U123> (@\u2060all) x@\u2060here.example team@example.com';
+  const forms: readonly [string, string, (of: Message) => string][] = [
+    ['Slack', 'own', (of) => slackPosting(slack('s', 'https://x'), of).body],
+    [
+      'Slack',
+      'template',
+      (of) => slackPosting(slack('s', 'https://x', { template: '@oncall {{ title }} {{ text }}' }), of).body,
+    ],
+    [
+      'webhook, JSON',
+      'template',
+      (of) =>
+        webhookPosting(
+          webhook('w', 'https://x', { template: '{"content":"@oncall {{ title }} {{ text }}"}' }),
+          of,
+          0,
+        ).body,
+    ],
+    [
+      'webhook, text',
+      'template',
+      (of) =>
+        webhookPosting(
+          webhook('w', 'https://x', {
+            template: '@oncall {{ title }} {{ text }}',
+            contentType: 'text/plain',
+          }),
+          of,
+          0,
+        ).body,
+    ],
+  ];
+
+  it.each(forms)('%s, %s', (channel, form, bodyOf) => {
+    const body = bodyOf(message(evil, [`line ${evil}`])).replaceAll('@oncall', '');
+    const said = channel === 'Slack' ? harmless.replaceAll('<', '&lt;').replaceAll('>', '&gt;') : harmless;
+    expect(body).toContain(said);
+    expect(body).not.toMatch(/@(everyone|channel|here|ann|all|U123)|(<|&lt;)[!@#]/);
+    if (form === 'template') expect(bodyOf(message(evil))).toContain('@oncall');
+  });
+
+  it('the document of a webhook without a template is exact', () => {
+    const document = JSON.parse(webhookPosting(webhook('w', 'https://x'), message(evil), 0).body) as object;
+    expect(document).toMatchObject({ title: evil });
   });
 });
 

@@ -1,0 +1,64 @@
+/** Whose turn comes first. */
+import { describe, expect, it } from 'vitest';
+import { JobQueue } from '../../../src/daemon/jobs/queue.ts';
+import type { QueuedJob } from '../../../src/daemon/jobs/work.ts';
+
+const sync = (source: string, trigger: QueuedJob['trigger'] = 'schedule'): QueuedJob => ({
+  name: 'sync',
+  source,
+  trigger,
+  schedule: trigger === 'request' ? null : 'sync',
+  full: false,
+  kinds: null,
+});
+
+function order(queue: JobQueue): string[] {
+  const taken: string[] = [];
+  for (let next = queue.take(); next !== undefined; next = queue.take()) {
+    taken.push(`${next.job.source ?? ''}${next.job.trigger === 'request' ? '!' : ''}`);
+  }
+  return taken;
+}
+
+describe('the queue of jobs', () => {
+  it('takes what somebody asks for first, in order of arrival', () => {
+    const queue = new JobQueue(() => '');
+    for (const source of ['a', 'b', 'c']) queue.add(sync(source));
+    const [z, y] = [queue.add(sync('z', 'request')), queue.add(sync('y', 'request'))];
+    expect(queue.all().map(({ ticket }) => ticket)).toEqual([z, y, 1, 2, 3]);
+    expect(order(queue)).toEqual(['z!', 'y!', 'a', 'b', 'c']);
+  });
+
+  it('takes the source first whose last job began the longest ago', () => {
+    const ranks: Readonly<Record<string, string>> = {
+      a: '2026-03-02T10:02:00.000Z',
+      b: '2026-03-02T10:01:00.000Z',
+    };
+    const queue = new JobQueue(({ source }) => ranks[source ?? ''] ?? '');
+    for (const source of ['a', 'b', 'new', 'newer']) queue.add(sync(source));
+    expect(order(queue)).toEqual(['new', 'newer', 'b', 'a']);
+  });
+
+  it('makes a request of what waits for its schedule, once, and keeps the schedule', () => {
+    const queue = new JobQueue(() => '');
+    queue.add(sync('a'));
+    const waiting = queue.add(sync('b'));
+    expect(queue.add(sync('b', 'request'))).toBe(waiting);
+    expect(queue.add(sync('b'))).toBe(waiting);
+    expect(queue.holds('sync', 'b')).toBe(true);
+    expect(queue.holds('sync', 'c')).toBe(false);
+    expect(order(queue)).toEqual(['b!', 'a']);
+  });
+
+  it('lets requests without end not stop the schedules', () => {
+    const queue = new JobQueue(() => '');
+    queue.add(sync('a'));
+    queue.add(sync('b'));
+    for (let asked = 0; asked < 25; asked += 1) queue.add(sync(`r${asked}`, 'request'));
+    const shown = queue.all().map(({ job }) => job.source);
+    const taken = order(queue).map((text) => text.replace('!', ''));
+    expect(taken).toEqual(shown);
+    expect(taken.indexOf('a')).toBe(10);
+    expect(taken.indexOf('b')).toBe(21);
+  });
+});

@@ -1,0 +1,126 @@
+/** A service that accepts and never answers holds up its own source, and no other for long. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { FakeService } from '../journeys/service.ts';
+import { Rig } from './rig.ts';
+
+const MINUTE = 60_000;
+
+/** Sources `a` (of the rig's service), and more of another one. */
+async function rigOf(cron: string, others: readonly string[]): Promise<Rig> {
+  const rig = await Rig.create({ sync: cron });
+  const { url } = await FakeService.start();
+  const text = readFileSync(rig.configFile, 'utf8');
+  const rows = others.map(
+    (name) =>
+      `  - { name: ${name}, baseUrl: "${url}", apiKeyFile: ${rig.keyFile}, rate: { perMinute: 0, perHour: 0, concurrency: 4 } }\n`,
+  );
+  writeFileSync(rig.configFile, text.replace('schedules:', `${rows.join('')}schedules:`));
+  return rig;
+}
+
+/** From now on it answers nothing. */
+function silence(rig: Rig): { is: boolean } {
+  const silent = { is: true };
+  rig.heldAnswers = 99;
+  rig.service.quirks.push((_request, response) => {
+    if (!silent.is) return false;
+    const gone = new AbortController();
+    response.once('close', () => gone.abort());
+    // Nobody sleeps so long: it tells the rig that nothing is about to happen here.
+    rig.clock.sleep(10_000 * MINUTE, gone.signal).catch(() => undefined);
+    return true;
+  });
+  return silent;
+}
+
+/** Longest time between two complete runs of a source, in minutes, up to now. */
+function longestGap(rig: Rig, source: string, from: number): number {
+  const ends = rig
+    .jobs({ name: 'sync', source, limit: 500 })
+    .flatMap(({ outcome, finishedAt }) =>
+      outcome === 'done' && finishedAt !== null ? [Date.parse(finishedAt)] : [],
+    )
+    .filter((at) => at >= from);
+  const times = [from, ...ends, rig.clock.now()];
+  return Math.max(...times.slice(1).map((at, index) => at - (times[index] ?? at))) / MINUTE;
+}
+
+describe('a service that accepts and never answers', () => {
+  it('gives way to the other sources, rests longer each time, and is read again once it answers', async () => {
+    const rig = await rigOf('*/5 * * * *', ['b', 'c']);
+    await rig.start();
+    const from = rig.clock.now();
+    const silent = silence(rig);
+    await rig.advanceMinutes(50);
+    // An interval of five minutes, and one silence of three; without giving way it was the end of all runs.
+    expect(longestGap(rig, 'b', from)).toBeLessThanOrEqual(8.5);
+    expect(longestGap(rig, 'c', from)).toBeLessThanOrEqual(8.5);
+    const failed = rig
+      .jobs({ name: 'sync', source: 'a', limit: 500 })
+      .filter(({ outcome }) => outcome === 'failed');
+    expect(failed.length).toBeGreaterThanOrEqual(3);
+    expect(failed.length).toBeLessThanOrEqual(6);
+    expect(failed[0]).toMatchObject({
+      errorCode: 'timeout',
+      error: expect.stringContaining('has not answered for 3 min while other jobs waited') as string,
+    });
+    silent.is = false;
+    await rig.advanceMinutes(35);
+    expect(rig.jobs({ name: 'sync', source: 'a', limit: 1 })[0]?.outcome).toBe('done');
+  });
+
+  it('goes on where nobody waits for it', async () => {
+    const rig = await rigOf('0 * * * *', []);
+    await rig.start();
+    silence(rig);
+    await rig.advanceMinutes(70);
+    expect(rig.daemon.view.running()).toMatchObject([{ name: 'sync', source: 'a' }]);
+  });
+});
+
+describe('a tick', () => {
+  it('is skipped for the source that is at work, and for no other', async () => {
+    const rig = await rigOf('* * * * *', ['b']);
+    await rig.start();
+    await rig.advance(1000);
+    rig.daemon.view.request('sync', ['a']);
+    await rig.settle();
+    silence(rig);
+    // Source b first, whose last run is the older one.
+    await rig.advanceMinutes(2.5);
+    expect(rig.daemon.view.queued()).toMatchObject([{ name: 'sync', source: 'b' }]);
+    expect(rig.loud()).toContain('sync is still at work for 1 of 2 sources: this tick is skipped for them');
+  });
+});
+
+describe('a request', () => {
+  it('goes before what waits for its schedule', async () => {
+    const rig = await rigOf('* * * * *', ['b', 'c', 'd']);
+    await rig.start();
+    silence(rig);
+    await rig.advanceMinutes(1.5);
+    const [asked] = rig.daemon.view.request('sync', ['d']);
+    expect(rig.daemon.view.requested(asked?.request ?? 0)).toMatchObject({
+      state: 'waiting',
+      before: [{ name: 'sync', source: 'a' }],
+    });
+  });
+});
+
+describe('after a restart', () => {
+  it('the source comes first whose last job is the oldest', async () => {
+    const rig = await rigOf('0 * * * *', ['b', 'c']);
+    const first = await rig.start();
+    await rig.advance(1000);
+    first.view.request('sync', ['b']);
+    await rig.settle();
+    await first.stop();
+    await rig.advanceMinutes(1);
+    await (await rig.start()).stop();
+    await rig.advanceMinutes(61);
+    await rig.start();
+    const last = rig.jobs({ name: 'sync', limit: 3 }).map(({ source }) => source);
+    expect(last).toEqual(['a', 'c', 'b']);
+  });
+});
