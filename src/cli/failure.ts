@@ -5,9 +5,8 @@ import { neutralise } from '../report/neutralise.ts';
 import type { ProcessContext } from './context.ts';
 
 /**
- * Prints the error and returns the exit code of its code. Where `isJson`, as one document on stdout, in the place of the
- * result; behind a result that has begun (`hasBegun`) it would spoil it and goes to stderr in words, as without `--json`.
- * Stack traces only where `isVerbose`, on stderr.
+ * Prints the error on stderr and returns the exit code of its code. Where `isJson`, also as one document on stdout, in the
+ * place of the result; behind a result that has begun (`hasBegun`) it would spoil it. Stack traces only where `isVerbose`.
  */
 export function reportFailure(
   context: Pick<ProcessContext, 'stdout' | 'stderr'>,
@@ -24,11 +23,10 @@ export function reportFailure(
       exit_code: exitCodeFor(error.code),
     };
     context.stdout.write(`${JSON.stringify(document)}\n`);
-  } else {
-    const lines = error.message.split('\n').map((line) => neutralise(line));
-    context.stderr.write(`tidemark: ${lines.join('\n  ')}\n`);
-    if (error.hint !== undefined) context.stderr.write(`  → ${neutralise(error.hint)}\n`);
   }
+  const lines = error.message.split('\n').map((line) => neutralise(line));
+  context.stderr.write(`tidemark: ${lines.join('\n  ')}\n`);
+  if (error.hint !== undefined) context.stderr.write(`  → ${neutralise(error.hint)}\n`);
   if (mode.isVerbose) context.stderr.write(`${stackOf(error)}\n`);
   return exitCodeFor(error.code);
 }
