@@ -74,7 +74,7 @@ function statusReason({
   );
   return [
     `the copy of ${source} is not whole`,
-    ...(run == null
+    ...(run === undefined || run === null
       ? []
       : [`  run ${run.run} ended as ${run.outcome}${run.error === null ? '' : `: ${run.error}`}`]),
     ...unread.map((group) => `  ${groupText(group)}: ${group[0].lastOutcome ?? 'not read yet'}`),
