@@ -12,9 +12,16 @@ import { foldedValue } from '../report/value-text.ts';
 import { resolvePoint } from '../state/point.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, remark } from './context.ts';
+import { print, remark, tellReason } from './context.ts';
 import type { CommandContext } from './context.ts';
-import { recordHeading, remarksOf, renewalFacts, shownRenewal, sightingText } from './record-heading.ts';
+import {
+  notThereYet,
+  recordHeading,
+  remarksOf,
+  renewalFacts,
+  shownRenewal,
+  sightingText,
+} from './record-heading.ts';
 import { lookUpRecord } from './record-lookup.ts';
 import type { RecordQuestion } from './record-lookup.ts';
 import { renderTable, terminalWidth } from './table.ts';
@@ -84,7 +91,9 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
       const heading = recordHeading(context, mirror, config, found, named, facts);
       await print(context, fields.length === 0 ? heading : `${heading}${table(context, fields)}\n`);
     }
-    return first === undefined ? EXIT.failed : EXIT.done;
+    if (first !== undefined) return EXIT.done;
+    tellReason(context, [notThereYet(found, sightingText(point), options.showSecrets === true)]);
+    return EXIT.failed;
   } finally {
     mirror.close();
   }

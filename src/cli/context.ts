@@ -44,6 +44,8 @@ export interface GlobalOptions {
 
 export interface CommandContext extends ProcessContext {
   readonly options: GlobalOptions;
+  /** Called when stderr was told why the command ends as it does. */
+  readonly onReasonTold?: () => void;
 }
 
 /** What a command does when it is called: its own options in, the exit code out. */
@@ -66,6 +68,20 @@ export function remark(context: Pick<CommandContext, 'stderr' | 'options'>, line
   if (context.options.quiet === true) return;
   for (const line of lines)
     context.stderr.write(line.startsWith(' ') ? `${neutralise(line)}\n` : `tidemark: ${neutralise(line)}\n`);
+}
+
+/**
+ * Says why a command ends with 1, 3, 5 or 6: a line each on stderr, also with `--quiet` and `--json`, since a cron job that
+ * keeps stdout has nothing else to tell a person by. Lines that begin with a space belong to the one before.
+ */
+export function tellReason(
+  context: Pick<CommandContext, 'stderr' | 'onReasonTold'>,
+  lines: readonly string[],
+): void {
+  if (lines.length === 0) return;
+  for (const line of lines)
+    context.stderr.write(`${line.startsWith(' ') ? '' : 'tidemark: '}${neutralise(line)}\n`);
+  context.onReasonTold?.();
 }
 
 /** True where progress bars and prompts make sense. */

@@ -16,7 +16,7 @@ import { restoreCopy, verifyCopy } from '../daemon/copies/opened-copy.ts';
 import { openWorkplace } from '../daemon/copies/workplace.ts';
 import { neutralise } from '../report/neutralise.ts';
 import { readConfig } from '../wire.ts';
-import { isInteractive, print, remark } from './context.ts';
+import { isInteractive, print, remark, tellReason } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { copiesOf, copyDocument } from './copies.ts';
 
@@ -57,7 +57,12 @@ export async function verifyOneCopy(context: CommandContext, options: VerifyOpti
     };
     await print(context, `${JSON.stringify(document)}\n`);
   } else await print(context, `${verifiedLines(copy, opened).map(neutralise).join('\n')}\n`);
-  return opened.facts === null ? EXIT.partial : EXIT.done;
+  if (opened.facts !== null) return EXIT.done;
+  tellReason(context, [
+    `${copy.name} is encrypted and was not opened: what is in it was not verified`,
+    '  → give --identity FILE to have every seal in it checked',
+  ]);
+  return EXIT.partial;
 }
 
 function verifiedLines(copy: Copy, { facts, isCompared }: OpenedCopy): string[] {

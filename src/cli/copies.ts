@@ -14,7 +14,7 @@ import { withheldBy } from '../daemon/copies/hook-environment.ts';
 import { neutralise } from '../report/neutralise.ts';
 import { commandLogger } from '../wire-client.ts';
 import { readConfig } from '../wire.ts';
-import { isInteractive, print } from './context.ts';
+import { isInteractive, print, tellReason } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { renderTable, terminalWidth } from './table.ts';
 import { age } from './wording.ts';
@@ -95,8 +95,7 @@ export async function makeCopyNow(context: CommandContext): Promise<ExitCode> {
   const troubles = [outcome.untidy, outcome.hook?.error ?? null].filter((trouble) => trouble !== null);
   for (const { message, hint } of troubles) {
     // Not a remark: it is why the command ends as partial.
-    context.stderr.write(`tidemark: ${neutralise(message)}\n`);
-    if (hint !== undefined) context.stderr.write(`  → ${neutralise(hint)}\n`);
+    tellReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
   }
   return troubles.length === 0 ? EXIT.done : EXIT.partial;
 }

@@ -8,7 +8,7 @@ import type { PresenceCard } from '../daemon/presence.ts';
 import { findDaemon, INSTANCE_HEADER, instanceOf } from '../daemon/presence.ts';
 import { neutralise } from '../report/neutralise.ts';
 import { readConfig } from '../wire.ts';
-import { print } from './context.ts';
+import { print, tellReason } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { daemonUnreachable } from './daemon-unreachable.ts';
 
@@ -43,7 +43,26 @@ export async function daemonCheck(context: CommandContext): Promise<ExitCode> {
     throw unreachable(card, 'its answer says nothing of its health');
   const lines = text.trimEnd().split('\n');
   await print(context, `${isJson ? text.trim() : lines.map((line) => neutralise(line)).join('\n')}\n`);
-  return status === 200 ? EXIT.done : EXIT.failed;
+  if (status === 200) return EXIT.done;
+  tellReason(context, failingReason(text, isJson));
+  return EXIT.failed;
+}
+
+/** What fails, out of the answer in either form. */
+function failingReason(text: string, isJson: boolean): string[] {
+  const head = 'the daemon does not do what it is there for:';
+  if (!isJson) return [head, ...text.split('\n').filter((line) => line.startsWith('  failing: '))];
+  const reasonsIn = ({ reasons = [], sources = [] }: Readiness): string[] => [
+    ...reasons.filter(({ state }) => state === 'failing').map(({ message }) => `  failing: ${message}`),
+    ...sources.flatMap(reasonsIn),
+  ];
+  return [head, ...reasonsIn(JSON.parse(text) as Readiness)];
+}
+
+/** The part of `tidemark.health/1` that tells what fails. */
+interface Readiness {
+  readonly reasons?: readonly { readonly state: string; readonly message: string }[];
+  readonly sources?: readonly Readiness[];
 }
 
 function readiness(

@@ -28,7 +28,7 @@ import { withRealIds } from './masked-ids.ts';
 import type { KnownTo } from './masked-ids.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { pairWarnings } from './pair-warnings.ts';
-import { deliver, formatOf, renderDocument, reportEach } from './report-output.ts';
+import { comparisonReason, deliver, formatOf, renderDocument, reportEach } from './report-output.ts';
 import type { OutputOptions, ReportFormat, SourceReport } from './report-output.ts';
 import { isOfMirror, StateOpener } from './state-opener.ts';
 
@@ -175,6 +175,7 @@ function diffReport(
   return {
     source,
     exitCode: diffExitCode(document),
+    reason: comparisonReason(document, definitions),
     json: () => renderJson(document, shared).trimEnd(),
     render: (format) =>
       renderDocument(context, document, format, {

@@ -177,6 +177,16 @@ export function renderProblems(problems: readonly Problem[], width: number | und
     .join('\n');
 }
 
+/** The errors among them, each with what to do, for stderr. */
+export function problemReason(problems: readonly Problem[]): string[] {
+  return problems
+    .filter(({ gravity }) => gravity === 'error')
+    .flatMap(({ source, message, next }) => [
+      source === null || message.includes(source) ? message : `${source}: ${message}`,
+      `  → ${next}`,
+    ]);
+}
+
 function mebibytes(bytes: number): string {
   const mib = bytes / 1024 / 1024;
   return mib < 10 ? `${mib.toFixed(1)} MiB` : `${count(Math.round(mib))} MiB`;

@@ -1,6 +1,7 @@
 /** `tidemark doctor`: what the key reaches, and how this machine's half is. */
 import { hostname } from 'node:os';
 import { systemClock } from '../core/clock.ts';
+import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { findDaemon } from '../daemon/presence.ts';
 import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
@@ -8,11 +9,11 @@ import type { Problem } from '../doctor/problems.ts';
 import { byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import { readConfig } from '../wire.ts';
-import { isInteractive, print } from './context.ts';
+import { isInteractive, print, tellReason } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { doctorDocument } from './doctor-document.ts';
 import { lookAtMirror, openForLook } from './doctor-local.ts';
-import { renderHealth, renderProblems, renderReach } from './doctor-text.ts';
+import { problemReason, renderHealth, renderProblems, renderReach } from './doctor-text.ts';
 import { probeSource } from './source-probe.ts';
 import { terminalWidth } from './table.ts';
 
@@ -60,7 +61,9 @@ export async function doctor(
       ];
       await print(context, `${parts.join('\n\n')}\n`);
     }
-    return doctorExitCode(reaches, problems);
+    const code = doctorExitCode(reaches, problems);
+    if (code !== EXIT.done) tellReason(context, problemReason(problems));
+    return code;
   } finally {
     opened.mirror?.close();
   }

@@ -24,7 +24,7 @@ import { comparisonMode, filterOf, knownTo, sourcesOf, TOLD } from './diff.ts';
 import type { FoundDrift } from './drift-finding.ts';
 import { findDrift, isAtLeast, requireBaseline } from './drift-finding.ts';
 import { withRealIds } from './masked-ids.ts';
-import { deliver, formatOf, renderDocument, reportEach } from './report-output.ts';
+import { comparisonReason, deliver, formatOf, renderDocument, reportEach } from './report-output.ts';
 import type { SourceReport } from './report-output.ts';
 import { isOfMirror, StateOpener } from './state-opener.ts';
 
@@ -102,6 +102,7 @@ function driftReport(
   return {
     source,
     exitCode: diffExitCode(document),
+    reason: comparisonReason(document, definitions),
     json: () => JSON.stringify(driftDocument(found, { below, showsSecrets: shared.showsSecrets }), null, 2),
     render: (format) =>
       renderDocument(context, document, format, {

@@ -10,9 +10,11 @@ import type { ExitCode } from '../core/errors.ts';
 import type { DrillDocument } from '../diff/drill-document.ts';
 import { renderDrillHtml } from '../report/drill-html.ts';
 import { renderDrillJson } from '../report/drill-json.ts';
+import { drillVerdictText, outcomeText } from '../report/drill-report.ts';
 import type { DrillReportOptions } from '../report/drill-report.ts';
 import { renderRunbook } from '../report/drill-runbook.ts';
 import { renderDrillText } from '../report/drill-text.ts';
+import { groupedNotes } from '../report/note-groups.ts';
 import { configuredSecrets, NO_SECRETS } from '../restore/configured-secrets.ts';
 import { runDrill } from '../restore/drill.ts';
 import { NO_DRILL_EVENTS } from '../restore/drill-passes.ts';
@@ -162,10 +164,20 @@ function drillReport(
   return {
     source,
     exitCode: document.outcome === 'equal' ? EXIT.done : EXIT.partial,
+    reason: document.outcome === 'equal' ? [] : shortReason(document, shared),
     json: () => renderDrillJson(document, shared).trimEnd(),
     render: (format) =>
       format === 'html'
         ? renderDrillHtml(document, shared)
         : renderDrillText(document, { ...shared, hasRunbook: options.runbook !== undefined }),
   };
+}
+
+function shortReason(document: DrillDocument, { definitions }: DrillReportOptions): string[] {
+  return [
+    outcomeText(document),
+    `  ${drillVerdictText(document)}`,
+    ...groupedNotes('not in the snapshot', document.skipped, definitions).map((line) => `  ${line}`),
+    '  → `tidemark drill --runbook FILE` writes down what is left to do',
+  ];
 }

@@ -1,13 +1,12 @@
 /** How a failure ends a command: one clear line, what to do about it, the exit code. One of the places that end errors. */
-import { asTidemarkError, exitCodeFor } from '../core/errors.ts';
+import { asTidemarkError, EXIT, exitCodeFor } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { neutralise } from '../report/neutralise.ts';
 import type { ProcessContext } from './context.ts';
 
 /**
- * Prints the error and returns the exit code of its code. Where `isJson`, as one document on stdout, in the place of the
- * result; behind a result that has begun (`hasBegun`) it would spoil it and goes to stderr in words, as without `--json`.
- * Stack traces only where `isVerbose`, on stderr.
+ * Prints the error on stderr (wrong usage not where there is a document of it) and returns the exit code of its code. Where `isJson`, also as one document on stdout, in the
+ * place of the result; behind a result that has begun (`hasBegun`) it would spoil it. Stack traces only where `isVerbose`.
  */
 export function reportFailure(
   context: Pick<ProcessContext, 'stdout' | 'stderr'>,
@@ -24,11 +23,12 @@ export function reportFailure(
       exit_code: exitCodeFor(error.code),
     };
     context.stdout.write(`${JSON.stringify(document)}\n`);
-  } else {
-    const lines = error.message.split('\n').map((line) => neutralise(line));
-    context.stderr.write(`tidemark: ${lines.join('\n  ')}\n`);
-    if (error.hint !== undefined) context.stderr.write(`  → ${neutralise(error.hint)}\n`);
   }
+  // Of a wrong command line nothing was begun: the document says it all.
+  if (mode.isJson && !mode.hasBegun && exitCodeFor(error.code) === EXIT.usage) return EXIT.usage;
+  const lines = error.message.split('\n').map((line) => neutralise(line));
+  context.stderr.write(`tidemark: ${lines.join('\n  ')}\n`);
+  if (error.hint !== undefined) context.stderr.write(`  → ${neutralise(error.hint)}\n`);
   if (mode.isVerbose) context.stderr.write(`${stackOf(error)}\n`);
   return exitCodeFor(error.code);
 }

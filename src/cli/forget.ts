@@ -8,10 +8,9 @@ import type { ForgetResult } from '../mirror/forgetting.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RetentionPlan, RetentionPolicy } from '../mirror/retention.ts';
 import { checkPolicy, rangesOf } from '../mirror/retention.ts';
-import { neutralise } from '../report/neutralise.ts';
 import { contentComparison } from '../sync/content-comparison.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print } from './context.ts';
+import { print, tellReason } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { openExistingMirror } from './existing-mirror.ts';
 import { renderTable, terminalWidth } from './table.ts';
@@ -45,8 +44,7 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
     if (result.untidy === null) return EXIT.done;
     const { message, hint } = result.untidy;
     // Not a remark: it is why the command ends as partial.
-    context.stderr.write(`tidemark: ${neutralise(message)}\n`);
-    if (hint !== undefined) context.stderr.write(`  → ${neutralise(hint)}\n`);
+    tellReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
     return EXIT.partial;
   } finally {
     mirror.close();

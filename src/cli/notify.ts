@@ -12,7 +12,7 @@ import type { Send } from '../daemon/notices/sending.ts';
 import { createSend } from '../daemon/notices/sending.ts';
 import { commandLogger } from '../wire-client.ts';
 import { readConfig } from '../wire.ts';
-import { print } from './context.ts';
+import { print, tellReason } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
@@ -38,6 +38,17 @@ export async function notifyTest(context: CommandContext, options: NotifyOptions
     const tried = await Promise.all(channels.map((channel) => attempt(send, channel, context.signal)));
     await print(context, context.options.json === true ? asJson(tried) : asText(tried, context));
     const failed = tried.filter(({ error }) => error !== null).length;
+    tellReason(
+      context,
+      tried.flatMap(({ channel, error }) =>
+        error === null
+          ? []
+          : [
+              `channel ${channel.name}: not delivered: ${error.message}`,
+              ...(error.hint === undefined ? [] : [`  → ${error.hint}`]),
+            ],
+      ),
+    );
     if (failed === 0) return EXIT.done;
     return failed === tried.length ? EXIT.failed : EXIT.partial;
   } finally {

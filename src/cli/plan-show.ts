@@ -6,10 +6,11 @@ import type { Plan } from '../restore/plan.ts';
 import { isExecutable, planExitCode } from '../restore/plan.ts';
 import type { PlanState } from '../restore/plan-input.ts';
 import { placeOf } from '../restore/record-place.ts';
-import { remark } from './context.ts';
+import { remark, tellReason } from './context.ts';
 import { consents } from './plan-consent.ts';
 import { planFormat, printPlan } from './plan-output.ts';
 import type { PlanFormat } from './plan-output.ts';
+import { planReason } from './plan-reason.ts';
 import type { DesiredLookup } from './restore-send.ts';
 import { sendPlan } from './restore-send.ts';
 import type { RestoreSession } from './restore-session.ts';
@@ -43,7 +44,9 @@ export async function showAndSend(
   // One JSON document: of the plan, or of what became of it. Whoever agreed beforehand and wants quiet has seen it.
   const isSeen = options.yes === true && context.options.quiet === true;
   if (!isApplied || (format !== 'json' && !isSeen)) await printPlan(session, plan, format, notes);
+  const reason = planReason(plan, session.definitions);
   if (!isApplied) {
+    tellReason(context, reason);
     if (options.apply === true) remark(context, ['nothing was sent']);
     else if (sends && format === 'text' && options.out === undefined) {
       remark(context, [
@@ -55,6 +58,7 @@ export async function showAndSend(
     return planExitCode(plan);
   }
   if (!(await consents(context, options, plan, session.source.name))) {
+    tellReason(context, reason);
     remark(context, ['nothing was sent']);
     return planExitCode(plan);
   }

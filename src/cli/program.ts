@@ -22,7 +22,13 @@ export async function runCommandLine(
   commands: readonly CommandRow[] = COMMANDS,
 ): Promise<ExitCode> {
   const output = watchOutput(process.stdout, process.onOutputLost);
-  const state: Course = { exitCode: EXIT.done, refusing: null, help: '' };
+  const state: Course = {
+    exitCode: EXIT.done,
+    command: null,
+    isReasonTold: false,
+    refusing: null,
+    help: '',
+  };
   const program = createProgram(commands, {
     process: { ...process, stdout: output.stream },
     course: state,
@@ -30,6 +36,13 @@ export async function runCommandLine(
   });
   try {
     await program.parseAsync([...argv], { from: 'user' });
+    if (!state.isReasonTold && UNEXPLAINED.has(state.exitCode)) {
+      const { EXIT_CODES } = await import('./exit-codes.ts');
+      const meaning = EXIT_CODES.find(({ code }) => code === state.exitCode)?.meaning.split(';')[0];
+      process.stderr.write(
+        `tidemark: ${state.command ?? ''} ended with ${state.exitCode} (${meaning ?? ''}): its output says what\n`,
+      );
+    }
     const lost = await output.loss();
     // A reader that left knows; a result that could not be kept is no success.
     if (lost === null || isReaderGone(lost)) return state.exitCode;
@@ -61,9 +74,15 @@ export async function runCommandLine(
   }
 }
 
-/** What commander tells on the way. */
+/** Exit codes of which stderr has to say why; a command that did not is at least named there. */
+const UNEXPLAINED: ReadonlySet<ExitCode> = new Set([EXIT.failed, EXIT.partial, EXIT.refused, EXIT.unsafe]);
+
+/** What commander and the command tell on the way. */
 interface Course {
   exitCode: ExitCode;
+  /** The command that ran. */
+  command: string | null;
+  isReasonTold: boolean;
   /** The command that found the command line wrong. */
   refusing: Command | null;
   /** What it would have printed to stderr: help, where a command is missing. */
@@ -125,7 +144,12 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
   if (load === undefined) return;
   command.action(async () => {
     const options = program(command).opts<GlobalOptions>();
-    const context: CommandContext = { ...process, options };
+    course.command = pathOf(command);
+    const context: CommandContext = {
+      ...process,
+      options,
+      onReasonTold: () => (course.isReasonTold = true),
+    };
     const run = await load();
     const named = Object.fromEntries(
       (row.arguments ?? []).map(({ name, key }, index) => [
@@ -183,6 +207,12 @@ function takenByParents(command: Command): Record<string, unknown> {
     }
   }
   return taken;
+}
+
+/** E.g. `copies verify`. */
+function pathOf(command: Command): string {
+  const above = command.parent === null || command.parent.parent === null ? '' : `${pathOf(command.parent)} `;
+  return `${above}${command.name()}`;
 }
 
 function program(command: Command): Command {

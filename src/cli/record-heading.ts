@@ -79,3 +79,9 @@ export function renewalFacts(
 export function remarksOf(...remarks: readonly (string | undefined)[]): string[] {
   return remarks.filter((remark) => remark !== undefined);
 }
+
+/** Why there is nothing to show of a record, for stderr. */
+export function notThereYet({ row, definition }: FoundRecord, at: string, showsSecrets: boolean): string {
+  const { id } = showsSecrets ? row : withMaskedId({ id: row.id, name: row.id }, definition);
+  return `${row.kind} ${id} of ${row.source} was not there yet as of ${at}: \`tidemark log ${row.kind} ${id}\` tells since when it is`;
+}

@@ -8,12 +8,13 @@ import { renderHtml } from '../report/html.ts';
 import { renderJunit } from '../report/junit.ts';
 import { renderMarkdown } from '../report/markdown.ts';
 import { inertJson } from '../report/neutralise.ts';
-import { hidingReadings } from '../report/not-fresh.ts';
+import { hidingLines, hidingReadings } from '../report/not-fresh.ts';
+import { groupedNotes } from '../report/note-groups.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { renderPatch } from '../report/patch.ts';
 import { renderSarif } from '../report/sarif.ts';
 import { renderText } from '../report/text.ts';
-import { isColoured, print, remark } from './context.ts';
+import { isColoured, print, remark, tellReason } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { reportFailure } from './failure.ts';
 import type { StateOpener } from './state-opener.ts';
@@ -31,6 +32,8 @@ export interface OutputOptions {
 export interface SourceReport {
   readonly source: string | null;
   readonly exitCode: ExitCode;
+  /** Why it ends as failed or partial, a line each; empty where it does not. */
+  readonly reason: readonly string[];
   /** Without a line end. */
   readonly json: () => string;
   readonly render: (format: Exclude<ReportFormat, 'json'>) => string;
@@ -124,12 +127,38 @@ export async function deliver(
       cause: error,
     });
     reportFailure(context, named, { isVerbose, isJson: false, hasBegun: false });
+    context.onReasonTold?.();
   }
   const isPartial = reports.some(({ exitCode }) => exitCode === EXIT.partial);
   if (reports.length > 0 || format === 'json')
     await write(context, options, textOf(reports, failures, format), isPartial);
+  for (const { source, reason } of reports) {
+    const of = reports.length > 1 && source !== null ? `${source}: ` : '';
+    tellReason(
+      context,
+      reason.map((line) => (line.startsWith(' ') ? line : `${of}${line}`)),
+    );
+  }
   return exitCodeOf(reports, failures);
 }
+
+/** Why a comparison is partial: what it could not compare, and what it compared with an old reading. */
+export function comparisonReason(
+  document: DiffDocument,
+  definitions: ReportOptions['definitions'],
+): string[] {
+  const lines = [
+    ...groupedNotes('not compared', document.skipped, definitions),
+    ...hidingLines(document, definitions),
+  ];
+  if (lines.length > 0) return [...lines, UNREAD_REMEDY];
+  return document.compared.collections === 0 && document.compared.records === 0
+    ? ['nothing was compared: the filters leave nothing', UNREAD_REMEDY]
+    : [];
+}
+
+export const UNREAD_REMEDY =
+  '  → `tidemark doctor` tells what the key reaches, `tidemark status` what the mirror lacks';
 
 function textOf(
   reports: readonly SourceReport[],

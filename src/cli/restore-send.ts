@@ -14,8 +14,9 @@ import { configuredSecrets } from '../restore/configured-secrets.ts';
 import { lanesFor } from '../restore/lanes.ts';
 import type { Plan } from '../restore/plan.ts';
 import { commandLogger, openWriteClient } from '../wire-client.ts';
-import { isColoured, isInteractive, print, remark } from './context.ts';
+import { isColoured, isInteractive, print, remark, tellReason } from './context.ts';
 import type { CommandContext } from './context.ts';
+import { restoreReason } from './plan-reason.ts';
 import { loggingAbove } from './progress-log.ts';
 import { leavingText, showRestoreProgress } from './restore-progress.ts';
 import type { RestoreProgress } from './restore-progress.ts';
@@ -72,6 +73,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
         ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
         : `\n${renderRestoreText(report, { definitions, ...planDetails(sending.plan, definitions), ...lineOptions(context) })}`,
     );
+    tellReason(context, restoreReason(report, definitions));
     return restoreExitCode(report);
   } finally {
     context.signal.removeEventListener('abort', onAbort);

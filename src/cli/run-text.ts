@@ -105,12 +105,7 @@ export function renderRun(
       ...createdAgainLines(createdAgain),
     );
   }
-  // What a sweep ended with is said with its collection.
-  if (report.error !== undefined && report.sweeps.every(({ error }) => error === null)) {
-    lines.push(report.error.message);
-    if (report.error.hint !== null) lines.push(`  → ${report.error.hint}`);
-  }
-  lines.push(...troubleLines(report.sweeps.filter((sweep) => sweep.outcome !== 'complete')));
+  lines.push(...shortcomings(report));
   const pending = report.sweeps.reduce((sum, sweep) => sum + sweep.pending, 0);
   if (pending > 0 && !isQuiet) {
     lines.push(
@@ -120,6 +115,28 @@ export function renderRun(
   lines.push(...schemaChangeLines(schemaChanges));
   if (!isQuiet) lines.push(`mirror: ${mirrorPath}`);
   return `${lines.join('\n')}\n`;
+}
+
+/** Why the run did not end as complete, for stderr; nothing of one that did. */
+export function runReason({ report }: ReportedRun): string[] {
+  const { run, source, outcome } = report;
+  if (outcome === 'complete') return [];
+  return [
+    `run ${run} of ${source} is ${outcome}`,
+    ...shortcomings(report).map((line) => `  ${line}`),
+    `  → what was not read stands as it was; \`tidemark doctor --source ${source}\` tells what the key reaches`,
+  ];
+}
+
+/** What the run as a whole and its collections lack, with what to do. */
+function shortcomings({ error, sweeps }: RunReport): string[] {
+  const lines: string[] = [];
+  // What a sweep ended with is said with its collection.
+  if (error !== undefined && sweeps.every((sweep) => sweep.error === null)) {
+    lines.push(error.message);
+    if (error.hint !== null) lines.push(`  → ${error.hint}`);
+  }
+  return [...lines, ...troubleLines(sweeps.filter((sweep) => sweep.outcome !== 'complete'))];
 }
 
 /** What befell several collections alike is said once: a key that is refused is refused everywhere. */

@@ -15,9 +15,9 @@ import type { Point } from '../state/point.ts';
 import { resolvePoint } from '../state/point.ts';
 import { lastSeen } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { isColoured, print, remark } from './context.ts';
+import { isColoured, print, remark, tellReason } from './context.ts';
 import type { CommandContext } from './context.ts';
-import { recordHeading, remarksOf, sightingText } from './record-heading.ts';
+import { notThereYet, recordHeading, remarksOf, sightingText } from './record-heading.ts';
 import { lookUpRecord } from './record-lookup.ts';
 import type { FoundRecord, RecordQuestion } from './record-lookup.ts';
 
@@ -58,7 +58,9 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
       const heading = recordHeading(context, mirror, config, found, named, factsOf(point, shown));
       await print(context, text(context, heading, found, shown, options));
     }
-    return shown.state === 'absent' ? EXIT.failed : EXIT.done;
+    if (shown.state !== 'absent') return EXIT.done;
+    tellReason(context, [notThereYet(found, sightingText(point), options.showSecrets === true)]);
+    return EXIT.failed;
   } finally {
     mirror.close();
   }

@@ -2,11 +2,13 @@
 import { systemClock } from '../core/clock.ts';
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
+import { plural } from '../core/wording.ts';
 import { recentSchemaChanges } from '../state/recent-schema-changes.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print } from './context.ts';
+import { groupAlike, groupText } from './collection-groups.ts';
+import { print, tellReason } from './context.ts';
 import type { CommandContext } from './context.ts';
-import { sourceStatus } from './source-status.ts';
+import { isWhole, sourceStatus } from './source-status.ts';
 import type { SourceStatus } from './source-status.ts';
 import { statusDocument } from './status-document.ts';
 import { renderStatus } from './status-text.ts';
@@ -41,13 +43,45 @@ export async function status(context: CommandContext): Promise<ExitCode> {
       const text = sources.map((source) => renderStatus(source, { mirror: mirror.path, now, hasOthers }));
       await print(context, sources.length === 0 ? `${EMPTY}\n` : text.join('\n'));
     }
-    return exitCode(sources.filter(({ isConfigured }) => isConfigured));
+    const own = sources.filter(({ isConfigured }) => isConfigured);
+    const code = exitCode(own);
+    if (code !== EXIT.done) tellReason(context, own.length === 0 ? [EMPTY] : own.flatMap(statusReason));
+    return code;
   } finally {
     mirror.close();
   }
 }
 
 const EMPTY = 'no run yet, and no source is configured: set one up and run `tidemark sync`';
+
+/** Why the copy of a source is not whole, for stderr; nothing where it is. */
+function statusReason({
+  source,
+  state,
+  lastEnded,
+  lastWholeEnded,
+  collections,
+  held,
+}: SourceStatus): string[] {
+  if (state === 'whole') return [];
+  const sync = `  → run \`tidemark sync --source ${source}\``;
+  if (state === 'never_synced') return [`${source} was never synced`, sync];
+  if (state === 'unpublished') return [`no run of ${source} was published yet`, sync];
+  const run = [lastEnded, lastWholeEnded].find((each) => each !== null && each.outcome !== 'complete');
+  const unread = groupAlike(
+    collections.filter((collection) => !isWhole(collection)),
+    ({ kind, lastOutcome }) => `${kind} ${lastOutcome ?? ''}`,
+  );
+  return [
+    `the copy of ${source} is not whole`,
+    ...(run === undefined || run === null
+      ? []
+      : [`  run ${run.run} ended as ${run.outcome}${run.error === null ? '' : `: ${run.error}`}`]),
+    ...unread.map((group) => `  ${groupText(group)}: ${group[0].lastOutcome ?? 'not read yet'}`),
+    ...(held.length === 0 ? [] : [`  removals are held in ${plural(held.length, 'collection')}`]),
+    `${sync}; \`tidemark doctor --source ${source}\` tells what the key reaches`,
+  ];
+}
 
 function exitCode(sources: readonly SourceStatus[]): ExitCode {
   if (sources.every(({ lastPublished }) => lastPublished === null)) return EXIT.failed;

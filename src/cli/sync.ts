@@ -12,12 +12,12 @@ import { syncSource } from '../sync/run.ts';
 import type { RunReport } from '../sync/run.ts';
 import { commandLogger, openReadClient } from '../wire-client.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { isInteractive, print, remark } from './context.ts';
+import { isInteractive, print, remark, tellReason } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { showProgress } from './progress.ts';
 import type { Progress } from './progress.ts';
 import { loggingAbove } from './progress-log.ts';
-import { afterDeath, renderRun, reportedRun, runDocument } from './run-text.ts';
+import { afterDeath, renderRun, reportedRun, runDocument, runReason } from './run-text.ts';
 import type { ReportedRun } from './run-text.ts';
 import { syncByDaemon } from './sync-by-daemon.ts';
 import type { SyncedRuns } from './sync-by-daemon.ts';
@@ -34,7 +34,9 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   const config = scheduled(readConfig(context, context.options), options.fromSchedule);
   // What is accepted is accepted here, not handed on.
   const runs = options.acceptRemovals === undefined ? await syncByDaemon(context, config, options) : null;
-  const reports = await printed(context, config, runs ?? (await syncHere(context, config, options)));
+  const synced = runs ?? (await syncHere(context, config, options));
+  const reports = await printed(context, config, synced);
+  tellReason(context, synced.runs.flatMap(runReason));
   return syncExitCode(reports, options.kind ?? null);
 }
 

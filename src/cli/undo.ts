@@ -8,10 +8,12 @@ import { planUndo, undoKinds, undoneInWords } from '../restore/undo.ts';
 import type { UndoOptions } from '../restore/undo.ts';
 import { undoneState } from '../restore/undo-state.ts';
 import { standingNamesakes } from '../restore/undo-standing.ts';
+import { tellReason } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { requireConsent } from './plan-consent.ts';
 import { planFormat } from './plan-output.ts';
 import type { PlanFormat } from './plan-output.ts';
+import { planReason } from './plan-reason.ts';
 import { lookupIn, showAndSend } from './plan-show.ts';
 import { restoreNumber } from './restore-number.ts';
 import type { RestoreSession } from './restore-session.ts';
@@ -72,7 +74,9 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
       options,
     );
     // All that was sent may be well, and the restore not taken back whole.
-    return exit === EXIT.done && (plan.skipped ?? []).length > 0 ? EXIT.partial : exit;
+    if (exit !== EXIT.done || (plan.skipped ?? []).length === 0) return exit;
+    tellReason(context, planReason(plan, definitions));
+    return EXIT.partial;
   } finally {
     session.close();
   }

@@ -13,7 +13,7 @@ import type { VerifyProblem } from '../mirror/verify.ts';
 import { neutralise } from '../report/neutralise.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike } from './collection-groups.ts';
-import { isInteractive, print } from './context.ts';
+import { isInteractive, print, tellReason } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { isDaemons, keepVerification } from './verify-record.ts';
 
@@ -81,20 +81,28 @@ async function verifyConfigured(context: CommandContext, config: Config): Promis
           `${plural(checked.records, 'record')}, ${plural(checked.revisions, 'revision')}, ${plural(checked.runs, 'run')}`,
         ...notes.map(({ message }) => message),
         ...(latest === undefined ? [] : [`sealed up to run ${latest.run}: ${latest.root ?? ''}`]),
-        ...(problems.length === 0
-          ? []
-          : [
-              '→ restore the mirror from a copy, or move it away and run `tidemark sync` for a new one (without history)',
-            ]),
+        ...(problems.length === 0 ? [] : [`→ ${MENDING}`]),
       ];
       await print(context, `${lines.map((line) => neutralise(line)).join('\n')}\n`);
     }
     if (isDaemons(mirror)) await keepVerification(context, config, { startedAt, result });
+    if (problems.length > 0) {
+      tellReason(context, [
+        `${mirror.path} does not hold what it sealed: ${plural(problems.length, 'problem')}`,
+        ...problemLines(problems)
+          .slice(0, PLACES)
+          .map((line) => `  ${line}`),
+        `  → ${MENDING}`,
+      ]);
+    }
     return result.exitCode;
   } finally {
     mirror.close();
   }
 }
+
+const MENDING =
+  'restore the mirror from a copy, or move it away and run `tidemark sync` for a new one (without history)';
 
 /** Places named of one finding; the rest is a number. */
 const PLACES = 5;

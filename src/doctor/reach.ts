@@ -166,8 +166,7 @@ class Reach {
     const { projects: named } = parentLimits(this.#options.source);
     const feeds = this.#wanted.filter(({ discovery }) => discovery.from === 'projects');
     const objects = this.#wanted.filter(({ discovery }) => discovery.from === 'session_recordings');
-    const feed = this.#options.source.definitions.find(({ discovery }) => discovery.from === 'projects');
-    if (feed === undefined || feeds.length + objects.length === 0) return;
+    if (feeds.length + objects.length === 0) return;
     let left = MOST_SCOPES;
     for (const [index, { id, text }] of organizations.entries()) {
       const listed = found.get(`projects ${id}`);
@@ -182,18 +181,14 @@ class Reach {
       left -= scopes.length;
       const heads = new Map<string, CollectionProbe>();
       const total = Math.max(allowed.length, named === 'all' ? (listed?.records ?? 0) : 0);
-      await this.#kindIn(
-        id,
-        feed,
-        scopes,
-        listed,
-        async (scope) => {
+      for (const feed of feeds) {
+        const probeFeed = async (scope: Scope): Promise<CollectionProbe> => {
           const probe = await probeCollection(this.#context, feed, scope, ROWS);
-          heads.set(scope.project_id ?? '', probe);
+          if (feed.kind === 'session_recordings') heads.set(scope.project_id ?? '', probe);
           return probe;
-        },
-        total,
-      );
+        };
+        await this.#kindIn(id, feed, scopes, listed, probeFeed, total);
+      }
       for (const definition of objects) {
         const first = scopes.filter(({ project_id }) => heads.get(project_id)?.seen[0] !== undefined);
         await this.#kindIn(

@@ -48,7 +48,7 @@ const drill = (...args: string[]): ReturnType<typeof tidemark> =>
 
 async function document(...args: string[]): Promise<DrillDocument & { readonly code: number | null }> {
   const { stdout, stderr, code } = await drill('--json', ...args);
-  expect(stderr).toBe('');
+  expect(stderr === '', stderr).toBe(code === 0);
   return { ...(JSON.parse(stdout) as DrillDocument), code };
 }
 

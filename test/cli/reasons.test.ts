@@ -1,0 +1,139 @@
+/** What ends with 1, 3, 5 or 6 says why on stderr: of that alone a person hears where cron keeps stdout. */
+import { describe, expect, it } from 'vitest';
+import { commandLine } from '../journeys/command-line.ts';
+import { environment, scratch } from '../journeys/harness.ts';
+import { FakeService, forbidden, ORG, respond } from '../journeys/service.ts';
+import type { Quirk } from '../journeys/service.ts';
+
+const DOMAINS = `/api/organizations/${ORG}/domains/`;
+
+const domainsDenied: Quirk = ({ path }, response) =>
+  path === DOMAINS && forbidden(response, 'organization:read');
+const allDenied: Quirk = (_request, response) => forbidden(response, 'organization:read');
+const allFailing: Quirk = (_request, response) => respond(response, 500, '{"detail":"down"}');
+const keyRefused: Quirk = (_request, response) =>
+  respond(
+    response,
+    401,
+    '{"type":"authentication_error","code":"authentication_failed","detail":"Invalid key."}',
+  );
+
+interface Case {
+  readonly name: string;
+  readonly args: readonly string[];
+  readonly quirk?: Quirk;
+  /** False: no run came before. */
+  readonly isSynced?: boolean;
+  /** Whether a run with the quirk comes before the command. */
+  readonly isSyncedWithQuirk?: boolean;
+  readonly code: number;
+  readonly says: RegExp;
+}
+
+const CASES: readonly Case[] = [
+  {
+    name: 'sync, one list denied',
+    args: ['sync'],
+    quirk: domainsDenied,
+    code: 3,
+    says: /default is partial[^]*domains.*denied/,
+  },
+  {
+    name: 'sync, service down',
+    args: ['sync'],
+    quirk: allFailing,
+    code: 1,
+    says: /default is failed[^]*500/,
+  },
+  { name: 'sync, key refused', args: ['sync'], quirk: keyRefused, code: 5, says: /default is failed[^]*key/ },
+  {
+    name: 'diff, one list denied',
+    args: ['diff'],
+    quirk: domainsDenied,
+    code: 3,
+    says: /not compared: .*[Dd]omains/,
+  },
+  { name: 'diff, all denied', args: ['diff'], quirk: allDenied, code: 5, says: /organization:read/ },
+  { name: 'diff, service down', args: ['diff'], quirk: allFailing, code: 1, says: /500/ },
+  {
+    name: 'drift --live, one list denied',
+    args: ['drift', '--from', 'run:1', '--live'],
+    quirk: domainsDenied,
+    code: 3,
+    says: /not compared: .*[Dd]omains/,
+  },
+  {
+    name: 'restore, one list denied',
+    args: ['restore'],
+    quirk: domainsDenied,
+    code: 3,
+    says: /not planned: .*[Dd]omains/,
+  },
+  {
+    name: 'doctor, one list denied',
+    args: ['doctor'],
+    quirk: domainsDenied,
+    code: 3,
+    says: /domains[^]*organization:read/,
+  },
+  { name: 'doctor, service down', args: ['doctor'], quirk: allFailing, code: 1, says: /500/ },
+  { name: 'doctor, key refused', args: ['doctor'], quirk: keyRefused, code: 5, says: /key/ },
+  {
+    name: 'status, one list denied',
+    args: ['status'],
+    quirk: domainsDenied,
+    isSyncedWithQuirk: true,
+    code: 3,
+    says: /default is not whole[^]*domains[^]*denied/,
+  },
+  {
+    name: 'drill, one list denied',
+    args: ['drill'],
+    quirk: domainsDenied,
+    isSynced: false,
+    isSyncedWithQuirk: true,
+    code: 3,
+    says: /not in the snapshot: .*[Dd]omains/,
+  },
+  { name: 'export, no mirror', args: ['export'], isSynced: false, code: 1, says: /sync/ },
+  { name: 'verify, no mirror', args: ['verify'], isSynced: false, code: 1, says: /sync|mirror/ },
+  { name: 'daemon --check, no daemon', args: ['daemon', '--check'], code: 1, says: /no daemon/ },
+];
+
+describe.each([[[]], [['--json']], [['--quiet']], [['--json', '--quiet']]] as string[][][])(
+  'with %j',
+  (flags) => {
+    it.each(CASES)(
+      '$name: exit $code and why',
+      async ({ args, quirk, isSynced, isSyncedWithQuirk, code, says }) => {
+        const service = await FakeService.start();
+        service.lists.set(DOMAINS, ['{"id":"d1","domain":"one.example"}']);
+        const cwd = scratch();
+        const env = environment(service.url, cwd, { TIDEMARK_RETRY_ATTEMPTS: '1' });
+        const run = (...words: string[]) => commandLine(words, { env, cwd });
+        if (isSynced !== false) expect((await run('sync')).code).toBe(0);
+        if (quirk !== undefined) service.quirks.push(quirk);
+        if (isSyncedWithQuirk === true) await run('sync');
+
+        const ended = await run(...args, ...flags);
+
+        expect(ended.stderr).toMatch(says);
+        expect(ended.code, ended.stderr).toBe(code);
+        // Once: the same reason twice would be noise.
+        const lines = ended.stderr.split('\n').filter((line) => line.startsWith('tidemark: '));
+        expect(new Set(lines).size).toBe(lines.length);
+        if (flags.includes('--json')) expect(() => void JSON.parse(ended.stdout)).not.toThrow();
+      },
+    );
+  },
+);
+
+it('says nothing where a command ends well, or finds differences', async () => {
+  const service = await FakeService.start();
+  const cwd = scratch();
+  const env = environment(service.url, cwd);
+  const run = (...words: string[]) => commandLine(words, { env, cwd });
+  expect(await run('sync', '--quiet')).toMatchObject({ code: 0, stderr: '' });
+  service.lists.set(DOMAINS, ['{"id":"d1","domain":"one.example"}']);
+  expect(await run('diff', '--quiet')).toMatchObject({ code: 2, stderr: '' });
+});
