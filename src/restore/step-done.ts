@@ -7,7 +7,7 @@ import type { NewId } from './journal.ts';
 import { lookUp } from './lost-answer.ts';
 import { tellPersons } from './person-reason.ts';
 import { shown } from './precondition.ts';
-import { differencesFrom } from './read-back.ts';
+import { differencesFrom, unsentDifferences } from './read-back.ts';
 import type { StepError } from './restore-report.ts';
 import { holdsContent } from './same-content.ts';
 import type { ReadyStep, StepContext } from './step-context.ts';
@@ -132,7 +132,9 @@ export async function readBack(context: StepContext, ready: ReadyStep, slot?: Sl
       return end(false, [], null, { code: 'not_found', message: 'it is not there when read back' });
     }
     tellPersons(context, ready, body);
-    const differences = differencesFrom(definition, step, ready.sent ?? {}, body);
+    const differences = [differencesFrom, unsentDifferences].flatMap((each) =>
+      each(definition, step, ready.sent ?? {}, body),
+    );
     return end(differences.length === 0, differences, managedDigest(definition, body), null);
   } catch (error) {
     // Given up: a resumed restore reads it back.
