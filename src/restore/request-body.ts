@@ -106,8 +106,11 @@ function withSecrets(
     return taking !== 'no' && given(pointer, taking === 'unknown');
   };
   for (const pointer of places.clear) set(pointer, 'desired');
-  const missing = missingSecrets(field, value, input.masks, (pointer) =>
-    isStored(pointer) || (places.masked.includes(pointer) ? has(pointer) : isMeant(pointer)),
+  const missing = missingSecrets(
+    field,
+    value,
+    input.masks,
+    (pointer) => isStored(pointer) || (places.masked.includes(pointer) ? has(pointer) : isMeant(pointer)),
   );
   needs.push(...missing.map(need));
   for (const pointer of places.masked) {

@@ -24,21 +24,16 @@ export async function done(
 ): Promise<StepEnd> {
   const { journal } = context;
   const { step } = ready;
-  let newId = id;
-  if (ready.id === null && newId === null) {
-    // An answer without an id: the record is there, and must not be made again.
-    const looked = await lookUp(context, ready).catch(() => null);
-    newId = looked?.found === 'done' ? looked.id : null;
-  }
   const isCreated = ready.id === null;
-  if (isCreated && newId !== null) claim(context, ready, newId);
+  if (isCreated && id !== null) claim(context, ready, id);
   const onDisk = journal.applied(
     step.n,
-    { status, errorCode: null, error: null, ...(isCreated ? { newId } : {}) },
-    isCreated && newId !== null ? mappingsOf(context, ready, newId) : [],
+    { status, errorCode: null, error: null, ...(isCreated ? { newId: id } : {}) },
+    isCreated && id !== null ? mappingsOf(context, ready, id) : [],
   );
   const [end] = await Promise.all([readBack(context, ready), onDisk]);
-  if (isCreated && newId !== null && journal.row(step.n).attempts > 1) await tellTwin(context, ready, newId);
+  const { newId, attempts } = journal.row(step.n);
+  if (isCreated && newId !== null && attempts > 1) await tellTwin(context, ready, newId);
   return end;
 }
 
@@ -101,11 +96,23 @@ function mappingsOf(
   return [{ ...to, oldScope, oldId }, ...(isAgain ? [{ ...to, oldScope: scope, oldId: since }] : [])];
 }
 
+/**
+ * The id of a record that was made by an answer without one: looked up, since it must not be made again. Null where it is
+ * not found.
+ * @throws TidemarkError when it cannot be told now: a resumed restore looks again
+ */
+async function untoldId(context: StepContext, ready: ReadyStep): Promise<string | null> {
+  const looked = await lookUp(context, ready);
+  if (looked.found !== 'done' || looked.id === null) return null;
+  claim(context, ready, looked.id);
+  await context.journal.applied(ready.step.n, { newId: looked.id }, mappingsOf(context, ready, looked.id));
+  return looked.id;
+}
+
 /** Whether it holds what was sent. Given up, or not possible now, a resumed restore does it. */
 export async function readBack(context: StepContext, ready: ReadyStep, slot?: Slot): Promise<StepEnd> {
   const { journal, live, patience } = context;
   const { step, definition, scope } = ready;
-  const id = ready.id ?? journal.row(step.n).newId;
   const end = (
     verified: boolean | null,
     differences: readonly FieldChange[],
@@ -115,13 +122,14 @@ export async function readBack(context: StepContext, ready: ReadyStep, slot?: Sl
     journal.readBack(step.n, { verified, differences, digest, ...errorColumns(error) });
     return 'ended';
   };
-  if (id === null) {
-    return end(false, [], null, {
-      code: 'malformed',
-      message: 'the service told no id, and the new record was not found',
-    });
-  }
   try {
+    const id = ready.id ?? journal.row(step.n).newId ?? (await untoldId(context, ready));
+    if (id === null) {
+      return end(false, [], null, {
+        code: 'malformed',
+        message: 'the service told no id, and the new record was not found',
+      });
+    }
     const body = await live.read(definition, scope, id, true, patience, slot);
     if (step.action === 'remove') {
       const isGone = body === undefined;

@@ -221,9 +221,7 @@ describe('a masked value', () => {
       expect(step?.request?.body).toEqual({
         destination: { type: 'HTTP', config: { url: 'u', token: '[secret]' } },
       });
-      expect(step?.request?.fills).toEqual([
-        { pointer: '/destination/config/token', from: 'configuration' },
-      ]);
+      expect(step?.request?.fills).toEqual([{ pointer: '/destination/config/token', from: 'configuration' }]);
     });
 
     it.each(absent)('%s blocks, and is named, where nothing supplies it', (_name, live) => {
@@ -244,9 +242,7 @@ describe('a masked value', () => {
       const [step] = planOf([organization, http({ url: 'u' })], [organization, masked({ type: 'HTTP' })], {
         secrets: token,
       }).steps;
-      expect(step?.request?.fills).toEqual([
-        { pointer: '/destination/config/token', from: 'configuration' },
-      ]);
+      expect(step?.request?.fills).toEqual([{ pointer: '/destination/config/token', from: 'configuration' }]);
     });
   });
 
