@@ -5,7 +5,8 @@ import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
-import type { PlanStep, StepAction } from './plan.ts';
+import type { Plan, PlanStep, StepAction } from './plan.ts';
+import { planExitCode } from './plan.ts';
 import { appliedSteps } from './applied-steps.ts';
 import { readPlan } from './plan-file.ts';
 import { hintFor } from './step-hints.ts';
@@ -136,6 +137,38 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     steps,
     summary: summaryOf(steps),
     ...undoneBy(mirror, row.source, restore),
+  };
+}
+
+/** What became of a plan that has nothing to send: no restore was begun, and none is in the journal. */
+export interface UnsentReport extends Omit<RestoreReport, 'restore'> {
+  readonly restore: null;
+  /** What was asked for and could not be read; left out where everything was. */
+  readonly skipped?: Plan['skipped'];
+}
+
+/**
+ * The report of a plan whose steps are all blocked or wait for a person, or that has none.
+ * @param at when that was found out, ISO 8601
+ */
+export function unsentReport(plan: Plan, source: string, undoes: number | null, at: string): UnsentReport {
+  const steps = plan.steps.map(({ n, action, kind, scope, id, name, reason }): StepReport => ({
+    ...{ n, action, kind, scope, id, name },
+    outcome: action === 'manual' ? 'manual' : 'blocked',
+    ...{ status: null, new_id: null, verified: null, differences: [], error: null, reason },
+  }));
+  return {
+    schema: 'tidemark.restore/1',
+    restore: null,
+    source,
+    plan: plan.hash,
+    undoes,
+    outcome: planExitCode(plan) === EXIT.done ? 'complete' : 'partial',
+    started_at: at,
+    finished_at: at,
+    steps,
+    summary: summaryOf(steps),
+    ...(plan.skipped === undefined ? {} : { skipped: plan.skipped }),
   };
 }
 
