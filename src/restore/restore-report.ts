@@ -89,6 +89,9 @@ export interface RestoreSummary {
   readonly open: number;
 }
 
+/** In the journal of a creation that was applied: an earlier sending of it may or may not have left (`warningOf`). */
+export const PERHAPS_SENT = 'perhaps_sent';
+
 const REFUSED: ReadonlySet<StepErrorCode> = new Set(['unauthorized', 'forbidden']);
 
 /**
@@ -227,7 +230,10 @@ function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) =>
       : { new_kind: step.request.kind }),
     verified,
     differences,
-    error: errorCode === null ? null : errorOf(errorCode as StepErrorCode, error ?? errorCode, outcome),
+    error:
+      errorCode === null || errorCode === PERHAPS_SENT
+        ? null
+        : errorOf(errorCode as StepErrorCode, error ?? errorCode, outcome),
     ...warningOf(step, row),
     // The journal knows more than the plan: what came to light when the record was created.
     reason: outcome === 'blocked' || outcome === 'manual' ? (error ?? step.reason) : null,
@@ -245,14 +251,20 @@ function errorOf(code: StepErrorCode, message: string, outcome: StepReport['outc
  */
 function warningOf(
   { precondition, request }: PlanStep,
-  { outcome, attempts }: RestoreStepRow,
+  { outcome, attempts, errorCode }: RestoreStepRow,
 ): Pick<StepReport, 'warning'> {
   const isNameless = precondition?.state === 'absent' && precondition.digest === null;
   if (outcome !== 'applied' || attempts < 2 || request?.role !== 'create') return {};
   const why = isNameless
     ? 'and has no name to find it by: see whether it is there twice now'
     : 'as no answer came, and the service may do the first one late: see whether it is there twice after a while';
-  return { warning: `it was sent ${attempts} times, ${why}` };
+  if (errorCode !== PERHAPS_SENT) return { warning: `it was sent ${attempts} times, ${why}` };
+  const ended = 'the process ended when it was about to be sent, and was not found to be done';
+  return {
+    warning: isNameless
+      ? `it may have been sent ${attempts} times (${ended}), ${why}`
+      : `it may have been sent ${attempts} times (${ended}): if it was, see whether it is there twice after a while`,
+  };
 }
 
 /** With the new ids of parents that this restore created. */

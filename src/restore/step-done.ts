@@ -9,6 +9,7 @@ import { tellPersons } from './person-reason.ts';
 import { shown } from './precondition.ts';
 import { differencesFrom, unsentDifferences } from './read-back.ts';
 import type { StepError } from './restore-report.ts';
+import { PERHAPS_SENT } from './restore-report.ts';
 import { holdsContent } from './same-content.ts';
 import type { ReadyStep, StepContext } from './step-context.ts';
 import { claim, isTaken, keyOfStep } from './step-context.ts';
@@ -119,7 +120,9 @@ export async function readBack(context: StepContext, ready: ReadyStep, slot?: Sl
     digest: string | null,
     error: StepError | null,
   ): StepEnd => {
-    journal.readBack(step.n, { verified, differences, digest, ...errorColumns(error) });
+    const isPerhapsTwice = ready.id === null && context.perhapsSent.has(step.n) && error === null;
+    const told = isPerhapsTwice ? { errorCode: PERHAPS_SENT, error: null } : errorColumns(error);
+    journal.readBack(step.n, { verified, differences, digest, ...told });
     return 'ended';
   };
   try {

@@ -277,7 +277,9 @@ async function settleLost(
   events.lookingUp(step);
   try {
     let looked = await lookUp(context, ready);
-    const { status, attempts, sentAt } = journal.row(step.n);
+    const { status, attempts, sentAt, errorCode } = journal.row(step.n);
+    // Journaled as about to leave, and nothing after it: the process ended, and whether it left nobody knows.
+    if (error === null && errorCode === null) context.perhapsSent.add(step.n);
     const isYoung = sentAt !== null && clock.now() - Date.parse(sentAt) < AT_WORK_MS;
     for (const wait of error !== null || isYoung ? waitsFor(ready, error) : []) {
       if (looked.found !== 'not_done') break;
