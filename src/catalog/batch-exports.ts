@@ -100,7 +100,8 @@ export const batchExports: ResourceDefinition = {
       onCreation: true,
       actions: [
         { value: true, action: 'pause', order: 'before', moves: ['last_paused_at'] },
-        { value: false, action: 'unpause', order: 'after', moves: [] },
+        // wire-notes.md, Restore: unpausing sets it too.
+        { value: false, action: 'unpause', order: 'after', moves: ['last_paused_at'] },
       ],
     },
   },
