@@ -87,7 +87,7 @@ describe('a removal that is refused because the record is not there', () => {
     const made = await rig.running.call('POST', `/api/organizations/${native[0]?.id}/roles/`, {
       name: 'Extra',
     });
-    const path = new RegExp(`/roles/${String(made.json['id'])}/$`);
+    const path = new RegExp(`/roles/${made.json['id'] as string}/$`);
     const plan = rig.plan(native, { options: { prune: { maxRemovals: 1 } } });
     rig.proxy.setRules([
       { method: 'DELETE', path, nth: 1, fault: { kind: 'answer', status: 404, body: { detail: 'gone' } } },

@@ -104,7 +104,7 @@ function full(kind: Kind, id: string, changes: object) {
   const body = Object.fromEntries(
     svc(kind).fields.map(({ name, type }) => [
       name,
-      type === 'boolean' ? true : type === 'array' ? [] : `${name}`,
+      type === 'boolean' ? true : type === 'array' ? [] : name,
     ]),
   );
   return record(kind, id, { ...body, id, ...changes });
