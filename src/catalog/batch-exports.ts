@@ -50,8 +50,8 @@ export const batchExports: ResourceDefinition = {
   hasDocumentedFields: true,
   fields: [
     owned('id', 'uuid', 'Identifier of the export.'),
-    // Marked neither writable nor response only: taken on creation, never changed.
-    owned('team_id', 'integer', 'Project whose data is exported.', { severity: 'high', isCreateOnly: true }),
+    // Marked neither writable nor response only, and no request of the interface names it: a profile may open it.
+    owned('team_id', 'integer', 'Project whose data is exported.', { severity: 'high' }),
     writable('name', 'string', 'Display name.', { severity: 'low' }),
     writable('model', 'string', 'What is exported: events or persons.', {
       severity: 'high',
@@ -100,7 +100,8 @@ export const batchExports: ResourceDefinition = {
       onCreation: true,
       actions: [
         { value: true, action: 'pause', order: 'before', moves: ['last_paused_at'] },
-        { value: false, action: 'unpause', order: 'after', moves: [] },
+        // wire-notes.md, Restore: unpausing sets it too.
+        { value: false, action: 'unpause', order: 'after', moves: ['last_paused_at'] },
       ],
     },
   },

@@ -37,7 +37,10 @@ export interface StateField {
     readonly value: boolean;
     readonly action: string;
     readonly order: 'before' | 'after';
-    /** Fields that the action moves by itself: sent again afterwards where they are desired. */
+    /**
+     * Fields that the action moves by itself: sent again after one that goes before. By themselves they are no reason for a
+     * step: what an action has moved would be planned, and moved, again and again.
+     */
     readonly moves: readonly string[];
   }[];
 }

@@ -1,12 +1,15 @@
 /** Shows a plan; where it is to be applied and nothing stands against it, asks and sends it. */
+import { isoTime, systemClock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
+import { maskedRestore } from '../report/plan-restore.ts';
 import type { Plan } from '../restore/plan.ts';
 import { isExecutable, planExitCode } from '../restore/plan.ts';
 import type { PlanState } from '../restore/plan-input.ts';
 import { placeOf } from '../restore/record-place.ts';
-import { remark, tellReason } from './context.ts';
+import { unsentReport } from '../restore/restore-report.ts';
+import { print, remark, tellReason } from './context.ts';
 import { consents } from './plan-consent.ts';
 import { planFormat, printPlan } from './plan-output.ts';
 import type { PlanFormat } from './plan-output.ts';
@@ -43,6 +46,14 @@ export async function showAndSend(
   remark(context, notes);
   // One JSON document: of the plan, or of what became of it. Whoever agreed beforehand and wants quiet has seen it.
   const isSeen = options.yes === true && context.options.quiet === true;
+  if (options.apply === true && format === 'json' && plan.refused.length === 0 && !sends) {
+    const { definitions, source } = session;
+    const report = unsentReport(plan, source.name, sending.undoes ?? null, isoTime(systemClock.now()));
+    await print(context, `${JSON.stringify(maskedRestore(report, definitions))}\n`);
+    tellReason(context, planReason(plan, definitions));
+    remark(context, ['nothing was sent']);
+    return planExitCode(plan);
+  }
   if (!isApplied || (format !== 'json' && !isSeen)) await printPlan(session, plan, format, notes);
   const reason = planReason(plan, session.definitions);
   if (!isApplied) {

@@ -2,6 +2,7 @@
 import type { Kind } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { Config } from '../config/config.ts';
+import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { everyId } from '../restore/id-map.ts';
@@ -144,7 +145,7 @@ export class StateOpener {
     }
     if (source === null) throw new TidemarkError('internal', `${reference.text} needs a source`);
     if (reference.form === 'live') return this.#live(source, wanted);
-    const point = pointOf(this.mirror(), reference, { source });
+    const point = pointOf(this.mirror(), reference, { source, now: systemClock.now() });
     if (point.remark !== undefined && !this.#said.has(point.remark)) {
       this.#said.add(point.remark);
       remark(this.#context, [point.remark]);

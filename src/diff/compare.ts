@@ -77,8 +77,8 @@ interface Pending {
  * first, then additions from the first to the last, then the order as the whole array: replayed in this order on FROM, the
  * changes give TO.
  *
- * In every mode but `all`, a field that the answer shows elsewhere stands in its own place as well (`shown-fields.ts`), what
- * moves by itself in records that a response-only field embeds takes no part, and a user who is embedded there counts by who
+ * In every mode but `all`, a field that the answer shows elsewhere stands in its own place (`shown-fields.ts`), and where it
+ * changed, what shows it takes no part; what moves by itself in records that a response-only field embeds takes no part, and a user who is embedded there counts by who
  * it is (`embedded-user.ts`).
  */
 export function compareBodies(
@@ -107,7 +107,21 @@ export function compareBodies(
       embedding: isWhole ? undefined : embeddingOf(definition).inside.get(name),
     });
   }
-  return changes;
+  return mode === 'all' ? changes : withoutCopies(definition, changes);
+}
+
+/** One change of a query is one change: the member that shows it again (`shownAt`) has moved with it. */
+function withoutCopies(definition: ResourceDefinition, changes: FieldChange[]): FieldChange[] {
+  const copies = definition.fields.flatMap(({ name, shownAt }) => {
+    const isOther =
+      shownAt !== undefined && changes.some(({ path }) => topSegment(path) === escapeSegment(name));
+    return isOther ? [topSegment(shownAt)] : [];
+  });
+  return copies.length === 0 ? changes : changes.filter(({ path }) => !copies.includes(topSegment(path)));
+}
+
+function topSegment(pointer: string): string {
+  return pointer.split('/')[1] ?? '';
 }
 
 function asCompared(definition: ResourceDefinition, body: JsonValue, mode: ComparisonMode): JsonValue {

@@ -274,7 +274,7 @@ function nextLines({
 }
 
 /** The report with ids that are secrets masked, also in what the service said. */
-export function maskedRestore<T extends ShownRestore>(
+export function maskedRestore<T extends Pick<ShownRestore, 'steps'>>(
   report: T,
   definitions: ReportOptions['definitions'],
 ): T {

@@ -180,6 +180,7 @@ function contextOf(
     clock,
     log,
     events,
+    perhapsSent: new Set(),
     isResumed: options.restore !== undefined,
     // One of its own: a signal made of several looks at each of them whenever it is asked.
     signal: halt,

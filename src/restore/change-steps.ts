@@ -52,7 +52,9 @@ export function planChange(
       (isOpen || !definition.restore.follows.some(({ field }) => field === topMember(change.path))),
   );
   const asConfigured = all.filter((change) => isAsConfigured(planning.input, desired, change));
-  const changes = all.filter((change) => !asConfigured.includes(change));
+  const differing = all.filter((change) => !asConfigured.includes(change));
+  const followed = onlyMoved(planning, definition, differing);
+  const changes = followed === null ? differing : [];
   const persons = definition.restore.byPerson.filter(
     ({ pointer, value }) =>
       isFieldAbout(pointer) &&
@@ -73,6 +75,7 @@ export function planChange(
     const reason = asConfiguredText(asConfigured.map(({ path }) => path));
     planning.leave(definition.kind, reason, draft.name);
   }
+  if (followed !== null) planning.leave(definition.kind, followed, draft.name);
   if (silent.length > 0 && ownerObstacle(definition, live) === null) {
     const step = { ...draft, key: draftKey(desired, 'silent'), fields: hiddenFields(definition, silent) };
     put(stopped(step, 'blocked', 'not_writable', silentReason(planning.input, definition)));
@@ -111,6 +114,23 @@ export function planChange(
   }
   if (lasting.length > 0) planning.leave(definition.kind, SAME_BUT_FOR_CASE, draft.name);
   return true;
+}
+
+/**
+ * Why nothing is done where nothing differs but what the service's own actions move (pausing and unpausing set the time of
+ * the last pause); null where more differs, or where the user named the field.
+ */
+function onlyMoved(
+  { input }: Planning,
+  { restore: { state } }: ResourceDefinition,
+  changes: readonly FieldChange[],
+): string | null {
+  if (state === null || changes.length === 0 || input.isFieldAbout !== undefined) return null;
+  const moved = new Set(state.actions.flatMap(({ moves }) => moves));
+  const names = [...new Set(changes.map(({ path }) => topMember(path)))];
+  if (!names.every((name) => moved.has(name))) return null;
+  const actions = state.actions.map(({ action }) => action).join(' and ');
+  return `${names.join(', ')} is set by ${actions}, and nothing else differs: give --field to write it`;
 }
 
 /** With what its answer shows elsewhere in its own place: compared, and sent, as a field like any other. */

@@ -28,7 +28,7 @@ import {
   waitsFor,
 } from './step-parts.ts';
 import type { Planning } from './step-parts.ts';
-import { creatableFields, memberPointer, writableFields } from './writable.ts';
+import { creatableFields, memberPointer, topMember, writableFields } from './writable.ts';
 
 /** Plans one missing record. */
 export function planCreation(
@@ -158,7 +158,7 @@ function planRequest(
       ...request,
       alternative: alternativePath(definition, 'create', slots, body, fills),
     },
-    reason: otherSecretsText(built.others),
+    reason: joined([otherSecretsText(built.others), leftToService(definition, desired)]),
     precondition: { state: 'absent', digest: naturalKeyDigest(definition, remap.body) },
     inverse: { action: 'remove' },
     after: [...draft.after, ...needs],
@@ -166,6 +166,27 @@ function planRequest(
   planSilent(planning, definition, desired, draft);
   if (state !== null) planFollowingAct(planning, definition, desired, draft, slots, state);
   planPersonAfter(planning, definition, desired, draft, later);
+}
+
+function joined(reasons: readonly (string | null)[]): string | null {
+  const told = reasons.filter((reason) => reason !== null);
+  return told.length === 0 ? null : told.join('; ');
+}
+
+/** What the record hangs from and no request can say: where the service puts it is its own choice. */
+function leftToService(definition: ResourceDefinition, desired: ParsedRecord): string | null {
+  const { references, restore, scope } = definition;
+  const creatable = new Set(creatableFields(definition).map(({ name }) => name));
+  const names = references.flatMap(({ pointer, kind }) => {
+    const name = topMember(pointer);
+    const value = resolvePointer(desired.body, pointer) ?? null;
+    const isTold =
+      creatable.has(name) ||
+      scope.some((key) => key === name) ||
+      restore.derived.some((each) => each.kind === kind);
+    return isTold || value === null ? [] : [name];
+  });
+  return names.length === 0 ? null : `no request takes ${names.join(', ')}: the service chooses it`;
 }
 
 /** Values that the desired body holds elsewhere; tells those that lead nowhere. */

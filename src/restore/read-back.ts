@@ -5,11 +5,11 @@ import { isMask } from '../catalog/masks.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { compareBodies } from '../diff/compare.ts';
-import { splitPointer } from '../diff/pointer.ts';
+import { compareBodies, equalValues } from '../diff/compare.ts';
+import { escapeSegment, resolvePointer, splitPointer } from '../diff/pointer.ts';
 import { withMember } from './places.ts';
 import type { PlanStep } from './plan.ts';
-import { hiddenFields } from './secret-values.ts';
+import { HIDDEN, hiddenFields } from './secret-values.ts';
 import { topMember } from './writable.ts';
 
 /**
@@ -42,6 +42,55 @@ export function differencesFrom(
       !(typeof from === 'string' && isMask(from)),
   );
   return hiddenFields(definition, changes);
+}
+
+/**
+ * What the record lacks of what the plan showed and the request did not carry: a secret that was masked, and that nothing
+ * supplied, is told although nothing was sent that could differ. What other steps put back takes no part.
+ */
+export function unsentDifferences(
+  definition: ResourceDefinition,
+  step: PlanStep,
+  sent: JsonValue,
+  live: JsonValue,
+): readonly FieldChange[] {
+  const isOwn = step.request?.kind === step.kind && (step.action === 'create' || step.action === 'update');
+  if (!isOwn || !isJsonObject(sent) || !isJsonObject(live)) return [];
+  const fields = fieldsByName(definition);
+  const unsent = step.fields.flatMap(({ path, to }) => {
+    const field = fields.get(topMember(path));
+    if (to === undefined || field === undefined || field.isVolatile || field.isSecret) return [];
+    // It waits for a person, in a step of its own.
+    if (step.action === 'create' && field.requires !== null) return [];
+    return valuesIn(to, path).filter(({ at }) => resolvePointer(sent, at) === undefined);
+  });
+  const changes = unsent.flatMap(({ at, value }): FieldChange[] => {
+    const held = resolvePointer(live, at);
+    const isHidden = typeof value === 'string' && (value === HIDDEN || isMask(value));
+    const isThere = isHidden ? held !== undefined && held !== null && held !== '' : isEqual(held, value);
+    return isThere ? [] : [{ path: at, ...(held === undefined ? {} : { from: held }), to: value }];
+  });
+  return hiddenFields(definition, changes);
+}
+
+function isEqual(held: JsonValue | undefined, value: JsonValue): boolean {
+  return held !== undefined && equalValues(held, value);
+}
+
+/** Every value inside one that holds no further ones, with its place; an empty object or array is one. */
+function valuesIn(value: JsonValue, at: string): { readonly at: string; readonly value: JsonValue }[] {
+  const found: { at: string; value: JsonValue }[] = [];
+  const stack = [{ at, value }];
+  for (let top = stack.pop(); top !== undefined; top = stack.pop()) {
+    const inside = top.value;
+    const names = Array.isArray(inside) || isJsonObject(inside) ? Object.keys(inside) : [];
+    if (names.length === 0) found.push(top);
+    for (const name of names.toReversed()) {
+      const member = Array.isArray(inside) ? inside[Number(name)] : getOwn(inside as JsonObject, name);
+      stack.push({ at: `${top.at}/${escapeSegment(name)}`, value: member ?? null });
+    }
+  }
+  return found;
 }
 
 /** The fields of a body that an answer can hold too. */

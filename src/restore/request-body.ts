@@ -1,5 +1,6 @@
 /** The body of a request: what is sent, what is filled in later, and what stands in the way. */
 import type { FieldDefinition } from '../catalog/definition.ts';
+import { isMask } from '../catalog/masks.ts';
 import type { JsonObject, JsonValue } from '../core/json.ts';
 import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
@@ -92,43 +93,55 @@ function withSecrets(
   const drop = (pointer: string): void => {
     shown = withMember(shown, splitPointer(pointer), undefined) ?? null;
   };
-  /** A fingerprint that is not the live one's: what is stored is another secret. */
-  const isOtherThanStored = (pointer: string): boolean => {
-    const wanted = resolvePointer(value, pointer);
-    return (
-      typeof wanted === 'string' && isRedacted(wanted) && resolvePointer(live ?? {}, top + pointer) !== wanted
-    );
-  };
   const need = (pointers: readonly string[]): SecretNeed => needOf(value, pointers, top, places.masked);
-  for (const pointer of places.clear) set(pointer, 'desired');
-  if (keepsStored) {
-    // What a merging PATCH is not given stays as it is stored.
-    for (const pointer of places.masked) {
-      if (!isOtherThanStored(pointer) && isOmittable(value, pointer)) drop(pointer);
-      else if (has(pointer)) set(pointer, 'configuration');
-      else needs.push(need([pointer]));
-    }
-    return { value: shown, fills, needs };
-  }
+  /** What a merging PATCH is not given stays as it is stored; a secret that live does not hold is stored nowhere. */
+  const isStored = (pointer: string): boolean =>
+    keepsStored &&
+    (places.masked.includes(pointer)
+      ? holdsMaskOf(resolvePointer(value, pointer), resolvePointer(live, top + pointer), input.masks)
+      : isJsonObject(resolvePointer(live, top + parentOf(pointer)) ?? null) ||
+        !isJsonObject(resolvePointer(value, parentOf(pointer)) ?? null));
   const isMeant = (pointer: string): boolean => {
     const taking = takes(field, value, pointer);
     return taking !== 'no' && given(pointer, taking === 'unknown');
   };
-  const missing = missingSecrets(field, value, input.masks, (pointer) =>
-    places.masked.includes(pointer) ? has(pointer) : isMeant(pointer),
+  for (const pointer of places.clear) set(pointer, 'desired');
+  const missing = missingSecrets(
+    field,
+    value,
+    input.masks,
+    (pointer) => isStored(pointer) || (places.masked.includes(pointer) ? has(pointer) : isMeant(pointer)),
   );
   needs.push(...missing.map(need));
   for (const pointer of places.masked) {
-    if (has(pointer)) set(pointer, 'configuration');
-    else if (!isJudged(field, value, pointer)) needs.push(need([pointer]));
+    if (isStored(pointer) && isOmittable(value, pointer)) drop(pointer);
+    else if (has(pointer)) set(pointer, 'configuration');
+    else if (keepsStored || !isJudged(field, value, pointer)) {
+      if (!missing.some((anyOf) => anyOf.includes(pointer))) needs.push(need([pointer]));
+    }
     // Another secret stands in for it: it is left out, a mask is never sent.
     else drop(pointer);
   }
   for (const pointer of field.secretPointers) {
-    if (pointer.includes('*') || resolvePointer(value, pointer) !== undefined) continue;
+    if (pointer.includes('*') || resolvePointer(value, pointer) !== undefined || isStored(pointer)) continue;
     if (isMeant(pointer)) set(pointer, 'configuration');
   }
   return { value: shown, fills, needs };
+}
+
+/** True where live shows that it holds the very secret that the desired value masks. */
+function holdsMaskOf(
+  wanted: JsonValue | undefined,
+  held: JsonValue | undefined,
+  masks: readonly RegExp[] | undefined,
+): boolean {
+  if (typeof wanted !== 'string' || typeof held !== 'string') return false;
+  // Fingerprints tell secrets apart, masks do not.
+  return isRedacted(wanted) ? held === wanted : isMask(held, masks);
+}
+
+function parentOf(pointer: string): string {
+  return pointer.slice(0, pointer.lastIndexOf('/'));
 }
 
 /** A secret that nothing supplies, and what stands in its place. */
@@ -177,7 +190,7 @@ function staysStored(field: FieldDefinition, value: JsonValue, live: JsonValue):
 
 /** Only a member of an object can be left out; an element of an array, or the field itself, cannot. */
 function isOmittable(value: JsonValue, pointer: string): boolean {
-  const parent = resolvePointer(value, pointer.slice(0, pointer.lastIndexOf('/')));
+  const parent = resolvePointer(value, parentOf(pointer));
   return pointer !== '' && isJsonObject(parent ?? null);
 }
 

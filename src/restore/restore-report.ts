@@ -5,7 +5,8 @@ import { EXIT, TidemarkError } from '../core/errors.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
-import type { PlanStep, StepAction } from './plan.ts';
+import type { Plan, PlanStep, StepAction } from './plan.ts';
+import { planExitCode } from './plan.ts';
 import { appliedSteps } from './applied-steps.ts';
 import { readPlan } from './plan-file.ts';
 import { hintFor } from './step-hints.ts';
@@ -88,6 +89,9 @@ export interface RestoreSummary {
   readonly open: number;
 }
 
+/** In the journal of a creation that was applied: an earlier sending of it may or may not have left (`warningOf`). */
+export const PERHAPS_SENT = 'perhaps_sent';
+
 const REFUSED: ReadonlySet<StepErrorCode> = new Set(['unauthorized', 'forbidden']);
 
 /**
@@ -136,6 +140,38 @@ export function restoreReport(mirror: Mirror, restore: number): RestoreReport {
     steps,
     summary: summaryOf(steps),
     ...undoneBy(mirror, row.source, restore),
+  };
+}
+
+/** What became of a plan that has nothing to send: no restore was begun, and none is in the journal. */
+export interface UnsentReport extends Omit<RestoreReport, 'restore'> {
+  readonly restore: null;
+  /** What was asked for and could not be read; left out where everything was. */
+  readonly skipped?: Plan['skipped'];
+}
+
+/**
+ * The report of a plan whose steps are all blocked or wait for a person, or that has none.
+ * @param at when that was found out, ISO 8601
+ */
+export function unsentReport(plan: Plan, source: string, undoes: number | null, at: string): UnsentReport {
+  const steps = plan.steps.map(({ n, action, kind, scope, id, name, reason }): StepReport => ({
+    ...{ n, action, kind, scope, id, name },
+    outcome: action === 'manual' ? 'manual' : 'blocked',
+    ...{ status: null, new_id: null, verified: null, differences: [], error: null, reason },
+  }));
+  return {
+    schema: 'tidemark.restore/1',
+    restore: null,
+    source,
+    plan: plan.hash,
+    undoes,
+    outcome: planExitCode(plan) === EXIT.done ? 'complete' : 'partial',
+    started_at: at,
+    finished_at: at,
+    steps,
+    summary: summaryOf(steps),
+    ...(plan.skipped === undefined ? {} : { skipped: plan.skipped }),
   };
 }
 
@@ -194,7 +230,10 @@ function stepReport(step: PlanStep, row: RestoreStepRow, newIdOf: (n: number) =>
       : { new_kind: step.request.kind }),
     verified,
     differences,
-    error: errorCode === null ? null : errorOf(errorCode as StepErrorCode, error ?? errorCode, outcome),
+    error:
+      errorCode === null || errorCode === PERHAPS_SENT
+        ? null
+        : errorOf(errorCode as StepErrorCode, error ?? errorCode, outcome),
     ...warningOf(step, row),
     // The journal knows more than the plan: what came to light when the record was created.
     reason: outcome === 'blocked' || outcome === 'manual' ? (error ?? step.reason) : null,
@@ -212,14 +251,20 @@ function errorOf(code: StepErrorCode, message: string, outcome: StepReport['outc
  */
 function warningOf(
   { precondition, request }: PlanStep,
-  { outcome, attempts }: RestoreStepRow,
+  { outcome, attempts, errorCode }: RestoreStepRow,
 ): Pick<StepReport, 'warning'> {
   const isNameless = precondition?.state === 'absent' && precondition.digest === null;
   if (outcome !== 'applied' || attempts < 2 || request?.role !== 'create') return {};
   const why = isNameless
     ? 'and has no name to find it by: see whether it is there twice now'
     : 'as no answer came, and the service may do the first one late: see whether it is there twice after a while';
-  return { warning: `it was sent ${attempts} times, ${why}` };
+  if (errorCode !== PERHAPS_SENT) return { warning: `it was sent ${attempts} times, ${why}` };
+  const ended = 'the process ended when it was about to be sent, and was not found to be done';
+  return {
+    warning: isNameless
+      ? `it may have been sent ${attempts} times (${ended}), ${why}`
+      : `it may have been sent ${attempts} times (${ended}): if it was, see whether it is there twice after a while`,
+  };
 }
 
 /** With the new ids of parents that this restore created. */

@@ -43,6 +43,8 @@ export interface StepContext {
   readonly clock: Clock;
   readonly log: Logger;
   readonly events: ApplyEvents;
+  /** Steps of which a process that ended left behind that they were about to be sent, and not whether they were. */
+  readonly perhapsSent: Set<number>;
   /** The restore is gone on with: what it was planned against may be long ago. */
   readonly isResumed: boolean;
   /** Aborted: nothing more is begun. */

@@ -7,8 +7,9 @@ import type { NewId } from './journal.ts';
 import { lookUp } from './lost-answer.ts';
 import { tellPersons } from './person-reason.ts';
 import { shown } from './precondition.ts';
-import { differencesFrom } from './read-back.ts';
+import { differencesFrom, unsentDifferences } from './read-back.ts';
 import type { StepError } from './restore-report.ts';
+import { PERHAPS_SENT } from './restore-report.ts';
 import { holdsContent } from './same-content.ts';
 import type { ReadyStep, StepContext } from './step-context.ts';
 import { claim, isTaken, keyOfStep } from './step-context.ts';
@@ -24,21 +25,16 @@ export async function done(
 ): Promise<StepEnd> {
   const { journal } = context;
   const { step } = ready;
-  let newId = id;
-  if (ready.id === null && newId === null) {
-    // An answer without an id: the record is there, and must not be made again.
-    const looked = await lookUp(context, ready).catch(() => null);
-    newId = looked?.found === 'done' ? looked.id : null;
-  }
   const isCreated = ready.id === null;
-  if (isCreated && newId !== null) claim(context, ready, newId);
+  if (isCreated && id !== null) claim(context, ready, id);
   const onDisk = journal.applied(
     step.n,
-    { status, errorCode: null, error: null, ...(isCreated ? { newId } : {}) },
-    isCreated && newId !== null ? mappingsOf(context, ready, newId) : [],
+    { status, errorCode: null, error: null, ...(isCreated ? { newId: id } : {}) },
+    isCreated && id !== null ? mappingsOf(context, ready, id) : [],
   );
   const [end] = await Promise.all([readBack(context, ready), onDisk]);
-  if (isCreated && newId !== null && journal.row(step.n).attempts > 1) await tellTwin(context, ready, newId);
+  const { newId, attempts } = journal.row(step.n);
+  if (isCreated && newId !== null && attempts > 1) await tellTwin(context, ready, newId);
   return end;
 }
 
@@ -101,27 +97,42 @@ function mappingsOf(
   return [{ ...to, oldScope, oldId }, ...(isAgain ? [{ ...to, oldScope: scope, oldId: since }] : [])];
 }
 
+/**
+ * The id of a record that was made by an answer without one: looked up, since it must not be made again. Null where it is
+ * not found.
+ * @throws TidemarkError when it cannot be told now: a resumed restore looks again
+ */
+async function untoldId(context: StepContext, ready: ReadyStep): Promise<string | null> {
+  const looked = await lookUp(context, ready);
+  if (looked.found !== 'done' || looked.id === null) return null;
+  claim(context, ready, looked.id);
+  await context.journal.applied(ready.step.n, { newId: looked.id }, mappingsOf(context, ready, looked.id));
+  return looked.id;
+}
+
 /** Whether it holds what was sent. Given up, or not possible now, a resumed restore does it. */
 export async function readBack(context: StepContext, ready: ReadyStep, slot?: Slot): Promise<StepEnd> {
   const { journal, live, patience } = context;
   const { step, definition, scope } = ready;
-  const id = ready.id ?? journal.row(step.n).newId;
   const end = (
     verified: boolean | null,
     differences: readonly FieldChange[],
     digest: string | null,
     error: StepError | null,
   ): StepEnd => {
-    journal.readBack(step.n, { verified, differences, digest, ...errorColumns(error) });
+    const isPerhapsTwice = ready.id === null && context.perhapsSent.has(step.n) && error === null;
+    const told = isPerhapsTwice ? { errorCode: PERHAPS_SENT, error: null } : errorColumns(error);
+    journal.readBack(step.n, { verified, differences, digest, ...told });
     return 'ended';
   };
-  if (id === null) {
-    return end(false, [], null, {
-      code: 'malformed',
-      message: 'the service told no id, and the new record was not found',
-    });
-  }
   try {
+    const id = ready.id ?? journal.row(step.n).newId ?? (await untoldId(context, ready));
+    if (id === null) {
+      return end(false, [], null, {
+        code: 'malformed',
+        message: 'the service told no id, and the new record was not found',
+      });
+    }
     const body = await live.read(definition, scope, id, true, patience, slot);
     if (step.action === 'remove') {
       const isGone = body === undefined;
@@ -132,7 +143,9 @@ export async function readBack(context: StepContext, ready: ReadyStep, slot?: Sl
       return end(false, [], null, { code: 'not_found', message: 'it is not there when read back' });
     }
     tellPersons(context, ready, body);
-    const differences = differencesFrom(definition, step, ready.sent ?? {}, body);
+    const differences = [differencesFrom, unsentDifferences].flatMap((each) =>
+      each(definition, step, ready.sent ?? {}, body),
+    );
     return end(differences.length === 0, differences, managedDigest(definition, body), null);
   } catch (error) {
     // Given up: a resumed restore reads it back.

@@ -66,13 +66,19 @@ export function notReadBack({ journal }: StepContext, step: PlanStep, cause: unk
   return 'ended';
 }
 
-export function leaveOpen(context: StepContext, step: PlanStep, cause: unknown): StepEnd {
+/** What became of the request is not known: a resumed restore looks it up. */
+export function leaveOpen(
+  context: StepContext,
+  step: PlanStep,
+  cause: unknown,
+  why = 'its answer was lost',
+): StepEnd {
   const known = localOrKnown(cause);
   context.journal.note(step.n, {
     outcome: 'sent',
     ...errorColumns({
       ...stepError(known),
-      message: `its answer was lost, and looking failed: ${known.message}`,
+      message: `${why}, and looking failed: ${known.message}`,
     }),
   });
   return HOPELESS.has(known.code) ? 'hopeless' : 'ended';

@@ -3,6 +3,7 @@ import type { HeldStart, Slot, WriteOutcome } from '../api/write-client.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
 import { asDesired } from './as-desired.ts';
+import type { LookUp } from './lost-answer.ts';
 import { isReplaced, lookUp, waitsFor } from './lost-answer.ts';
 import type { PlanStep } from './plan.ts';
 import { looksOnce, moved, obstacleTo } from './precondition.ts';
@@ -205,8 +206,14 @@ async function settle(
   }
   if (isSettledByRefusal(ready, answer.error) || (before.attempts > 0 && ready.id !== null)) {
     // It says no because it had been done. Not so a creation: what is there by now need not be what was sent before.
-    const found = await lookUp(context, ready).catch(() => null);
-    if (found?.found === 'done') return await done(context, ready, found.id, status);
+    let found: LookUp;
+    try {
+      found = await lookUp(context, ready);
+    } catch (cause) {
+      if (context.patience.aborted) return 'not_begun';
+      return leaveOpen(context, step, cause, `it was refused (${answer.error.message})`);
+    }
+    if (found.found === 'done') return await done(context, ready, found.id, status);
   }
   // What was refused was not done: a creation that succeeds later is no second one.
   if (ready.id === null) journal.note(step.n, { attempts: before.attempts });
@@ -270,7 +277,9 @@ async function settleLost(
   events.lookingUp(step);
   try {
     let looked = await lookUp(context, ready);
-    const { status, attempts, sentAt } = journal.row(step.n);
+    const { status, attempts, sentAt, errorCode } = journal.row(step.n);
+    // Journaled as about to leave, and nothing after it: the process ended, and whether it left nobody knows.
+    if (error === null && errorCode === null) context.perhapsSent.add(step.n);
     const isYoung = sentAt !== null && clock.now() - Date.parse(sentAt) < AT_WORK_MS;
     for (const wait of error !== null || isYoung ? waitsFor(ready, error) : []) {
       if (looked.found !== 'not_done') break;

@@ -1,5 +1,4 @@
 /** Points of the mirror: the published run that a reference means. */
-import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -28,7 +27,7 @@ export interface Point {
 /** Whose runs a reference is about; every source's where none is given. */
 export interface PointChoice {
   readonly source?: string;
-  /** Milliseconds since the epoch; the system's time where it is left out. */
+  /** Milliseconds since the epoch, to tell of a time that lies ahead of it; left out, nothing is told. */
   readonly now?: number;
 }
 
@@ -111,7 +110,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
         );
       }
       const point = pointAt(mirror, text, run, choice);
-      const ahead = Date.parse(at) > (choice.now ?? systemClock.now()) ? AHEAD : undefined;
+      const ahead = choice.now !== undefined && Date.parse(at) > choice.now ? AHEAD : undefined;
       const forgotten = forgottenAfter(mirror, run, { at, source: choice.source });
       const gap =
         forgotten === undefined

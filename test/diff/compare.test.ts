@@ -124,7 +124,7 @@ describe('compareBodies', () => {
       compareBodies(exports, from, to, mode).map(({ path }) => path);
     const [one, two] = [body('SELECT 1'), body('SELECT 2')];
     expect(paths(one, two, 'managed')).toEqual(['/svcql_query']);
-    expect(paths(one, two, 'default')).toEqual(['/schema/svcql_query', '/svcql_query']);
+    expect(paths(one, two, 'default')).toEqual(['/svcql_query']);
     expect(paths(one, two, 'all')).toEqual(['/schema/svcql_query']);
     expect(compareBodies(exports, body(null), one, 'managed')).toEqual([
       { path: '/svcql_query', to: 'SELECT 1' },

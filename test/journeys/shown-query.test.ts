@@ -22,6 +22,13 @@ describe('a query that only the schema shows', () => {
     const field = { path: '/svcql_query', from: 'SELECT 1', to: 'SELECT 2' };
     const { changes } = await diff(2, 'latest', 'live', '--managed-only');
     expect(changes.map(({ id, fields }) => [id, fields])).toEqual([['e1', [field]]]);
+    // One change of a query is one change, counted and shown once.
+    const usual = await diff(2, 'latest', 'live');
+    expect(usual.changes.map(({ fields }) => fields)).toEqual([[field]]);
+    const [found, ...others] = (
+      JSON.parse((await expectRun(2, 'drift', '--live', '--json')).stdout) as { findings: object[] }
+    ).findings;
+    expect([found, others]).toMatchObject([field, []]);
     const drift = await expectRun(2, 'drift', '--live', '--severity', 'high', '--json');
     const { findings } = JSON.parse(drift.stdout) as { findings: object[] };
     expect(findings).toMatchObject([{ ...field, severity: 'high' }]);
@@ -34,5 +41,37 @@ describe('a query that only the schema shows', () => {
       const { records } = JSON.parse(stdout) as { records: { patch: PatchOperation[] }[] };
       expect(records.map(({ patch }) => applyPatch(bodyOf('SELECT 1'), patch))).toEqual([bodyOf(query)]);
     }
+  });
+
+  it('and one that the record returns beside the schema is one change too, in log and diff', async () => {
+    const { service, expectRun, diff } = await world();
+    const set = (query: string, column: string): void =>
+      service.set('batch_exports', [
+        {
+          ...{ id: 'e1', name: 'Nightly', svcql_query: query },
+          schema: { svcql_query: query, fields: [{ alias: column }] },
+        },
+      ]);
+    set('SELECT 1', 'one');
+    await expectRun(0, 'sync', '--quiet');
+    set('SELECT 2', 'two');
+    await expectRun(0, 'sync', '--quiet');
+    const field = { path: '/svcql_query', from: 'SELECT 1', to: 'SELECT 2' };
+    expect((await diff(2, 'run:1', 'run:2')).changes.map(({ fields }) => fields)).toEqual([[field]]);
+    const log = JSON.parse((await expectRun(0, 'log', 'batch_exports', 'e1', '--json')).stdout) as {
+      revisions: { change: string; fields: object[] }[];
+    };
+    expect(log.revisions.find(({ change }) => change === 'changed')?.fields).toEqual([field]);
+    const [whole] = (await diff(2, 'run:1', 'run:2', '--all')).changes;
+    expect(whole?.fields.map(({ path }) => path)).toEqual([
+      '/schema/fields',
+      '/schema/svcql_query',
+      '/svcql_query',
+    ]);
+    // The same query with other columns: told where it is.
+    set('SELECT 2', 'three');
+    await expectRun(0, 'sync', '--quiet');
+    const columns = (await diff(2, 'run:2', 'run:3')).changes.flatMap(({ fields }) => fields);
+    expect(columns.map(({ path }) => path)).toEqual(['/schema/fields']);
   });
 });

@@ -274,6 +274,26 @@ describe('secrets', () => {
   });
 });
 
+describe('a masked secret that the plan shows and nothing sends', () => {
+  it('is told when the record is read back: the step is not called as planned', async () => {
+    const config = { account: 'a', user: 'u', password: '********', private_key: '********' };
+    if (native.length === 0) native = await nativeWorld(await startRig());
+    const desired = altered(native, isKind('batch_exports'), { destination: { type: 'Snowflake', config } });
+    const rig = await startRig(without(desired, isKind('batch_exports')));
+    // One of the two is enough to make the export, and is all that is known.
+    const values = { '/destination/config/private_key': new Secret('-----BEGIN') };
+    const secrets = configuredSecrets([{ kind: 'batch_exports', match: {}, values }]);
+    const report = await rig.apply(rig.plan(desired, { secrets }), { secrets });
+    const created = report.steps.filter(({ action }) => action === 'create');
+    expect(created.length).toBeGreaterThan(0);
+    for (const { outcome, verified, differences } of created) {
+      expect([outcome, verified]).toEqual(['applied', false]);
+      expect(differences.map(({ path }) => path)).toEqual(['/destination/config/password']);
+    }
+    expect(restoreExitCode(report)).toBe(3);
+  });
+});
+
 describe('live moved since the plan', () => {
   it('a record that was changed, one that is gone, one that was made by hand: nothing is sent to them', async () => {
     const { rig, plan } = await damaged((all) =>

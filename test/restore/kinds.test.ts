@@ -358,3 +358,31 @@ describe('what each kind takes', () => {
     );
   });
 });
+
+describe('what pausing and unpausing move', () => {
+  const at = (last_paused_at: string | null, more: object = {}) =>
+    record('batch_exports', 'b1', {
+      ...{ id: 'b1', name: 'Nightly', interval: 'day', paused: false, last_paused_at },
+      destination: { type: 'NoOp', config: {} },
+      ...more,
+    });
+  const now = '2026-03-01T12:00:00Z';
+
+  it('is no step by itself, and is told', () => {
+    const plan = planOf([organization, at(null)], [organization, at(now)]);
+    expect(plan.steps).toEqual([]);
+    expect(plan.left).toMatchObject([{ kind: 'batch_exports', count: 1 }]);
+    expect(plan.left[0]?.reason).toContain('last_paused_at is set by pause and unpause');
+  });
+
+  it('is written with what else differs, and where the user names it', () => {
+    const other = planOf([organization, at(null)], [organization, at(now, { interval: 'hour' })]);
+    expect(lines(other)).toEqual([
+      'update batch_exports PATCH …/batch_exports/b1/ {"interval":"day","last_paused_at":null}',
+    ]);
+    const asked = planOf([organization, at(null)], [organization, at(now)], {
+      isFieldAbout: (path) => path === '/last_paused_at',
+    });
+    expect(lines(asked)).toEqual(['update batch_exports PATCH …/batch_exports/b1/ {"last_paused_at":null}']);
+  });
+});

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
+import { readResumable } from '../../src/restore/resume.ts';
 import { altered, nativeWorld, startRig, without } from './apply-rig.ts';
 import type { Rig } from './apply-rig.ts';
 
@@ -43,6 +44,60 @@ describe('a creation that was refused, or settled as not done', () => {
     expect(writes(rig).slice(from)).toEqual([]);
     const now = rig.live().find(({ id }) => id === made.json['id']);
     expect((now?.body as JsonObject)['paused']).toBe(true);
+  });
+});
+
+describe('a creation answered without an id', () => {
+  it('whose look-up fails for now is not called lost: going on finds it, and its children follow', async () => {
+    const { rig, native } = await lostExport();
+    const plan = rig.plan(native);
+    const from = writes(rig).length;
+    rig.proxy.setRules([
+      { method: 'POST', path: /batch_exports\/$/, nth: 1, fault: { kind: 'replace', body: '{}' } },
+      // The look before the write is the first listing.
+      {
+        method: 'GET',
+        path: /batch_exports\/\?/,
+        nth: [2, 3, 4, 5, 6, 7, 8],
+        fault: { kind: 'answer', status: 503, body: {} },
+      },
+    ]);
+    const report = await rig.apply(plan);
+    expect(report.steps[0]).toMatchObject({ outcome: 'applied', verified: null, new_id: null });
+    expect(report.steps[0]?.error?.code).not.toBe('malformed');
+    expect(report.steps[1]?.outcome).not.toBe('applied');
+    rig.proxy.setRules([]);
+    const { row, plan: approved } = readResumable(rig.mirror(), 'production');
+    const resumed = await rig.apply(approved, { restore: row.restore });
+    expect(resumed.outcome).toBe('complete');
+    expect(resumed.steps[0]?.new_id).not.toBeNull();
+    expect(
+      writes(rig)
+        .slice(from)
+        .filter((each) => each.endsWith('/batch_exports/')),
+    ).toHaveLength(1);
+    expect(rig.plan(native).steps).toEqual([]);
+  });
+});
+
+describe('a removal that is refused because the record is not there', () => {
+  it('stays open where looking fails for now, and is done once it can be looked up', async () => {
+    const rig = await startRig();
+    const native = await nativeWorld(rig);
+    const made = await rig.running.call('POST', `/api/organizations/${native[0]?.id}/roles/`, {
+      name: 'Extra',
+    });
+    const path = new RegExp(`/roles/${made.json['id'] as string}/$`);
+    const plan = rig.plan(native, { options: { prune: { maxRemovals: 1 } } });
+    rig.proxy.setRules([
+      { method: 'DELETE', path, nth: 1, fault: { kind: 'answer', status: 404, body: { detail: 'gone' } } },
+      { method: 'GET', path, nth: [2, 3, 4, 5, 6], fault: { kind: 'answer', status: 503, body: {} } },
+    ]);
+    const report = await rig.apply(plan);
+    expect(report.steps).toMatchObject([{ outcome: 'sent' }]);
+    rig.proxy.setRules([]);
+    const resumed = await rig.apply(plan, { restore: report.restore });
+    expect(resumed.steps).toMatchObject([{ outcome: 'applied', verified: true }]);
   });
 });
 

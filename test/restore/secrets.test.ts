@@ -4,6 +4,7 @@ import { Secret } from '../../src/core/secret.ts';
 import { configuredSecrets } from '../../src/restore/configured-secrets.ts';
 import { filledBody } from '../../src/restore/filled-request.ts';
 import { planDocument } from '../../src/restore/plan.ts';
+import type { Changes } from './states.ts';
 import { lines, organization, planOf, posthog, record, svc, withBody } from './states.ts';
 
 const s3 = record('batch_exports', 'b1', {
@@ -195,6 +196,53 @@ describe('a masked value', () => {
     expect(planOf([organization, hidden], [organization, live]).steps[0]).toMatchObject({
       action: 'blocked',
       needs: [{ anyOf: ['/destination/config/list/0'] }],
+    });
+  });
+
+  describe('inside an object that a PATCH merges', () => {
+    const http = (config: object) => masked({ type: 'HTTP', config });
+    const token = configuredSecrets([
+      { kind: 'batch_exports', match: {}, values: { '/destination/config/token': new Secret('T') } },
+    ]);
+    const full = http({ url: 'u', token: '********' });
+    const planned = (live: object, changes: Changes = {}) =>
+      planOf([organization, full], [organization, masked(live)], changes).steps;
+    const absent = [
+      ['a secret that live does not hold', { type: 'HTTP', config: { url: 'u' } }],
+      ['one that live holds as null', { type: 'HTTP', config: { url: 'u', token: null } }],
+      ['one that live holds as an empty text', { type: 'HTTP', config: { url: 'u', token: '' } }],
+      ['one in an object that live does not hold', { type: 'HTTP' }],
+      ['one that live shows in clear', { type: 'HTTP', config: { url: 'u', token: 'real' } }],
+    ] as const;
+
+    it.each(absent)('%s is sent from the configuration', (_name, live) => {
+      const [step, ...others] = planned(live, { secrets: token });
+      expect(others).toEqual([]);
+      expect(step?.request?.body).toEqual({
+        destination: { type: 'HTTP', config: { url: 'u', token: '[secret]' } },
+      });
+      expect(step?.request?.fills).toEqual([{ pointer: '/destination/config/token', from: 'configuration' }]);
+    });
+
+    it.each(absent)('%s blocks, and is named, where nothing supplies it', (_name, live) => {
+      expect(planned(live)).toMatchObject([
+        { action: 'blocked', obstacle: 'secret_missing', needs: [{ anyOf: ['/destination/config/token'] }] },
+      ]);
+    });
+
+    it('masked on both sides stays stored, whatever the configuration has', () => {
+      const [step] = planned({ type: 'HTTP', config: { url: 'v', token: '********' } }, { secrets: token });
+      expect(step?.request).toMatchObject({
+        body: { destination: { type: 'HTTP', config: { url: 'u' } } },
+        fills: [],
+      });
+    });
+
+    it('omitted on both sides is sent with the object that is made', () => {
+      const [step] = planOf([organization, http({ url: 'u' })], [organization, masked({ type: 'HTTP' })], {
+        secrets: token,
+      }).steps;
+      expect(step?.request?.fills).toEqual([{ pointer: '/destination/config/token', from: 'configuration' }]);
     });
   });
 

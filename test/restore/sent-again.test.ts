@@ -35,6 +35,30 @@ describe('a creation with a name', () => {
     expect(restoreExitCode(report)).toBe(3);
   });
 
+  it('that was about to be sent when the process was killed is not called sent: it may have been', async () => {
+    const { rig, native } = await lostRole();
+    const plan = rig.plan(native);
+    const client = rig.client();
+    const killed = new Proxy(client, {
+      get: (target, name) => {
+        if (name === 'create') return () => Promise.reject(new Error('killed'));
+        const value: unknown = Reflect.get(target, name, target);
+        return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+      },
+    });
+    await expect(rig.apply(plan, { client: killed })).rejects.toThrow('killed');
+    const restore = rig.mirror().restores()[0]?.restore ?? 0;
+    expect(rig.mirror().restoreSteps(restore)).toMatchObject([{ outcome: 'sent', attempts: 1 }]);
+    rig.reopen();
+    const from = writes(rig);
+    const resumed = await rig.apply(plan, { restore });
+    expect(writes(rig) - from).toBe(1);
+    expect(resumed.steps).toMatchObject([{ outcome: 'applied', verified: true, error: null }]);
+    const { warning } = resumed.steps[0] ?? {};
+    expect(warning).toMatch(/may have been sent 2 times/);
+    expect(warning).not.toContain('was sent 2 times');
+  });
+
   it('that was refused before is no second one', async () => {
     const { rig, native } = await lostRole();
     const plan = rig.plan(native);

@@ -99,6 +99,8 @@ describe('a point of the mirror', () => {
       remark: 'that time lies ahead: shown is the latest run',
     });
     expect(resolvePoint(mirror, '2026-03-04T00:00Z', { now }).remark).toBeUndefined();
+    // Whoever has no clock is told nothing by the machine's.
+    expect(resolvePoint(mirror, '2999-01-01T00:00Z').remark).toBeUndefined();
   });
 
   it('says what it assumed of a time', () => {
