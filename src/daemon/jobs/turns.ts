@@ -48,7 +48,9 @@ export class LastBeginnings {
     try {
       const mirror = this.#mirror();
       const last = readLastJobs(mirror);
-      const jobs = (['sync', 'drift', 'verify', 'forget', 'drill', 'copy'] as const).flatMap((name) => last.of(name));
+      const jobs = (['sync', 'drift', 'verify', 'forget', 'drill', 'copy'] as const).flatMap((name) =>
+        last.of(name),
+      );
       const runs = mirror.sources().flatMap((source) => mirror.runs({ source, limit: 1 }));
       const known = [...jobs, ...runs.map((run) => ({ ...run, name: 'sync' as const }))];
       for (const { name, source, startedAt } of known) {
