@@ -10,6 +10,8 @@ export interface RecordShape {
   readonly idPath: readonly string[];
   /** Top-level members that change though nobody configured anything: left out of `stableText`. */
   readonly volatile: ReadonlySet<string>;
+  /** The top-level member that tells when a record was created, where its text is wanted. */
+  readonly bornName?: string;
 }
 
 /** One record of a list, as text. */
@@ -22,6 +24,8 @@ export interface ScannedRecord {
   readonly stableText: string;
   /** The volatile members' text, joined by commas; empty for kinds that have none. */
   readonly volatileText: string;
+  /** The text of `RecordShape.bornName`, quotes included; undefined where the record has none or nobody asked. */
+  readonly born?: string | undefined;
 }
 
 /** A list answer taken apart. */
@@ -157,9 +161,10 @@ function scanRecordAt(
   start: number,
   shape: RecordShape,
 ): { record: ScannedRecord; end: number } {
-  const { volatile, idPath } = shape;
+  const { volatile, idPath, bornName } = shape;
   const idName = idPath[0];
   let id: string | undefined;
+  let born: string | undefined;
   let stable = '';
   let volatileText = '';
   let keptStart = -1;
@@ -171,6 +176,7 @@ function scanRecordAt(
           ? idFrom(text, valueStart, valueEnd)
           : nestedId(text, valueStart, idPath.slice(1));
     }
+    if (key === bornName) born = text.slice(valueStart, valueEnd);
     if (volatile.has(key)) {
       volatileText += (volatileText === '' ? '' : ',') + text.slice(keyStart, valueEnd);
       if (keptStart !== -1) stable += (stable === '' ? '' : ',') + text.slice(keptStart, keptEnd);
@@ -182,9 +188,9 @@ function scanRecordAt(
   });
   const recordText = start === 0 && end === text.length ? text : text.slice(start, end);
   if (volatile.size === 0)
-    return { record: { id, text: recordText, stableText: recordText, volatileText: '' }, end };
+    return { record: { id, text: recordText, stableText: recordText, volatileText: '', born }, end };
   if (keptStart !== -1) stable += (stable === '' ? '' : ',') + text.slice(keptStart, keptEnd);
-  return { record: { id, text: recordText, stableText: `{${stable}}`, volatileText }, end };
+  return { record: { id, text: recordText, stableText: `{${stable}}`, volatileText, born }, end };
 }
 
 /**

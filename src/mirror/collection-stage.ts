@@ -19,6 +19,8 @@ export interface CollectionFacts {
 export interface PageCounts {
   /** Keys not seen before in this walk. */
   readonly fresh: number;
+  /** Of these, keys that an earlier walk of this run saw. */
+  readonly again: number;
   /** Records that the mirror holds as they came. */
   readonly known: number;
   /** Distinct keys of this walk so far. */

@@ -72,11 +72,11 @@ class StagedCollection implements CollectionStage {
       writer.exec('BEGIN');
       const { matches, judgements } = this.#comparePage(records);
       return this.#write(() => {
-        const { fresh, known } = this.#markPage(matches, judgements);
+        const { fresh, again, known } = this.#markPage(matches, judgements);
         writer.exec('COMMIT');
         const { distinct, added, changed, unchanged } = this.#tally;
         const addedIds = matches.filter((_match, index) => isAddition(judgements[index])).map(({ id }) => id);
-        return { fresh, known, distinct, added, changed, unchanged, addedIds };
+        return { fresh, again, known, distinct, added, changed, unchanged, addedIds };
       });
     });
   }
@@ -114,16 +114,18 @@ class StagedCollection implements CollectionStage {
   #markPage(
     matches: readonly Match[],
     judgements: readonly (Judgement | null)[],
-  ): { fresh: number; known: number } {
+  ): { fresh: number; again: number; known: number } {
     let fresh = 0;
+    let again = 0;
     let known = 0;
     matches.forEach((match, index) => {
       const judgement = judgements[index] ?? null;
-      const isFresh = judgement === null ? this.#markUnchanged(match.record) : this.#mark(match, judgement);
-      if (isFresh) fresh += 1;
+      const sight = judgement === null ? this.#markUnchanged(match.record) : this.#mark(match, judgement);
+      if (sight !== 'repeated') fresh += 1;
+      if (sight === 'again') again += 1;
       if (judgement === null || judgement.action === 'unchanged') known += 1;
     });
-    return { fresh, known };
+    return { fresh, again, known };
   }
 
   /** `record` 0: unknown to the mirror, or not as the mirror holds it. */
@@ -169,23 +171,23 @@ class StagedCollection implements CollectionStage {
     if (text !== undefined) this.#shapes.remove(JSON.parse(text));
   }
 
-  /** A record exactly as the mirror holds it. Returns whether this walk sees it for the first time. */
-  #markUnchanged(record: number): boolean {
+  /** A record exactly as the mirror holds it. */
+  #markUnchanged(record: number): Sight {
     const { statements } = this.#context;
     if (this.#walk === this.#firstWalk && statements.see.run(record, this.#walk).changes === 1) {
       this.#tally.unchanged += 1;
       this.#tally.distinct += 1;
-      return true;
+      return 'first';
     }
     return this.#markMoved(record, 'unchanged', null);
   }
 
-  #mark(match: Match, judgement: Judgement): boolean {
+  #mark(match: Match, judgement: Judgement): Sight {
     if (judgement.action === 'fresh') return this.#markFresh(match);
     return this.#markMoved(judgement.record, judgement.action, match);
   }
 
-  #markFresh({ id, hash, volatile, received }: Match): boolean {
+  #markFresh({ id, hash, volatile, received }: Match): Sight {
     const { statements, nextFresh } = this.#context;
     const collection = this.#facts.id;
     const n = nextFresh();
@@ -193,20 +195,20 @@ class StagedCollection implements CollectionStage {
       statements.addFreshBody.run(n, received.text);
       this.#tally.added += 1;
       this.#tally.distinct += 1;
-      return true;
+      return 'first';
     }
     const before = statements.fresh.get(collection, id);
     // Came before, and was counted then as well.
     if (before !== undefined) this.#uncount(statements.freshBody.get(before.n));
     statements.replaceFreshKey.run(this.#walk, hash, volatile, collection, id);
     if (before !== undefined) statements.replaceFreshBody.run(received.text, before.n);
-    if (before?.walk === this.#walk) return false;
+    if (before?.walk === this.#walk) return 'repeated';
     this.#tally.distinct += 1;
-    return true;
+    return 'again';
   }
 
   /** A record that the mirror has or had, whatever it was taken for earlier in this run. */
-  #markMoved(record: number, action: KnownAction, match: Match | null): boolean {
+  #markMoved(record: number, action: KnownAction, match: Match | null): Sight {
     const { statements } = this.#context;
     const walk = statements.seenWalk.get(record);
     if (walk !== this.#walk) {
@@ -234,7 +236,7 @@ class StagedCollection implements CollectionStage {
       );
       this.#moved += 1;
     }
-    return walk !== this.#walk;
+    return walk === undefined ? 'first' : walk === this.#walk ? 'repeated' : 'again';
   }
 
   absent(share?: AbsentShare): Iterable<AbsentRecord> & AsyncIterable<AbsentRecord> {
@@ -291,6 +293,9 @@ class StagedCollection implements CollectionStage {
     );
   }
 }
+
+/** How often the run has seen a record: for the first time, in an earlier walk too, or in this walk already. */
+type Sight = 'first' | 'again' | 'repeated';
 
 interface Match {
   readonly received: ScannedRecord;

@@ -101,11 +101,13 @@ export async function sweepCollection(
           return page;
         }
         const before = seen.size;
+        const ever = full.size;
         for (const { id } of named) {
           seen.add(id);
           full.add(id);
         }
-        return { fresh: seen.size - before, known: 0, distinct: seen.size };
+        const fresh = seen.size - before;
+        return { fresh, again: fresh - (full.size - ever), known: 0, distinct: seen.size };
       },
       startPass: () => {
         stage.startWalk();
