@@ -106,7 +106,9 @@ export class Pass {
       this.#first = page;
       this.#mode = this.#modeOf(page);
       this.#order.take(page.records, true);
-      if (isWholeList(page)) return this.#finish(null, 'page');
+      // As many as the sink can tell apart: two that it takes for one are not the whole list.
+      const isKept = !this.#rules.isFresh || accepted.distinct === page.records.length;
+      if (isKept && isWholeList(page)) return this.#finish(null, 'page');
     }
     if (
       this.#rules.stopsWhenKnown &&

@@ -104,6 +104,25 @@ export function skipValue(text: string, start: number): number {
   return i;
 }
 
+/** True for text that nests arrays and objects more than `most` levels deep. */
+export function nestsDeeperThan(text: string, most: number): boolean {
+  let depth = 0;
+  let i = 0;
+  while (i < text.length) {
+    const code = text.charCodeAt(i);
+    if (code === QUOTE) {
+      i = skipString(text, i);
+      continue;
+    }
+    if (code === OPEN_BRACE || code === OPEN_BRACKET) {
+      depth += 1;
+      if (depth > most) return true;
+    } else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) depth -= 1;
+    i += 1;
+  }
+  return false;
+}
+
 export function decodeKey(text: string, start: number, end: number): string {
   const raw = text.slice(start + 1, end - 1);
   return raw.includes('\\') ? (JSON.parse(text.slice(start, end)) as string) : raw;
@@ -135,11 +154,15 @@ function scanMembers(
   }
 }
 
-/** The text of a string or number value as an id; undefined for anything else. */
+/**
+ * The text of a string or number value as an id; undefined for anything else, and for a string with a lone surrogate: no
+ * UTF-8 text tells such strings apart, so neither a path nor the mirror can.
+ */
 function idFrom(text: string, valueStart: number, valueEnd: number): string | undefined {
   const raw = text.slice(valueStart, valueEnd);
   if (raw.charCodeAt(0) === QUOTE) {
-    return raw.includes('\\') ? (JSON.parse(raw) as string) : raw.slice(1, -1);
+    const id = raw.includes('\\') ? (JSON.parse(raw) as string) : raw.slice(1, -1);
+    return id.isWellFormed() ? id : undefined;
   }
   return /^-?[0-9]/.test(raw) ? raw : undefined;
 }

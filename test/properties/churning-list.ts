@@ -132,7 +132,9 @@ export class ChurningList {
 
   #happen(): void {
     const events: readonly Event[] = MIXES[this.spec.mix];
-    const event = events[Math.floor(this.#random() * events.length)]!;
+    const drawn = events[Math.floor(this.#random() * events.length)]!;
+    // A list that grows as fast as it is read has no end to reach.
+    const event = drawn === 'insert' && this.#alive.size > 2 * this.spec.rows ? 'delete' : drawn;
     this.#time += 1;
     if (event === 'insert') this.#insert();
     else if (event === 'delete') this.#delete();
