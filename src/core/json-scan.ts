@@ -104,6 +104,9 @@ export function skipValue(text: string, start: number): number {
   return i;
 }
 
+/** Levels that SQLite's JSON functions take: no mirror can keep a record that nests deeper. */
+export const MOST_NESTING = 1000;
+
 /** True for text that nests arrays and objects more than `most` levels deep. */
 export function nestsDeeperThan(text: string, most: number): boolean {
   let depth = 0;

@@ -1,7 +1,7 @@
 /** One collection of a run: what was read of it, compared with what the mirror holds, and the verdicts on what is absent. */
 import { TidemarkError } from '../core/errors.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
-import { nestsDeeperThan } from '../core/json-scan.ts';
+import { MOST_NESTING, nestsDeeperThan } from '../core/json-scan.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { absentRecords, countAbsent, judgeAbsent } from './absence.ts';
 import type { AbsentCounts, AbsentRecord, AbsentShare } from './absence.ts';
@@ -20,8 +20,6 @@ import { countOf, isAddition, judge } from './judgement.ts';
 import type { StageContext } from './stage-context.ts';
 import { VERDICT } from './stage.ts';
 
-/** What SQLite's JSON functions take. */
-const MOST_NESTING = 1000;
 /** Records that cannot be kept and are told by name; a list of nothing else must not fill the memory. */
 const MOST_UNKEPT = 1000;
 

@@ -76,6 +76,9 @@ describe('a record that SQLite cannot hold', () => {
     // What could not be read is told, not taken for gone.
     if (!isKept) expect(compared.stdout + compared.stderr).toContain('1000 levels');
     expect(compared.stdout + compared.stderr).not.toMatch(/defect of Tidemark|RangeError|call stack/);
+    const looked = await run('doctor');
+    expect(looked.code).toBe(isKept ? 0 : 3);
+    if (!isKept) expect(looked.stdout).toContain('1000 levels');
     const planned = await run('restore', 'run:1');
     expect(planned.stdout + planned.stderr).not.toMatch(/defect of Tidemark|RangeError|call stack/);
     expect([2, 3]).toContain(planned.code);
