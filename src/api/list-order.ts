@@ -88,11 +88,7 @@ export class ListOrder {
   readonly #sortings = [
     new Sorting((record) => record.born, compareText, false),
     new Sorting((record) => record.id, compareText, true),
-    new Sorting(
-      (record) => (record.id !== undefined && /\d$/.test(record.id) ? record.id : undefined),
-      compareNumbered,
-      true,
-    ),
+    new Sorting((record) => (endsInDigit(record.id) ? record.id : undefined), compareNumbered, true),
   ];
 
   /** True while every page so far shows the list sorted by something that does not change. */
@@ -119,6 +115,11 @@ export class ListOrder {
   check(records: readonly ScannedRecord[]): void {
     for (const sorting of this.#sortings) sorting.check(records);
   }
+}
+
+function endsInDigit(id: string | undefined): id is string {
+  const code = id?.charCodeAt(id.length - 1) ?? 0;
+  return code >= 0x30 && code <= 0x39;
 }
 
 function compareText(a: string, b: string): number {
