@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { commandLine } from './command-line.ts';
 import { environment, scratch } from './harness.ts';
-import { FakeService, ORG } from './service.ts';
+import { FakeService } from './service.ts';
 
 interface Sweep {
   readonly kind: string;
