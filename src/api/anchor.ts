@@ -40,6 +40,33 @@ export function findAnchor(tail: Tail, offset: number, keys: readonly string[]):
   return null;
 }
 
+/**
+ * How a page contradicts that the list stands in the order in which its tail was read; null where it does not. Rows that
+ * were read with the tail come together and as they were, and all that follow the anchor are new to the reading.
+ * @param fresh keys of the page that the reading had not seen; null where nobody can tell
+ */
+export function disorderAt(
+  tail: Tail,
+  anchor: Anchor,
+  keys: readonly string[],
+  fresh: number | null,
+): string | null {
+  const from = tail.keys.lastIndexOf(keys[anchor.index] ?? '');
+  if (from !== tail.keys.length - 1) return 'rows at the end of a page were gone from the next one';
+  for (let back = 1; back <= anchor.index && back <= from; back += 1)
+    if (keys[anchor.index - back] !== tail.keys[from - back])
+      return 'rows that two pages share came in another order, or with others between them';
+  if (fresh === null) return null;
+  const expected = keys.length - anchor.index - 1;
+  if (fresh > expected) {
+    const more = fresh - expected;
+    return `${more} ${more === 1 ? 'row' : 'rows'} appeared before rows that had been read`;
+  }
+  if (fresh === expected) return null;
+  const again = expected - fresh;
+  return `${again} ${again === 1 ? 'row' : 'rows'} that had been read came once more`;
+}
+
 /** The tail after a page at `offset` that continues it from `anchor` on. */
 export function extendTail(
   tail: Tail,

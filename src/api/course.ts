@@ -37,6 +37,8 @@ export type CourseStep =
   | { readonly end: CourseEnd };
 
 const MOST_PASSES = 3;
+/** Without a count a further pass can only say the same as the one before. */
+const MOST_UNCOUNTED = 2;
 
 export class Course {
   readonly #rules: CourseRules;
@@ -80,11 +82,10 @@ export class Course {
         },
       };
     }
-    // An unbroken chain is worth another; a list without order is counted over all passes together.
-    const isFresh = this.#rules.canRestart && end.proof === 'chain';
+    const isFresh = this.#rules.canRestart;
     this.#pageCap = this.pageCap;
     this.#pass = new Pass(this.#passRules({ isFresh, needsAnchors: isFresh }));
-    return { ask: HEAD, pass: { isFresh, count: end.count ?? 0 } };
+    return { ask: HEAD, pass: { isFresh, count: Math.max(end.count ?? 0, end.distinct) } };
   }
 
   #passRules(rules: Pick<PassRules, 'isFresh' | 'needsAnchors'>): PassRules {
@@ -96,21 +97,62 @@ export class Course {
   #judge(end: PassEnd): TidemarkError | 'again' | null {
     if (end.withoutId > 0) return withoutIdError(end.withoutId, this.#rules.idPath);
     if (end.problem !== null) return end.problem;
-    if (end.stoppedAtKnown || end.proof === 'page') return null;
-    const isCounted = end.count !== null && end.count === end.distinct;
+    if (end.stoppedAtKnown) return null;
+    if (this.#isProven(end)) return null;
     const count = this.#rules.isCountTrusted ? end.count : null;
-    if (end.proof === 'chain' && (isCounted || count === null)) return null;
-    const isSteady =
-      end.isSteady && this.#ends.every((earlier) => earlier.isSteady && earlier.count === end.count);
-    if (end.proof === 'none' && isCounted && isSteady) return null;
-    if (count === null) return unprovenError('it has no stable order and no count to check it by');
     const previous = this.#ends.at(-1);
     const isSameAgain =
       previous !== undefined &&
       previous.count === end.count &&
       previous.distinct === end.distinct &&
-      isSteady;
-    if (this.#ends.length + 1 < MOST_PASSES && !isSameAgain) return 'again';
-    return unprovenError(`it ended with ${end.distinct} distinct records, its count says ${count}`);
+      previous.disorder === null &&
+      end.disorder === null &&
+      (count === null || count !== end.distinct);
+    if (this.#ends.length + 1 < (count === null ? MOST_UNCOUNTED : MOST_PASSES) && !isSameAgain)
+      return 'again';
+    const differs = `it ended with ${end.distinct} distinct records, its count says ${count}`;
+    if (end.disorder !== null) {
+      return unprovenError(
+        `it changed while it was read: ${end.disorder}${count === null || count === end.distinct ? '' : `; ${differs}`}`,
+      );
+    }
+    return unprovenError(count === null ? 'it has no stable order and no count to check it by' : differs);
+  }
+
+  #isProven(end: PassEnd): boolean {
+    const count = this.#rules.isCountTrusted ? end.count : null;
+    const isCounted = end.count !== null && end.count === end.distinct;
+    const previous = this.#ends.at(-1);
+    // Where the last page showed that the count is right, as many as there were when the pass began were there then: those
+    // are all, in whatever order they came.
+    if (count !== null && end.countAtEnd !== null && end.thereAtStart === end.countAtStart) return true;
+    switch (end.proof) {
+      case 'order':
+        // Records that left meanwhile were counted too: then the end of the list tells whether the count is right.
+        return count === null || isCounted || (end.countAtEnd !== null && end.distinct >= end.countAtEnd);
+      case 'cursor':
+        return count === null || isCounted;
+      case 'chain':
+        // Rows that go, come and move at once can leave every sign as it was; then one of those that came is new to the
+        // mirror. Where all is as the mirror has it, nothing did; elsewhere a second reading must say the same.
+        return (
+          (count === null || isCounted) &&
+          (end.isAllKnown ||
+            (previous?.proof === 'chain' &&
+              previous.count === end.count &&
+              previous.distinct === end.distinct &&
+              (end.again === null || end.again === end.distinct)))
+        );
+      case 'count':
+        return (
+          isCounted &&
+          end.isSteady &&
+          this.#ends.every((earlier) => earlier.isSteady && earlier.count === end.count)
+        );
+      case 'page':
+        return true;
+      case 'none':
+        return false;
+    }
   }
 }

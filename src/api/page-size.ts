@@ -4,8 +4,9 @@ import { overlapFor } from './anchor.ts';
 
 /** Pages without trouble before a lowered size is doubled again. */
 const CALM_PAGES = 3;
-/** A list read again may be asked for in one page of at most this many times the configured size. */
+/** A list read again may be asked for in one page of at most this many times the configured size, or of `ROWS_IN_ONE`. */
 const MOST_PAGES_IN_ONE = 4;
+const ROWS_IN_ONE = 1000;
 
 export interface PageSize {
   /** The `limit` of the next request. */
@@ -57,7 +58,12 @@ export function createPageSize(configured: number): PageSize {
     },
     wholeList: (rows) => {
       const wanted = rows + overlapFor(rows);
-      if (mayWiden && size === full && wanted > size && wanted <= MOST_PAGES_IN_ONE * full)
+      if (
+        mayWiden &&
+        size === full &&
+        wanted > size &&
+        wanted <= Math.max(MOST_PAGES_IN_ONE * full, ROWS_IN_ONE)
+      )
         extra = wanted - size;
     },
     failed: (error) => {

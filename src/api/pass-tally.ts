@@ -4,6 +4,7 @@ import type { Link } from './address.ts';
 import { overlapFor } from './anchor.ts';
 import type { ListPage } from './envelope.ts';
 import { NamelessRows } from './nameless-rows.ts';
+import type { PassEnd } from './pass-rules.ts';
 import { loopError } from './walk-errors.ts';
 
 /** A page with what the decisions need to know of its request. */
@@ -21,6 +22,8 @@ export interface Accepted {
   readonly fresh: number;
   readonly known: number;
   readonly distinct: number;
+  /** Of the fresh ones, those that an earlier pass saw; left out where the sink does not know. */
+  readonly again?: number;
 }
 
 /** Requests beyond twice the expected: small lists need room for steps back. */
@@ -41,6 +44,10 @@ export class PassTally {
   #count: number | null = null;
   #largestCount: number | null = null;
   #isSteady = true;
+  #countAtStart: number | null = null;
+  #thereAtStart = 0;
+  #again: number | null = null;
+  #isAllKnown = true;
 
   constructor(isFresh: boolean) {
     this.#isFresh = isFresh;
@@ -56,6 +63,10 @@ export class PassTally {
     if (accepted.fresh > 0) this.#contentPages += 1;
     else this.#stalePages += 1;
     if (this.#pages > 1 && page.count !== this.#count) this.#isSteady = false;
+    if (this.#pages === 1) this.#countAtStart = page.count;
+    this.#thereAtStart += this.#pages === 1 ? accepted.fresh : (accepted.again ?? 0);
+    if (accepted.again !== undefined) this.#again = (this.#again ?? 0) + accepted.again;
+    if (accepted.known < received) this.#isAllKnown = false;
     this.#count = page.count;
     if (page.count !== null) this.#largestCount = Math.max(this.#largestCount ?? 0, page.count);
   }
@@ -91,6 +102,16 @@ export class PassTally {
   /** True while every page said the same count. */
   get isSteady(): boolean {
     return this.#isSteady;
+  }
+
+  /** See `PassEnd`. */
+  get start(): Pick<PassEnd, 'countAtStart' | 'thereAtStart' | 'again' | 'isAllKnown'> {
+    return {
+      countAtStart: this.#countAtStart,
+      thereAtStart: this.#isFresh ? this.#thereAtStart : 0,
+      again: this.#again,
+      isAllKnown: this.#isAllKnown,
+    };
   }
 
   /** Twice the requests that such a list can need, or rows without end; null while neither is so. */

@@ -6,11 +6,12 @@
 import type { TidemarkError } from '../core/errors.ts';
 import type { PageAddress } from './address.ts';
 import { HEAD, offsetOf } from './address.ts';
-import { extendTail, findAnchor, overlapFor } from './anchor.ts';
-import type { Tail } from './anchor.ts';
+import { disorderAt, extendTail, findAnchor, overlapFor } from './anchor.ts';
+import type { Anchor, Tail } from './anchor.ts';
 import { isWholeList } from './envelope.ts';
 import { nextByList } from './list-mode.ts';
 import type { ListMode } from './list-mode.ts';
+import { ListOrder } from './list-order.ts';
 import { PassTally } from './pass-tally.ts';
 import type { Accepted, FetchedPage } from './pass-tally.ts';
 import type { PassEnd, PassRules, PassStep } from './pass-rules.ts';
@@ -20,8 +21,8 @@ import { loopError, unprovenError } from './walk-errors.ts';
 const MOST_STALLS = 3;
 /** Steps back in a row before the order is given up. */
 const MOST_STEPS_BACK = 5;
-/** Pages of the head read again for rows put in meanwhile. */
-const MOST_HEAD_PAGES = 5;
+/** Pages of the head read again for rows put in meanwhile, beside a quarter of those that the list took. */
+const LEAST_HEAD_PAGES = 5;
 
 export class Pass {
   readonly #rules: PassRules;
@@ -37,10 +38,22 @@ export class Pass {
   /** Position after the last row read. */
   #furthest = 0;
   #hasChain: boolean;
+  /** True once the place could not be found again. */
+  #isLost = false;
   /** False where the page asked for repeats no row: after a page of one. */
   #expectsAnchor = false;
   /** Rows came or went before the place that was being read. */
   #hasMoved = false;
+  /** What the order of records that never change says of the list, whatever moved. */
+  readonly #order = new ListOrder();
+  #disorder: string | null = null;
+  /** True while rows only came, as many as `count` says: then they are looked for at the head. */
+  #isAccountedFor = true;
+  /** The count of the page before, where the tail was read. */
+  #countBefore: number | null = null;
+  /** Rows that the head showed when it was read again, and that the pass had not seen. */
+  #newAtHead = 0;
+  #countAtEnd: number | null = null;
   #stalls = 0;
   #emptyPages = 0;
   #stepsBack = 0;
@@ -92,7 +105,10 @@ export class Pass {
       if (page.records.length === 0) return this.#takeEmptyList(page);
       this.#first = page;
       this.#mode = this.#modeOf(page);
-      if (isWholeList(page)) return this.#finish(null, 'page');
+      this.#order.take(page.records, true);
+      // As many as the sink can tell apart: two that it takes for one are not the whole list.
+      const isKept = !this.#rules.isFresh || accepted.distinct === page.records.length;
+      if (isKept && isWholeList(page)) return this.#finish(null, 'page');
     }
     if (
       this.#rules.stopsWhenKnown &&
@@ -143,26 +159,41 @@ export class Pass {
     const offset = offsetOf(this.#address);
     if (page.records.length === 0) return this.#takeHole(page, accepted, offset);
     this.#emptyPages = 0;
-    if (this.#hasChain) {
-      const isAnchored = offset > 0 && this.#expectsAnchor;
-      const anchor =
-        offset === 0
-          ? { index: -1, shift: 0 }
-          : isAnchored
-            ? findAnchor(this.#tail, offset, page.keys)
-            : null;
-      if (anchor === null && isAnchored) return this.#takeMissed(page, accepted, offset);
-      if (anchor === null) {
+    if (this.#hasChain && offset > 0) {
+      const anchor = this.#expectsAnchor ? findAnchor(this.#tail, offset, page.keys) : null;
+      if (this.#expectsAnchor && anchor === null && !this.#order.reaches(page.records))
+        return this.#takeMissed(page, accepted, offset);
+      this.#stepsBack = 0;
+      if (this.#expectsAnchor) this.#follow(page, accepted, anchor, offset);
+      else {
         // After a page of one there is no overlap: nothing but the count can prove such a list.
         this.#hasChain = false;
         this.#hasMoved = true;
-      } else {
-        if (anchor.shift !== 0) this.#hasMoved = true;
-        this.#stepsBack = 0;
-        this.#tail = extendTail(this.#tail, anchor, offset, page.keys, this.#tally.pageCap);
       }
+    } else if (this.#hasChain) {
+      this.#tail = extendTail(this.#tail, { index: -1, shift: 0 }, offset, page.keys, this.#tally.pageCap);
     }
+    this.#countBefore = page.count;
+    if (page.more === false)
+      this.#countAtEnd = page.count === offset + page.records.length ? page.count : null;
     return this.#advance(page, accepted, offset);
+  }
+
+  /** A page that goes on from the one before it, by a row that both hold (`anchor`) or by its place in a proven order. */
+  #follow(page: FetchedPage, accepted: Accepted, anchor: Anchor | null, offset: number): void {
+    const { keys, count } = page;
+    this.#order.take(page.records, false);
+    if (anchor === null) {
+      this.#disorder ??= 'all rows at the end of a page were gone from the next one';
+      this.#hasMoved = true;
+      this.#tail = { keys: [], end: offset };
+    } else {
+      this.#disorder ??= disorderAt(this.#tail, anchor, keys, this.#rules.isFresh ? accepted.fresh : null);
+      if (anchor.shift !== 0) this.#hasMoved = true;
+      const came = count === null || this.#countBefore === null ? 0 : count - this.#countBefore;
+      if (anchor.shift < 0 || anchor.shift !== came) this.#isAccountedFor = false;
+    }
+    this.#tail = extendTail(this.#tail, anchor ?? { index: -1, shift: 0 }, offset, keys, this.#tally.pageCap);
   }
 
   #advance(page: FetchedPage, accepted: Accepted, offset: number): PassStep {
@@ -209,6 +240,8 @@ export class Pass {
       this.#allStepsBack > MOST_STEPS_BACK + Math.floor(this.#tally.pages / 5);
     if (isLost) {
       this.#hasChain = false;
+      this.#isLost = true;
+      this.#disorder ??= 'no row of the end of a page was found again';
       return received === 0 ? this.#takeHole(page, accepted, offset) : this.#advance(page, accepted, offset);
     }
     const back = Math.max(1, Math.floor(this.#tally.pageCap / 2)) * 2 ** (this.#stepsBack - 1);
@@ -222,6 +255,7 @@ export class Pass {
     if (page.more !== true && (count === null || offset >= count || !this.#rules.isFresh))
       return this.#reachEnd();
     this.#hasChain = false;
+    this.#isLost = true;
     this.#emptyPages += 1;
     if (this.#emptyPages > MOST_STALLS)
       return this.#finish(loopError('its pages are empty but say that more follows'));
@@ -258,28 +292,45 @@ export class Pass {
         return this.#finish(unprovenError('it ignores offset and fills the page asked for'));
       return this.#finish(null, 'page');
     }
-    const proof = this.#hasChain ? 'chain' : 'none';
+    if (!this.#hasChain) return this.#finish(null, this.#isLost ? 'none' : 'count');
+    if (this.#tally.withoutId > 0) return this.#finish(null);
+    const isOrdered = this.#order.isProven;
+    if (!isOrdered && (this.#disorder !== null || !this.#isAccountedFor)) return this.#finish(null);
     const count = this.#trustedCount();
     // Rows put in at the head while the walk was under way would shift what was read, or change the count.
     const isSettled =
       count !== null && this.#tally.isSteady && !this.#hasMoved && this.#tally.distinct === count;
-    if (proof === 'none' || isSettled || this.#tally.withoutId > 0) return this.#finish(null, proof);
+    if (isSettled || (isOrdered && !this.#order.growsAtHead)) return this.#finish(null, this.#proof());
     this.#isAtHeadAgain = true;
     return { ask: HEAD };
+  }
+
+  /** What an unbroken reading proves once the head was looked at again, or need not be. */
+  #proof(): PassEnd['proof'] {
+    if (this.#order.isProven) return 'order';
+    if (this.#mode !== 'offset') return 'cursor';
+    const { count } = this.#tally;
+    const came = count === null ? 0 : count - (this.#first?.count ?? count);
+    // Rows that came before the place being read must all stand at the head: else one of them moved there from ahead.
+    const isExplained = this.#isAccountedFor && this.#newAtHead === came;
+    return this.#disorder === null && isExplained ? 'chain' : 'none';
   }
 
   #takeHead(page: FetchedPage, accepted: Accepted): PassStep {
     this.#headPages += 1;
     const received = page.records.length;
-    const isJoined = accepted.fresh < received - page.withoutId || received === 0;
-    if (isJoined || page.more !== true) return this.#finish(null, 'chain');
-    if (this.#headPages >= MOST_HEAD_PAGES)
+    this.#order.check(page.records);
+    this.#newAtHead += accepted.fresh;
+    // One known row is no end: behind it may stand more that came or moved.
+    const isJoined = accepted.fresh === 0 || received === 0;
+    if (isJoined || page.more !== true) return this.#finish(null, this.#proof());
+    if (this.#headPages >= LEAST_HEAD_PAGES + Math.floor(this.#tally.contentPages / 4))
       return this.#finish(unprovenError('rows are put in faster than it is read'));
     const next =
       this.#mode === 'offset'
         ? ({ by: 'offset', offset: offsetOf(this.#address) + received - overlapFor(received) } as const)
         : nextByList(this.#mode, page);
-    return next === null ? this.#finish(null, 'chain') : { ask: next };
+    return next === null ? this.#finish(null, this.#proof()) : { ask: next };
   }
 
   #finish(problem: TidemarkError | null, proof: PassEnd['proof'] = 'none'): PassStep {
@@ -295,6 +346,9 @@ export class Pass {
       withoutId: this.#tally.withoutId,
       stoppedAtKnown: false,
       problem,
+      disorder: this.#disorder ?? (this.#hasMoved ? 'rows came or went before the place being read' : null),
+      countAtEnd: this.#countAtEnd,
+      ...this.#tally.start,
     };
   }
 }

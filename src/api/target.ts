@@ -19,6 +19,15 @@ export function collectionPath(target: CollectionTarget): string {
   return fillPath(target.definition.path, target.scope);
 }
 
+/** Members that say when a record came into being, and never change afterwards. */
+const BORN = ['created_at', 'joined_at', 'start_time'];
+
+/** The member that tells when a record of this kind was created; the usual one where its fields are not documented. */
+export function bornMember({ definition }: CollectionTarget): string {
+  const documented = definition.fields.find(({ name, isVolatile }) => BORN.includes(name) && !isVolatile);
+  return documented?.name ?? 'created_at';
+}
+
 /** The member that a feed's order is checked by; null where the kind has no timestamp (its order is unknown). */
 export function orderMember(target: CollectionTarget): string | null {
   if (target.orderedBy !== undefined) return target.orderedBy;

@@ -21,7 +21,7 @@ export function unprovenError(what: string): TidemarkError {
 export function withoutIdError(count: number, idPath: readonly string[]): TidemarkError {
   return new TidemarkError(
     'malformed',
-    `${count} ${count === 1 ? 'record has' : 'records have'} no id (${idPath.join('.')})`,
+    `${count} ${count === 1 ? 'record has' : 'records have'} no usable id (${idPath.join('.')})`,
     { hint: 'they were not mirrored and nothing was removed; check the service' },
   );
 }

@@ -7,6 +7,7 @@ import { whenAborted } from '../core/aborted.ts';
 import { abortReason } from '../core/clock.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
+import type { RecordShape } from '../core/json-scan.ts';
 import { pathOf, readLink } from './address.ts';
 import type { PageAddress } from './address.ts';
 import { Course } from './course.ts';
@@ -18,7 +19,7 @@ import type { PageSize } from './page-size.ts';
 import type { Accepted, FetchedPage } from './pass-tally.ts';
 import type { WalkSink, WalkVerdict } from './read-client.ts';
 import type { Requester } from './requester.ts';
-import { orderMember } from './target.ts';
+import { bornMember, orderMember } from './target.ts';
 import type { CollectionTarget } from './target.ts';
 import { ofFailure, ofForeignNext, ofList, outcomeOf, refusalOf } from './walk-errors.ts';
 
@@ -56,6 +57,7 @@ class Walk {
   readonly #options: WalkOptions;
   readonly #course: Course;
   readonly #size: PageSize;
+  readonly #shape: RecordShape;
   #pages = 0;
   #received = 0;
   #count: number | null = null;
@@ -68,6 +70,7 @@ class Walk {
     const { definition, shape, pageSize } = options.target;
     this.#options = options;
     this.#size = createPageSize(pageSize);
+    this.#shape = { ...shape, bornName: bornMember(options.target) };
     this.#course = new Course({
       acceptsQuery: definition.listing.acceptsQuery,
       isCountTrusted: definition.listing.isCountTrusted,
@@ -191,7 +194,7 @@ class Walk {
           },
           kind: target.definition.kind,
           read: (answer) => {
-            const list = readPage(answer, target.definition, target.shape, neutral);
+            const list = readPage(answer, target.definition, this.#shape, neutral);
             const { limit, path } = sent;
             const next = list.link === null ? null : readLink(list.link, target, path, prefix);
             if (next !== null && next.origin !== null && next.origin !== answer.origin)

@@ -10,6 +10,8 @@ export interface RecordShape {
   readonly idPath: readonly string[];
   /** Top-level members that change though nobody configured anything: left out of `stableText`. */
   readonly volatile: ReadonlySet<string>;
+  /** The top-level member that tells when a record was created, where its text is wanted. */
+  readonly bornName?: string;
 }
 
 /** One record of a list, as text. */
@@ -22,6 +24,8 @@ export interface ScannedRecord {
   readonly stableText: string;
   /** The volatile members' text, joined by commas; empty for kinds that have none. */
   readonly volatileText: string;
+  /** The text of `RecordShape.bornName`, quotes included; undefined where the record has none or nobody asked. */
+  readonly born?: string | undefined;
 }
 
 /** A list answer taken apart. */
@@ -100,6 +104,28 @@ export function skipValue(text: string, start: number): number {
   return i;
 }
 
+/** Levels that SQLite's JSON functions take: no mirror can keep a record that nests deeper. */
+export const MOST_NESTING = 1000;
+
+/** True for text that nests arrays and objects more than `most` levels deep. */
+export function nestsDeeperThan(text: string, most: number): boolean {
+  let depth = 0;
+  let i = 0;
+  while (i < text.length) {
+    const code = text.charCodeAt(i);
+    if (code === QUOTE) {
+      i = skipString(text, i);
+      continue;
+    }
+    if (code === OPEN_BRACE || code === OPEN_BRACKET) {
+      depth += 1;
+      if (depth > most) return true;
+    } else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) depth -= 1;
+    i += 1;
+  }
+  return false;
+}
+
 export function decodeKey(text: string, start: number, end: number): string {
   const raw = text.slice(start + 1, end - 1);
   return raw.includes('\\') ? (JSON.parse(text.slice(start, end)) as string) : raw;
@@ -131,11 +157,15 @@ function scanMembers(
   }
 }
 
-/** The text of a string or number value as an id; undefined for anything else. */
+/**
+ * The text of a string or number value as an id; undefined for anything else, and for a string with a lone surrogate: no
+ * UTF-8 text tells such strings apart, so neither a path nor the mirror can.
+ */
 function idFrom(text: string, valueStart: number, valueEnd: number): string | undefined {
   const raw = text.slice(valueStart, valueEnd);
   if (raw.charCodeAt(0) === QUOTE) {
-    return raw.includes('\\') ? (JSON.parse(raw) as string) : raw.slice(1, -1);
+    const id = raw.includes('\\') ? (JSON.parse(raw) as string) : raw.slice(1, -1);
+    return id.isWellFormed() ? id : undefined;
   }
   return /^-?[0-9]/.test(raw) ? raw : undefined;
 }
@@ -157,9 +187,10 @@ function scanRecordAt(
   start: number,
   shape: RecordShape,
 ): { record: ScannedRecord; end: number } {
-  const { volatile, idPath } = shape;
+  const { volatile, idPath, bornName } = shape;
   const idName = idPath[0];
   let id: string | undefined;
+  let born: string | undefined;
   let stable = '';
   let volatileText = '';
   let keptStart = -1;
@@ -171,6 +202,7 @@ function scanRecordAt(
           ? idFrom(text, valueStart, valueEnd)
           : nestedId(text, valueStart, idPath.slice(1));
     }
+    if (key === bornName) born = text.slice(valueStart, valueEnd);
     if (volatile.has(key)) {
       volatileText += (volatileText === '' ? '' : ',') + text.slice(keyStart, valueEnd);
       if (keptStart !== -1) stable += (stable === '' ? '' : ',') + text.slice(keptStart, keptEnd);
@@ -182,9 +214,9 @@ function scanRecordAt(
   });
   const recordText = start === 0 && end === text.length ? text : text.slice(start, end);
   if (volatile.size === 0)
-    return { record: { id, text: recordText, stableText: recordText, volatileText: '' }, end };
+    return { record: { id, text: recordText, stableText: recordText, volatileText: '', born }, end };
   if (keptStart !== -1) stable += (stable === '' ? '' : ',') + text.slice(keptStart, keptEnd);
-  return { record: { id, text: recordText, stableText: `{${stable}}`, volatileText }, end };
+  return { record: { id, text: recordText, stableText: `{${stable}}`, volatileText, born }, end };
 }
 
 /**

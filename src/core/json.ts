@@ -35,16 +35,23 @@ const DELICATE =
 
 /**
  * Parses JSON without losing a digit: numbers whose text is not what JavaScript would print come back as `RawNumber`.
- * @throws SyntaxError as `JSON.parse` does
+ * @throws SyntaxError as `JSON.parse` does, and for numbers below some thousand levels
  */
 export function parseLossless(text: string): JsonValue {
   const value = JSON.parse(text) as JsonValue;
   // Most records that hold no number are told from the others sooner by their members than by their text.
   if (!holdsNumber(value, 0) || !DELICATE.test(text)) return value;
-  return sourceAwareJson.parse(text, (_key, value, context) => {
-    if (typeof value !== 'number' || context.source === undefined) return value;
-    return String(value) === context.source ? value : sourceAwareJson.rawJSON(context.source);
-  }) as JsonValue;
+  try {
+    return sourceAwareJson.parse(text, (_key, value, context) => {
+      if (typeof value !== 'number' || context.source === undefined) return value;
+      return String(value) === context.source ? value : sourceAwareJson.rawJSON(context.source);
+    }) as JsonValue;
+  } catch (error) {
+    // The reviver recurses; that the text nests too deep is the text's fault, not the machine's.
+    if (error instanceof RangeError)
+      throw new SyntaxError('JSON nests too deep to be read', { cause: error });
+    throw error;
+  }
 }
 
 /** Deeper than records are: what nests deeper counts as holding one, so that the call stack is not what ends it. */

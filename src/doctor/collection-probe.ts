@@ -3,6 +3,7 @@ import type { ProbeClient, ProbedPage } from '../api/probe-client.ts';
 import type { CollectionTarget } from '../api/target.ts';
 import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
+import { MOST_NESTING, nestsDeeperThan } from '../core/json-scan.ts';
 import { shapeOf } from '../sync/sweep.ts';
 import type { ListShape } from './list-shape.ts';
 import { listShapeOf } from './list-shape.ts';
@@ -51,7 +52,7 @@ export async function probeCollection(
   try {
     const { page, refusesQuery } = await firstPage(context, target, limit);
     const next = await lookBehind(context, target, page, limit);
-    const error = await retrieveTrouble(context, definition, scope, page);
+    const error = (await retrieveTrouble(context, definition, scope, page)) ?? tooDeep(page);
     return {
       scope,
       state: error === null ? (page.records.length === 0 ? 'empty' : 'readable') : stateOf(error),
@@ -161,6 +162,18 @@ async function retrieveTrouble(
     signal.throwIfAborted();
     return farSideError(error);
   }
+}
+
+/** A record that a sync could not keep. */
+function tooDeep({ records }: ProbedPage): TidemarkError | null {
+  const record = records.find(({ text }) => nestsDeeperThan(text, MOST_NESTING));
+  if (record === undefined) return null;
+  const name = record.id === undefined ? 'a record' : `the record ${JSON.stringify(record.id)}`;
+  return new TidemarkError(
+    'malformed',
+    `${name} nests more than ${MOST_NESTING} levels deep and cannot be kept`,
+    { hint: 'correct it in the service: until then the list is incomplete in every run' },
+  );
 }
 
 function meanLength({ records }: ProbedPage): number | null {

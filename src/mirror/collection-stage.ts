@@ -19,6 +19,8 @@ export interface CollectionFacts {
 export interface PageCounts {
   /** Keys not seen before in this walk. */
   readonly fresh: number;
+  /** Of these, keys that an earlier walk of this run saw. */
+  readonly again: number;
   /** Records that the mirror holds as they came. */
   readonly known: number;
   /** Distinct keys of this walk so far. */
@@ -40,6 +42,13 @@ export interface StageCounts {
   readonly distinct: number;
 }
 
+/** A record that the mirror cannot keep, whatever the service says of it. */
+export interface UnkeptRecord {
+  readonly id: string;
+  /** Continues "a record …": why. */
+  readonly reason: string;
+}
+
 export interface CollectionStage {
   readonly kind: Kind;
   readonly scope: Scope;
@@ -47,6 +56,8 @@ export interface CollectionStage {
   readonly known: number;
   /** Whether an earlier run removed any record of this collection. */
   readonly hasRemoved: boolean;
+  /** Records of this run that came and cannot be kept, the first 1,000: what the mirror held of them stands. */
+  readonly unkept: readonly UnkeptRecord[];
   /** Begins another walk over the same collection: it counts its own distinct keys; marks of earlier walks stay. */
   startWalk(): void;
   /**

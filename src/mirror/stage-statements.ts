@@ -38,6 +38,8 @@ export function prepareStageStatements(writer: Connection) {
     removed: writer
       .prepare<[number, string], number>(`SELECT record FROM removed WHERE collection = ? AND remote_id = ?`)
       .pluck(),
+    /** Whether SQLite's own functions take the text as JSON: every generated column asks them. */
+    isJson: writer.prepare<[string], number>(`SELECT json_valid(?)`).pluck(),
     see: writer.prepare<[number, number]>(`INSERT OR IGNORE INTO stage.seen VALUES (?, ?)`),
     seeAgain: writer.prepare<[number, number]>(`INSERT OR REPLACE INTO stage.seen VALUES (?, ?)`),
     seenWalk: writer.prepare<[number], number>(`SELECT walk FROM stage.seen WHERE record = ?`).pluck(),

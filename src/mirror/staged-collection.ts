@@ -1,10 +1,17 @@
 /** One collection of a run: what was read of it, compared with what the mirror holds, and the verdicts on what is absent. */
 import { TidemarkError } from '../core/errors.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
+import { MOST_NESTING, nestsDeeperThan } from '../core/json-scan.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { absentRecords, countAbsent, judgeAbsent } from './absence.ts';
 import type { AbsentCounts, AbsentRecord, AbsentShare } from './absence.ts';
-import type { CollectionFacts, CollectionStage, PageCounts, StageCounts } from './collection-stage.ts';
+import type {
+  CollectionFacts,
+  CollectionStage,
+  PageCounts,
+  StageCounts,
+  UnkeptRecord,
+} from './collection-stage.ts';
 import { translated } from './database.ts';
 import type { KindShapes } from './field-shapes.ts';
 import { hashStart, stableHash, volatileMark } from './fingerprint.ts';
@@ -12,6 +19,9 @@ import type { CurrentRow, Judgement, KnownAction } from './judgement.ts';
 import { countOf, isAddition, judge } from './judgement.ts';
 import type { StageContext } from './stage-context.ts';
 import { VERDICT } from './stage.ts';
+
+/** Records that cannot be kept and are told by name; a list of nothing else must not fill the memory. */
+const MOST_UNKEPT = 1000;
 
 /** Counts of one collection, moved by each record. */
 interface Tally {
@@ -38,6 +48,8 @@ class StagedCollection implements CollectionStage {
   #moved = 0;
   #firstWalk: number;
   #walk: number;
+  /** By id: why it cannot be kept, and the last walk that saw it. */
+  readonly #unkept = new Map<string, { readonly reason: string; walk: number }>();
 
   constructor(context: StageContext, facts: CollectionFacts) {
     this.kind = facts.kind;
@@ -62,21 +74,36 @@ class StagedCollection implements CollectionStage {
     return { ...this.#tally };
   }
 
+  get unkept(): readonly UnkeptRecord[] {
+    return [...this.#unkept].map(([id, { reason }]) => ({ id, reason }));
+  }
+
   accept(received: readonly ScannedRecord[]): PageCounts {
     this.#context.check();
     const { redact } = this.#context;
-    const records = redact === undefined ? received : received.map((record) => redact(this.kind, record));
+    // What nests too deep is not kept, so it need not be redacted, and looking for secrets in it might not end.
+    const records =
+      redact === undefined
+        ? received
+        : received.map((record) =>
+            nestsDeeperThan(record.text, MOST_NESTING) ? record : redact(this.kind, record),
+          );
     return translated(this.#context.path, () => {
       const { writer } = this.#context;
       // One transaction around the look-ups too: each on its own would lock the file anew.
       writer.exec('BEGIN');
       const { matches, judgements } = this.#comparePage(records);
       return this.#write(() => {
-        const { fresh, known } = this.#markPage(matches, judgements);
+        const { fresh, again, known } = this.#markPage(matches, judgements);
         writer.exec('COMMIT');
         const { distinct, added, changed, unchanged } = this.#tally;
-        const addedIds = matches.filter((_match, index) => isAddition(judgements[index])).map(({ id }) => id);
-        return { fresh, known, distinct, added, changed, unchanged, addedIds };
+        const addedIds = matches
+          .filter((_match, index) => {
+            const judgement = judgements[index];
+            return judgement?.action !== 'unkept' && isAddition(judgement);
+          })
+          .map(({ id }) => id);
+        return { fresh, again, known, distinct, added, changed, unchanged, addedIds };
       });
     });
   }
@@ -84,10 +111,10 @@ class StagedCollection implements CollectionStage {
   /** Reads only: whatever it throws, nothing of the page was staged. */
   #comparePage(records: readonly ScannedRecord[]): {
     matches: readonly Match[];
-    judgements: readonly (Judgement | null)[];
+    judgements: readonly (Judgement | Unkept | null)[];
   } {
     const matches: Match[] = [];
-    const judgements: (Judgement | null)[] = [];
+    const judgements: (Judgement | Unkept | null)[] = [];
     try {
       for (const record of records) matches.push(this.#match(record));
       for (const match of matches) judgements.push(match.record === 0 ? this.#judge(match) : null);
@@ -113,17 +140,24 @@ class StagedCollection implements CollectionStage {
 
   #markPage(
     matches: readonly Match[],
-    judgements: readonly (Judgement | null)[],
-  ): { fresh: number; known: number } {
+    judgements: readonly (Judgement | Unkept | null)[],
+  ): { fresh: number; again: number; known: number } {
     let fresh = 0;
+    let again = 0;
     let known = 0;
     matches.forEach((match, index) => {
       const judgement = judgements[index] ?? null;
-      const isFresh = judgement === null ? this.#markUnchanged(match.record) : this.#mark(match, judgement);
-      if (isFresh) fresh += 1;
+      const sight =
+        judgement === null
+          ? this.#markUnchanged(match.record)
+          : judgement.action === 'unkept'
+            ? this.#markUnkept(match.id, judgement)
+            : this.#mark(match, judgement);
+      if (sight !== 'repeated') fresh += 1;
+      if (sight === 'again') again += 1;
       if (judgement === null || judgement.action === 'unchanged') known += 1;
     });
-    return { fresh, known };
+    return { fresh, again, known };
   }
 
   /** `record` 0: unknown to the mirror, or not as the mirror holds it. */
@@ -148,12 +182,14 @@ class StagedCollection implements CollectionStage {
       : statements.matchingSince(this.kind).get(this.#facts.id, id, start, volatile, since);
   }
 
-  #judge(match: Match): Judgement {
+  #judge(match: Match): Judgement | Unkept {
     // Text whose hash is known was parsed when it came first; this one is new to us.
     const body: unknown = JSON.parse(match.received.text);
     const { statements, isEqual } = this.#context;
     const current: CurrentRow | undefined =
       this.known === 0 ? undefined : statements.current(this.kind).get(this.#facts.id, match.id);
+    const reason = this.#whyUnkept(match.received.text);
+    if (reason !== null) return { action: 'unkept', record: current?.record ?? 0, reason };
     if (current === undefined) {
       const removed = this.#facts.hasRemoved ? statements.removed.get(this.#facts.id, match.id) : undefined;
       if (removed !== undefined) return { action: 'returned', record: removed };
@@ -164,28 +200,52 @@ class StagedCollection implements CollectionStage {
     return judge(this.kind, current, match.received, match.hash, this.#facts.rules, isEqual);
   }
 
+  /** Why SQLite would refuse the text as a body: found here, it costs one record; found by publishing, the whole run. */
+  #whyUnkept(text: string): string | null {
+    try {
+      if (this.#context.statements.isJson.get(text) === 1) return null;
+    } catch (error) {
+      if (!isTooBig(error)) throw error;
+      return 'is larger than SQLite keeps';
+    }
+    return nestsDeeperThan(text, MOST_NESTING)
+      ? `nests more than ${MOST_NESTING} levels deep`
+      : 'is no JSON to SQLite';
+  }
+
   /** Takes back what a new record added to the counts of fields. */
   #uncount(text: string | undefined): void {
     if (text !== undefined) this.#shapes.remove(JSON.parse(text));
   }
 
-  /** A record exactly as the mirror holds it. Returns whether this walk sees it for the first time. */
-  #markUnchanged(record: number): boolean {
+  /** A record exactly as the mirror holds it. */
+  #markUnchanged(record: number): Sight {
     const { statements } = this.#context;
     if (this.#walk === this.#firstWalk && statements.see.run(record, this.#walk).changes === 1) {
       this.#tally.unchanged += 1;
       this.#tally.distinct += 1;
-      return true;
+      return 'first';
     }
     return this.#markMoved(record, 'unchanged', null);
   }
 
-  #mark(match: Match, judgement: Judgement): boolean {
+  /** A record that cannot be kept was seen all the same: what the mirror holds of it stays. */
+  #markUnkept(id: string, { record, reason }: Unkept): Sight {
+    const before = this.#unkept.get(id);
+    if (before !== undefined || this.#unkept.size < MOST_UNKEPT)
+      this.#unkept.set(id, { reason, walk: this.#walk });
+    if (record !== 0) return this.#markUnchanged(record);
+    if (before?.walk === this.#walk) return 'repeated';
+    this.#tally.distinct += 1;
+    return before === undefined ? 'first' : 'again';
+  }
+
+  #mark(match: Match, judgement: Judgement): Sight {
     if (judgement.action === 'fresh') return this.#markFresh(match);
     return this.#markMoved(judgement.record, judgement.action, match);
   }
 
-  #markFresh({ id, hash, volatile, received }: Match): boolean {
+  #markFresh({ id, hash, volatile, received }: Match): Sight {
     const { statements, nextFresh } = this.#context;
     const collection = this.#facts.id;
     const n = nextFresh();
@@ -193,20 +253,20 @@ class StagedCollection implements CollectionStage {
       statements.addFreshBody.run(n, received.text);
       this.#tally.added += 1;
       this.#tally.distinct += 1;
-      return true;
+      return 'first';
     }
     const before = statements.fresh.get(collection, id);
     // Came before, and was counted then as well.
     if (before !== undefined) this.#uncount(statements.freshBody.get(before.n));
     statements.replaceFreshKey.run(this.#walk, hash, volatile, collection, id);
     if (before !== undefined) statements.replaceFreshBody.run(received.text, before.n);
-    if (before?.walk === this.#walk) return false;
+    if (before?.walk === this.#walk) return 'repeated';
     this.#tally.distinct += 1;
-    return true;
+    return 'again';
   }
 
   /** A record that the mirror has or had, whatever it was taken for earlier in this run. */
-  #markMoved(record: number, action: KnownAction, match: Match | null): boolean {
+  #markMoved(record: number, action: KnownAction, match: Match | null): Sight {
     const { statements } = this.#context;
     const walk = statements.seenWalk.get(record);
     if (walk !== this.#walk) {
@@ -234,7 +294,7 @@ class StagedCollection implements CollectionStage {
       );
       this.#moved += 1;
     }
-    return walk !== this.#walk;
+    return walk === undefined ? 'first' : walk === this.#walk ? 'repeated' : 'again';
   }
 
   absent(share?: AbsentShare): Iterable<AbsentRecord> & AsyncIterable<AbsentRecord> {
@@ -291,6 +351,23 @@ class StagedCollection implements CollectionStage {
     );
   }
 }
+
+/** A record that SQLite cannot hold; `record` is its number where the mirror has an earlier revision, else 0. */
+interface Unkept {
+  readonly action: 'unkept';
+  readonly record: number;
+  readonly reason: string;
+}
+
+function isTooBig(error: unknown): boolean {
+  return (
+    error instanceof RangeError ||
+    (error instanceof Error && (error as { code?: unknown }).code === 'SQLITE_TOOBIG')
+  );
+}
+
+/** How often the run has seen a record: for the first time, in an earlier walk too, or in this walk already. */
+type Sight = 'first' | 'again' | 'repeated';
 
 interface Match {
   readonly received: ScannedRecord;

@@ -5,7 +5,7 @@ import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.t
 import { scanRecord } from '../core/json-scan.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
 import type { SweepOutcome, SweepReport } from './outcome.ts';
-import { shapeOf, sweepError } from './sweep.ts';
+import { shapeOf, sweepError, unkeptError } from './sweep.ts';
 import type { SweepContext } from './sweep.ts';
 
 export interface NamedOptions {
@@ -64,6 +64,8 @@ export async function sweepNamed(
       });
     }
   });
+  const unkept = unkeptError(stage, definition);
+  if (unkept !== null) failures.push(unkept);
   const counts = stage.counts();
   const report: SweepReport = {
     kind: definition.kind,

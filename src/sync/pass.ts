@@ -119,28 +119,23 @@ export class Pass {
   }
 
   async #sweep(definition: ResourceDefinition, { scope, origin }: DiscoveredScope): Promise<SweepReport> {
-    try {
-      if (definition.reading === 'each') return await this.#sweepEach(definition, scope);
-      const { organizations } = this.#limits;
-      if (definition.discovery.from === 'root' && organizations !== 'all') {
-        return await sweepNamed(this.#context, definition, scope, {
-          ids: organizations,
-          namedIn: this.#options.only?.organizations === undefined ? 'sources[].organizations' : null,
-          onRecord: (record, id) => this.#discovery.found(definition.kind, scope, id, record.text),
-        });
-      }
-      const isFeedHead =
-        definition.reading === 'feed' && this.#isHeadEnough(this.#heldOf(definition.kind, scope));
-      return await sweepCollection(this.#context, definition, scope, {
-        mode: isFeedHead ? 'head' : 'full',
-        parentGone: origin === 'mirror' ? this.#parentGone(definition, scope) : null,
+    if (definition.reading === 'each') return await this.#sweepEach(definition, scope);
+    const { organizations } = this.#limits;
+    if (definition.discovery.from === 'root' && organizations !== 'all') {
+      return await sweepNamed(this.#context, definition, scope, {
+        ids: organizations,
+        namedIn: this.#options.only?.organizations === undefined ? 'sources[].organizations' : null,
         onRecord: (record, id) => this.#discovery.found(definition.kind, scope, id, record.text),
-        onAdded: (id) => this.#rememberAdded(definition.kind, scope, id),
       });
-    } catch (error) {
-      this.#context.signal.throwIfAborted();
-      throw error;
     }
+    const isFeedHead =
+      definition.reading === 'feed' && this.#isHeadEnough(this.#heldOf(definition.kind, scope));
+    return await sweepCollection(this.#context, definition, scope, {
+      mode: isFeedHead ? 'head' : 'full',
+      parentGone: origin === 'mirror' ? this.#parentGone(definition, scope) : null,
+      onRecord: (record, id) => this.#discovery.found(definition.kind, scope, id, record.text),
+      onAdded: (id) => this.#rememberAdded(definition.kind, scope, id),
+    });
   }
 
   /**

@@ -8,7 +8,7 @@ import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.t
 import type { ErrorCode } from '../core/errors.ts';
 import { scanRecord } from '../core/json-scan.ts';
 import type { SweepReport } from './outcome.ts';
-import { shapeOf, sweepError } from './sweep.ts';
+import { shapeOf, sweepError, unkeptError } from './sweep.ts';
 import type { SweepContext } from './sweep.ts';
 
 export interface EachOptions {
@@ -90,6 +90,8 @@ export async function sweepEach(
   // Not one had its turn: that is not told as a part of many runs' work.
   if (room.ended !== null && tally.asked === 0) failures.push(room.ended);
   tally.removed += await run.removeOrphans(kind, scope);
+  const unkept = unkeptError(stage, definition);
+  if (unkept !== null) failures.push(unkept);
   const failure = failures.find(({ code }) => STOPPING.has(code)) ?? failures[0] ?? null;
   const hadAny = stage.known > 0 || stage.hasRemoved;
   const counts = stage.counts();

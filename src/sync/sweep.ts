@@ -96,16 +96,18 @@ export async function sweepCollection(
         nameless.note(records, records.length - named.length);
         for (const record of named) options.onRecord?.(record, record.id);
         if (full === null) {
-          const page = acceptPage(stage, named);
+          const page = stage.accept(named);
           if (options.onAdded !== undefined) for (const id of page.addedIds) options.onAdded(id);
           return page;
         }
         const before = seen.size;
+        const ever = full.size;
         for (const { id } of named) {
           seen.add(id);
           full.add(id);
         }
-        return { fresh: seen.size - before, known: 0, distinct: seen.size };
+        const fresh = seen.size - before;
+        return { fresh, again: fresh - (full.size - ever), known: 0, distinct: seen.size };
       },
       startPass: () => {
         stage.startWalk();
@@ -132,7 +134,10 @@ export async function sweepCollection(
     error: verdict.error,
   };
   let mode: SweepMode = verdict.mode;
-  if (verdict.outcome === 'complete' && verdict.mode === 'full') {
+  const unkept = unkeptError(stage, definition);
+  if (unkept !== null && verdict.outcome === 'complete') {
+    settlement = { ...settlement, outcome: 'incomplete', error: unkept };
+  } else if (verdict.outcome === 'complete' && verdict.mode === 'full') {
     settlement = await settleAbsent(context, definition, scope, stage, verdict, walkOnce);
   } else if (isOver(verdict, options)) {
     settlement = { ...settlement, outcome: 'complete', removed: await retire(context, stage), error: null };
@@ -166,25 +171,31 @@ export async function sweepCollection(
   return report;
 }
 
+/** Records that came and that no mirror can keep, by name; null where there are none. */
+export function unkeptError(stage: CollectionStage, definition: ResourceDefinition): TidemarkError | null {
+  const { unkept } = stage;
+  if (unkept.length === 0) return null;
+  const { one, many } = definition.title;
+  const named = unkept
+    .slice(0, MOST_NAMED)
+    .map(({ id, reason }) => `${JSON.stringify(id.slice(0, MOST_ID_SHOWN))} ${reason}`);
+  const more = unkept.length > MOST_NAMED ? `; and ${unkept.length - MOST_NAMED} more` : '';
+  return new TidemarkError(
+    'malformed',
+    `${unkept.length} ${unkept.length === 1 ? one : many} cannot be kept: ${named.join('; ')}${more}`,
+    { hint: 'what the mirror held of them stands and nothing was removed; correct them in the service' },
+  );
+}
+
+/** Records that a message names. */
+const MOST_NAMED = 5;
+/** Characters of an id that a message shows. */
+const MOST_ID_SHOWN = 100;
+
 function withIds(records: readonly ScannedRecord[]): (ScannedRecord & { readonly id: string })[] {
   return records.filter(
     (record): record is ScannedRecord & { readonly id: string } => record.id !== undefined,
   );
-}
-
-function acceptPage(
-  stage: CollectionStage,
-  records: readonly ScannedRecord[],
-): ReturnType<CollectionStage['accept']> {
-  try {
-    return stage.accept(records);
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    throw new TidemarkError('malformed', `a record in the answer is not valid JSON: ${error.message}`, {
-      isRetryable: true,
-      cause: error,
-    });
-  }
 }
 
 /** The collection went with its parent: every record that the mirror holds of it leaves. */

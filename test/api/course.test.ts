@@ -53,6 +53,8 @@ describe('a list that does not change', () => {
           const end = simulateWalk({ cap, rows: () => keys }, pageSize);
           expect(end.error).toBeNull();
           expect(end.seen.size).toBe(count);
+          // A handful of rows may stand in order by chance: on several pages they are read twice.
+          if (count < 8) return;
           expect(end.isOnePage).toBe(count <= Math.min(pageSize, cap));
           expect(end.passes).toBe(1);
         },
@@ -122,17 +124,23 @@ describe('a list that changes while it is walked', () => {
     expect(proven).toBeGreaterThan(10);
   });
 
-  it('proves every walk of a list that grows at its head, in one pass', () => {
+  // Where ids tell no order, one that moved looks like one that came: only a second pass that says the same tells.
+  it.each([
+    ['newest first', (n: number) => `k${3000 + n}`, 1],
+    ['in no order that its ids tell', (n: number) => `new${n}`, 3],
+  ])('proves every walk of a list that grows at its head, %s', (_name, idOf, mostPasses) => {
     for (let seed = 0; seed < 40; seed += 1) {
-      const keys = keysOf(3000);
+      const keys = keysOf(3000).reverse();
       const random = seededRandom(seed);
       let made = 0;
       const rows = (nth: number): readonly string[] => {
-        for (let n = 0; nth > 1 && n < 3; n += 1) if (random() < 0.5) keys.unshift(`new${(made += 1)}`);
+        for (let n = 0; nth > 1 && n < 3; n += 1) if (random() < 0.5) keys.unshift(idOf((made += 1)));
         return keys;
       };
       const end = simulateWalk({ cap: 100, rows }, 100);
-      expect(end).toMatchObject({ error: null, passes: 1, distinct: keys.length });
+      expect(end.error).toBeNull();
+      expect(end.passes).toBeLessThanOrEqual(mostPasses);
+      for (const key of keysOf(3000)) expect(end.seen.has(key)).toBe(true);
     }
   });
 
@@ -178,12 +186,12 @@ describe('a list that changes while it is walked', () => {
   });
 
   it('finds the rows put in at the head meanwhile', () => {
-    const keys = keysOf(450);
+    const keys = keysOf(450).reverse();
     const end = simulateWalk(
       {
         cap: 100,
         rows: (nth) => {
-          if (nth === 3) keys.unshift('n1', 'n2', 'n3');
+          if (nth === 3) keys.unshift('k452', 'k451', 'k450');
           return keys;
         },
       },
@@ -191,6 +199,7 @@ describe('a list that changes while it is walked', () => {
     );
     expect(end.error).toBeNull();
     expect(end.distinct).toBe(453);
-    expect(end.offsets.at(-1)).toBe(0);
+    // The head again, until a whole page is known.
+    expect(end.offsets.slice(-2)).toEqual([0, 90]);
   });
 });

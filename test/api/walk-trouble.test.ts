@@ -188,7 +188,7 @@ describe('trouble', () => {
     );
     const verdict = await client.walk(targetOf(), sink);
     expect(verdict.outcome).toBe('incomplete');
-    expect(verdict.error?.message).toBe('the list of domains: 3 records have no id (id)');
+    expect(verdict.error?.message).toBe('the list of domains: 3 records have no usable id (id)');
     expect([...sink.all].filter((id) => id !== '')).toEqual(['a']);
   });
 
@@ -198,7 +198,7 @@ describe('trouble', () => {
     const { client, sink } = await opened.rig(list(rows, { cap: 10 }));
     const verdict = await client.walk(targetOf('domains', { pageSize: 10 }), sink);
     expect(sink.withoutId).toBeGreaterThan(1);
-    expect(verdict.error?.message).toBe('the list of domains: 1 record has no id (id)');
+    expect(verdict.error?.message).toBe('the list of domains: 1 record has no usable id (id)');
   });
 
   it('says which list proved nothing', async () => {

@@ -132,14 +132,23 @@ describe('the sink', () => {
     ).rejects.toBe(full);
   });
 
-  it('starts again when rows left the list during the walk', async () => {
-    let rows = rowsOf(400);
+  it.each([
+    // Sorted by id: rows cannot move, so what left behind the reading hides nothing.
+    ['one pass where the ids are in order', rowsOf(400), 1],
+    [
+      'another pass where nothing tells the order',
+      rowsOf(400).map((row, at) => ({ ...row, id: `r${(at * 7) % 400}` })),
+      2,
+    ],
+  ])('takes %s, when rows left the list during the walk', async (_name, all, passes) => {
+    let rows = all;
     const { client, sink } = await opened.rig((request, nth) => {
       if (nth === 3) rows = rows.slice(1);
       return listReply(rows, request);
     });
     const verdict = await client.walk(targetOf(), sink);
-    expect(verdict).toMatchObject({ outcome: 'complete', distinct: 399, count: 399 });
-    expect(sink.passes).toBe(2);
+    expect(verdict).toMatchObject({ outcome: 'complete', count: 399 });
+    expect(sink.all.size).toBe(400);
+    expect(sink.passes).toBe(passes);
   });
 });

@@ -71,6 +71,12 @@ describe('parseLossless', () => {
     expect(isRawNumber(parseLossless('1.10'))).toBe(true);
   });
 
+  it('says of text that nests too deep for it that the text is at fault', () => {
+    const nested = (value: string): string => '['.repeat(100_000) + value + ']'.repeat(100_000);
+    expect(() => parseLossless(nested('1.10'))).toThrow(SyntaxError);
+    expect(parseLossless(nested('"a"'))).toBeInstanceOf(Array);
+  });
+
   it('gives own keys only', () => {
     const value = parseLossless('{"__proto__":1}');
     expect(isJsonObject(value) && getOwn(value, '__proto__')).toBe(1);

@@ -1,0 +1,142 @@
+/**
+ * Whether a list is sorted by something that never changes: its records' ids, or the time of their creation. Rows of such
+ * a list cannot move, so pages that reach into one another's range of keys have shown every record that was there all the
+ * time, whatever came and went meanwhile (design.md, The sync: the walk). Pure.
+ */
+import type { ScannedRecord } from '../core/json-scan.ts';
+
+/** Fewer rows than this may stand in order by chance. */
+const LEAST_ROWS = 8;
+
+/** One way in which the list may be sorted. Values are compared as text: any fixed order of theirs will do. */
+class Sorting {
+  readonly #valueOf: (record: ScannedRecord) => string | undefined;
+  readonly #compare: (a: string, b: string) => number;
+  /** Whether no two records share a value. */
+  readonly #isUnique: boolean;
+  /** 1 = ascending, -1 = descending, 0 = not seen yet. */
+  #direction = 0;
+  #isBroken = false;
+  #rows = 0;
+  /** Every record whose value lies before this one was shown, if it was there all the time. */
+  #reached: string | null = null;
+
+  constructor(
+    valueOf: (record: ScannedRecord) => string | undefined,
+    compare: (a: string, b: string) => number,
+    isUnique: boolean,
+  ) {
+    this.#valueOf = valueOf;
+    this.#compare = compare;
+    this.#isUnique = isUnique;
+  }
+
+  get direction(): number {
+    return this.#isBroken || this.#rows < LEAST_ROWS ? 0 : this.#direction;
+  }
+
+  /**
+   * True where the page begins before what was reached. Strictly before where records may share a value: those come in any
+   * order, and only a page that holds all of them shows all of them.
+   */
+  reaches(records: readonly ScannedRecord[]): boolean {
+    const first = records[0] === undefined ? undefined : this.#valueOf(records[0]);
+    if (this.#isBroken || this.#direction === 0 || first === undefined || this.#reached === null)
+      return false;
+    const place = this.#compare(first, this.#reached) * this.#direction;
+    return this.#isUnique ? place <= 0 : place < 0;
+  }
+
+  /** Takes the page that begins the list, or goes on from what was reached. */
+  take(records: readonly ScannedRecord[], isHead: boolean): void {
+    if (this.#isBroken) return;
+    if (!isHead && !this.reaches(records)) {
+      this.#isBroken = true;
+      return;
+    }
+    const isSorted = this.check(records);
+    const last = records.at(-1);
+    const value = last === undefined ? undefined : this.#valueOf(last);
+    if (!isSorted || value === undefined) return;
+    this.#rows += records.length;
+    if (this.#reached === null || this.#compare(value, this.#reached) * this.#direction > 0)
+      this.#reached = value;
+  }
+
+  /** Looks whether the rows of a page are sorted, wherever in the list it stands. */
+  check(records: readonly ScannedRecord[]): boolean {
+    let previous: string | undefined;
+    for (const record of records) {
+      const value = this.#valueOf(record);
+      if (value === undefined) {
+        this.#isBroken = true;
+        return false;
+      }
+      const step = previous === undefined ? 0 : Math.sign(this.#compare(value, previous));
+      if (step !== 0 && this.#direction === 0) this.#direction = step;
+      if (step !== 0 && step !== this.#direction) {
+        this.#isBroken = true;
+        return false;
+      }
+      previous = value;
+    }
+    return true;
+  }
+}
+
+export class ListOrder {
+  readonly #sortings = [
+    new Sorting((record) => record.born, compareText, false),
+    new Sorting((record) => record.id, compareText, true),
+    new Sorting((record) => (endsInDigit(record.id) ? record.id : undefined), compareNumbered, true),
+  ];
+
+  /** True while every page so far shows the list sorted by something that does not change. */
+  get isProven(): boolean {
+    return this.#sortings.some(({ direction }) => direction !== 0);
+  }
+
+  /** True where new records come at the head, as far as the order tells. */
+  get growsAtHead(): boolean {
+    return this.#sortings[0]?.direction === -1 || this.#sortings[2]?.direction === -1;
+  }
+
+  /** Whether the page goes on from what was read without a gap, told by its values alone. */
+  reaches(records: readonly ScannedRecord[]): boolean {
+    return this.#sortings.some((sorting) => sorting.reaches(records));
+  }
+
+  /** A page that begins the list, or one that goes on from what was read. */
+  take(records: readonly ScannedRecord[], isHead: boolean): void {
+    for (const sorting of this.#sortings) sorting.take(records, isHead);
+  }
+
+  /** The head, read again: a row that moved there stands out of order. */
+  check(records: readonly ScannedRecord[]): void {
+    for (const sorting of this.#sortings) sorting.check(records);
+  }
+}
+
+function endsInDigit(id: string | undefined): id is string {
+  const code = id?.charCodeAt(id.length - 1) ?? 0;
+  return code >= 0x30 && code <= 0x39;
+}
+
+function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** Numbers by value, however long, and names that end in one: first by what stands before the number. */
+function compareNumbered(a: string, b: string): number {
+  const first = numberStart(a);
+  const second = numberStart(b);
+  const name = compareText(a.slice(0, first), b.slice(0, second));
+  if (name !== 0) return name;
+  return a.length - first - (b.length - second) || compareText(a, b);
+}
+
+function numberStart(id: string): number {
+  let at = id.length;
+  while (at > 0 && id.charCodeAt(at - 1) >= 0x30 && id.charCodeAt(at - 1) <= 0x39) at -= 1;
+  return at;
+}
