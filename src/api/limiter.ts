@@ -99,6 +99,13 @@ export interface Limiter {
 }
 
 const URGENT = { priority: 1 } as const;
+/** A request that starts, and the numbers of its start in the logs of its limits. */
+interface Begun {
+  readonly startedAt: number;
+  readonly inKey: number;
+  readonly inKind: number | undefined;
+}
+
 interface Waiter {
   readonly until: number;
 }
@@ -231,18 +238,36 @@ export function createLimiter(options: LimiterOptions): Limiter {
     own: Place | undefined,
     ofKind: RateLimit | undefined,
     inKind: Place | undefined,
-  ): { readonly startedAt: number } | Wait =>
+  ): Begun | Wait =>
     atomically(() => {
       const now = log.now();
       const forKey = waitForKey(now, own);
       const forKind = ofKind?.wait(now, inKind) ?? NO_WAIT;
       const wait = forKind.ms > forKey.ms ? forKind : forKey;
       if (wait.ms > 0) return wait;
-      key.starts.add(now);
-      ofKind?.starts.add(now);
+      const inKey = key.starts.add(now);
+      const begun = { startedAt: now, inKey, inKind: ofKind?.starts.add(now) };
       giveBack(own, inKind, ofKind);
-      return { startedAt: now };
+      return begun;
     });
+
+  /**
+   * Counts the request from its answer on: how long it was on its way nobody knows, and the windows are the service's.
+   */
+  const send = <T>(
+    task: (startedAt: number) => Promise<T>,
+    begun: Begun,
+    ofKind: RateLimit | undefined,
+  ): Promise<T> => {
+    if (keeps === 0) return task(begun.startedAt);
+    return task(begun.startedAt).finally(() =>
+      atomically(() => {
+        const now = log.now();
+        key.starts.arrived(begun.inKey, now);
+        if (begun.inKind !== undefined) ofKind?.starts.arrived(begun.inKind, now);
+      }),
+    );
+  };
 
   /** Runs the task once there is room: at once where there is. */
   const admitted = <T>(
@@ -252,7 +277,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   ): Promise<T> => {
     if (signal?.aborted === true) return Promise.reject(abortReason(signal));
     const begun = start(...places);
-    return 'startedAt' in begun ? task(begun.startedAt) : whenRoom(begun, task, signal, places);
+    return 'startedAt' in begun ? send(task, begun, places[1]) : whenRoom(begun, task, signal, places);
   };
 
   /** Several may wake together, of this process and of others: the first takes the place, the rest look again. */
@@ -266,7 +291,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
       await sleepFor(wait, signal);
       signal?.throwIfAborted();
       const begun = start(...places);
-      if ('startedAt' in begun) return await task(begun.startedAt);
+      if ('startedAt' in begun) return await send(task, begun, places[1]);
       wait = begun;
     }
   };

@@ -38,8 +38,8 @@ export interface Place {
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 /**
- * What a window is longer than the service's: requests start here at once and arrive there one by one, the first of
- * them after a connection was made.
+ * What a window is longer than the service's: of a request whose answer never came, as of a process that was killed, it
+ * is not known when it arrived there.
  */
 const MARGIN_MS = 500;
 

@@ -23,7 +23,13 @@ export interface RateLog {
 
 /** The starts of one limit, oldest first. All of it is called within `atomically`. */
 export interface Starts {
-  add(at: number): void;
+  /** Returns the number of the start, for `arrived`. */
+  add(at: number): number;
+  /**
+   * The request of that number was answered at `at`: it reached the service by then and not, as far as is known, before. It
+   * counts as a start of that moment, and so do later ones, so that the order stays.
+   */
+  arrived(number: number, at: number): void;
   /** When the nth latest one was, the latest being the first; undefined where no more is known. Never in the future. */
   nthLatest(n: number): number | undefined;
   /** Starts later than that. */
@@ -58,14 +64,26 @@ export function memoryRateLog(now: () => number, keeps: number): RateLog {
 class MemoryStarts implements Starts {
   readonly #keeps: number;
   #times: number[] = [];
+  #dropped = 0;
 
   constructor(keeps: number) {
     this.#keeps = keeps;
   }
 
-  add(at: number): void {
+  add(at: number): number {
     this.#times.push(at);
-    if (this.#times.length >= this.#keeps * 2) this.#times = this.#times.slice(-this.#keeps);
+    if (this.#times.length >= this.#keeps * 2) {
+      this.#dropped += this.#times.length - this.#keeps;
+      this.#times = this.#times.slice(-this.#keeps);
+    }
+    return this.#dropped + this.#times.length - 1;
+  }
+
+  arrived(number: number, at: number): void {
+    for (let index = Math.max(0, number - this.#dropped); index < this.#times.length; index += 1) {
+      if ((this.#times[index] ?? at) >= at) return;
+      this.#times[index] = at;
+    }
   }
 
   nthLatest(n: number): number | undefined {

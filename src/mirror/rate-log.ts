@@ -28,8 +28,8 @@ const FORM = 1;
 const HOUR_MS = 3_600_000;
 /** How long starts that a process keeps free are believed, unless it says so again. */
 const HELD_MS = 60_000;
-/** With several starts a second, a few pages each: the log of the file stays below a megabyte. */
-const CHECKPOINT_PAGES = 200;
+/** A start writes three or four pages. Small ones keep SQLite's own log at a megabyte, with few checkpoints: each takes a sync. */
+const PAGE_SIZE = 1024;
 
 const TABLES = `
   DROP TABLE IF EXISTS starts; DROP TABLE IF EXISTS held; DROP TABLE IF EXISTS pace;
@@ -204,6 +204,7 @@ class SharedStarts {
   readonly #insert: Statement<[number, number, number], unknown>;
   readonly #drop: Statement<[number, number], unknown>;
   readonly #shift: Statement<[number, number], unknown>;
+  readonly #raise: Statement<[number, number, number, number], unknown>;
   readonly #count: Statement<[number, number], number>;
   readonly #hold: Statement<[number, number, number, number], unknown>;
   readonly #held: Statement<[number, number, number, number], number>;
@@ -230,6 +231,7 @@ class SharedStarts {
     this.#insert = connection.prepare('INSERT INTO starts VALUES (?, ?, ?)');
     this.#drop = connection.prepare('DELETE FROM starts WHERE limit_id = ? AND n <= ?');
     this.#shift = connection.prepare('UPDATE starts SET at = at - ? WHERE limit_id = ?');
+    this.#raise = connection.prepare('UPDATE starts SET at = ? WHERE limit_id = ? AND n >= ? AND at < ?');
     this.#count = number('SELECT count(*) FROM starts WHERE limit_id = ? AND at > ?');
     this.#hold = connection.prepare('INSERT OR REPLACE INTO held VALUES (?, ?, ?, ?)');
     this.#held = number(
@@ -238,10 +240,15 @@ class SharedStarts {
     );
   }
 
-  add(at: number): void {
+  add(at: number): number {
     const n = (this.#notAhead()?.n ?? 0) + 1;
     this.#insert.run(this.#id, n, at);
     this.#drop.run(this.#id, n - this.#keeps);
+    return n;
+  }
+
+  arrived(n: number, at: number): void {
+    this.#raise.run(at, this.#id, n, at);
   }
 
   nthLatest(n: number): number | undefined {
@@ -305,13 +312,13 @@ function prepareFile(connection: Connection, path: string, now: number): void {
     });
   }
   try {
+    connection.pragma(`page_size = ${PAGE_SIZE}`);
     connection.pragma('journal_mode = WAL');
   } catch (error) {
     // Another process is setting it at this moment; it holds for all of them.
     if (sqliteCode(error)?.startsWith('SQLITE_BUSY') !== true) throw error;
   }
   connection.pragma('synchronous = NORMAL');
-  connection.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
   connection
     .transaction(() => {
       if (!isInForm()) {

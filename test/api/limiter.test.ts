@@ -60,6 +60,33 @@ describe('the windows of a limit', () => {
     );
   });
 
+  it('are those of the service, however long requests are on their way to it', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.record({ before: fc.nat(8_000), after: fc.nat(3_000) }), {
+          minLength: 10,
+          maxLength: 40,
+        }),
+        async (ways) => {
+          const { limiter, clock } = limiterWith({ perMinute: 4, concurrency: 3 });
+          const arrivals: number[] = [];
+          await Promise.all(
+            ways.map(({ before, after }) =>
+              limiter.run(async () => {
+                await clock.sleep(before);
+                arrivals.push(clock.monotonicMs());
+                await clock.sleep(after);
+              }),
+            ),
+          );
+          expect(arrivals).toHaveLength(ways.length);
+          expect(densest(arrivals, 60_000)).toBeLessThanOrEqual(4);
+        },
+      ),
+      { numRuns: 30 },
+    );
+  });
+
   it('allow a burst up to the limit, and count what is within them', () => {
     const log = memoryRateLog(() => 0, 5);
     const limit = new RateLimit({ perMinute: 5, perHour: 0 }, null, () => log);
