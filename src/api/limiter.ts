@@ -118,6 +118,8 @@ const LOOK_AGAIN_MS = 1_000;
 /** The rate that was refused is told by the latest starts: by so many, or by fewer where there are no more. */
 const OBSERVED_STARTS = [20, 10, 5, 2];
 const MINUTE_MS = 60_000;
+/** A request that takes longer was waited for at the service, not on its way there. */
+const LONGEST_WAY_MS = 5_000;
 
 export function createLimiter(options: LimiterOptions): Limiter {
   const { rate, clock } = options;
@@ -262,9 +264,9 @@ export function createLimiter(options: LimiterOptions): Limiter {
     if (keeps === 0) return task(begun.startedAt);
     return task(begun.startedAt).finally(() =>
       atomically(() => {
-        const now = log.now();
-        key.starts.arrived(begun.inKey, now);
-        if (begun.inKind !== undefined) ofKind?.starts.arrived(begun.inKind, now);
+        const at = Math.min(log.now(), begun.startedAt + LONGEST_WAY_MS);
+        key.starts.arrived(begun.inKey, at);
+        if (begun.inKind !== undefined) ofKind?.starts.arrived(begun.inKind, at);
       }),
     );
   };
