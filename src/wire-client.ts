@@ -1,6 +1,9 @@
 /** The part of the composition root that makes clients and loggers: what talks to the service and of it. See `wire.ts`. */
 import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
 import type { ConnectionOptions } from './api/connection.ts';
+import { startsToKeep } from './api/rate-limit.ts';
 import { createProbeClient } from './api/probe-client.ts';
 import type { ProbeClient } from './api/probe-client.ts';
 import { createReadClient } from './api/read-client.ts';
@@ -13,7 +16,7 @@ import { systemClock } from './core/clock.ts';
 import { createLogger, silentLogger } from './core/logger.ts';
 import type { Logger } from './core/logger.ts';
 import type { LogLevel } from './core/logger-levels.ts';
-import type { Mirror } from './mirror/mirror.ts';
+import { readStarts, SharedRateLog } from './mirror/rate-log.ts';
 
 /** Names a key at an origin in the mirror's log of requests without telling the key. */
 function keyFingerprint(source: SourceConfig): string {
@@ -24,36 +27,34 @@ function keyFingerprint(source: SourceConfig): string {
 }
 
 /**
- * A client that can read and nothing else, limited by the source's rate. Without a mirror the last hour's requests of
- * other processes are not known.
+ * A client that can read and nothing else, limited by the source's rate together with all that use the mirror of that path.
+ * Null: limited by itself.
  */
-export function openReadClient(source: SourceConfig, log: Logger, mirror: Mirror | null): ReadClient {
-  return createReadClient(connectionOptions(source, log, mirror));
+export function openReadClient(source: SourceConfig, log: Logger, mirrorPath: string | null): ReadClient {
+  return createReadClient(connectionOptions(source, log, mirrorPath));
 }
 
 /**
- * When the last hour's requests of this key started, as the mirror remembers: epoch milliseconds, oldest first. With a
- * kind, those that count for the limit of that name (`rate.kinds`).
+ * When the last hour's requests of this key started, as the log beside the mirror remembers: epoch milliseconds, oldest
+ * first. With a kind, those that count for the limit of that name (`rate.kinds`).
  */
-export function recentRequests(source: SourceConfig, mirror: Mirror, kind?: Kind): number[] {
-  return mirror.rateLog(kind === undefined ? keyFingerprint(source) : kindLog(source, kind)).load();
-}
-
-/** Names the log of a limit that kinds have of their own. */
-function kindLog(source: SourceConfig, kind: Kind): string {
-  return `${keyFingerprint(source)} ${kind}`;
+export function recentRequests(source: SourceConfig, mirrorPath: string, kind?: Kind): number[] {
+  return readStarts({ mirrorPath, fingerprint: keyFingerprint(source), clock: systemClock }, kind ?? null);
 }
 
 /** Of `doctor` and its like: a failure is soon told, and nobody waits minutes for what a service asks to wait. */
 const PROBE_RETRY = { attempts: 2, maxWaitSeconds: 20 };
+/** A minute that other processes have used up is waited for all the same: it is our own limit, and ends. */
+const PROBE_WINDOW_SECONDS = 65;
 const PROBE_TIMEOUTS = { connectMs: 10_000, headersMs: 30_000, bodyMs: 15_000, totalMs: 45_000 };
 
 /** A client that looks at single answers, limited like the others: it can read and nothing else. */
-export function openProbeClient(source: SourceConfig, log: Logger, mirror: Mirror | null): ProbeClient {
+export function openProbeClient(source: SourceConfig, log: Logger, mirrorPath: string | null): ProbeClient {
   const { attempts, maxWaitSeconds } = source.retry;
   return createProbeClient({
-    ...connectionOptions(source, log, mirror),
+    ...connectionOptions(source, log, mirrorPath),
     timeouts: PROBE_TIMEOUTS,
+    maxWindowWaitSeconds: Math.min(source.retry.maxWaitSeconds, PROBE_WINDOW_SECONDS),
     retry: {
       attempts: Math.min(attempts, PROBE_RETRY.attempts),
       maxWaitSeconds: Math.min(maxWaitSeconds, PROBE_RETRY.maxWaitSeconds),
@@ -62,11 +63,14 @@ export function openProbeClient(source: SourceConfig, log: Logger, mirror: Mirro
 }
 
 /** The client that can write: opened by `restore --apply`, `apply` and `undo --apply`, and nowhere else. */
-export function openWriteClient(source: SourceConfig, log: Logger, mirror: Mirror): WriteClient {
-  return createWriteClient(connectionOptions(source, log, mirror));
+export function openWriteClient(source: SourceConfig, log: Logger, mirrorPath: string): WriteClient {
+  return createWriteClient(connectionOptions(source, log, mirrorPath));
 }
 
-function connectionOptions(source: SourceConfig, log: Logger, mirror: Mirror | null): ConnectionOptions {
+function connectionOptions(source: SourceConfig, log: Logger, mirrorPath: string | null): ConnectionOptions {
+  const keeps = startsToKeep(source.rate);
+  // A mirror that is still to be made, in a directory that is, has no log beside it.
+  const isShared = mirrorPath !== null && keeps > 0 && existsSync(dirname(mirrorPath));
   return {
     baseUrl: source.baseUrl,
     apiKey: source.apiKey,
@@ -76,12 +80,16 @@ function connectionOptions(source: SourceConfig, log: Logger, mirror: Mirror | n
     clock: systemClock,
     random: Math.random,
     log: log.child({ source: source.name }),
-    ...(mirror === null
-      ? {}
-      : {
-          rateLog: mirror.rateLog(keyFingerprint(source)),
-          kindRateLog: (kind: Kind) => mirror.rateLog(kindLog(source, kind)),
-        }),
+    ...(isShared
+      ? {
+          rateLog: new SharedRateLog({
+            mirrorPath,
+            fingerprint: keyFingerprint(source),
+            keeps,
+            clock: systemClock,
+          }),
+        }
+      : {}),
   };
 }
 

@@ -1,5 +1,4 @@
 /** What one source's clients share: one transport, one limiter, one budget of retries, one set of counters. */
-import type { Kind } from '../catalog/definition.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
@@ -9,9 +8,9 @@ import { createLimiter } from './limiter.ts';
 import type { Limiter, RateLimits } from './limiter.ts';
 import { neutralText } from './neutral-text.ts';
 import type { NeutralText } from './neutral-text.ts';
+import type { RateLog } from './rate-log.ts';
 import { createRetryBudget } from './retry.ts';
 import type { RetryBudget, RetryPolicy } from './retry.ts';
-import type { RateLog } from './start-windows.ts';
 import { DEFAULT_TIMEOUTS, openTransport } from './transport.ts';
 import type { Timeouts, Transport } from './transport.ts';
 
@@ -21,15 +20,16 @@ export interface ConnectionOptions {
   readonly apiKey: Secret;
   readonly rate: RateLimits;
   readonly retry: { readonly attempts: number; readonly maxWaitSeconds: number };
+  /** The longest single wait for a window of the rate limit; `retry.maxWaitSeconds` when left out. */
+  readonly maxWindowWaitSeconds?: number;
   readonly timeouts?: Partial<Timeouts>;
   readonly userAgent: string;
   readonly clock: Clock;
   /** Uniform in [0, 1), for jitter. */
   readonly random: () => number;
   readonly log: Logger;
+  /** Shared by the processes of this machine; left out, the rate is kept by this client alone. Closed with it. */
   readonly rateLog?: RateLog;
-  /** The same for the limit of that name (`rate.kinds`). */
-  readonly kindRateLog?: (name: Kind) => RateLog;
 }
 
 export interface Connection {
@@ -53,7 +53,7 @@ export interface Connection {
  * @throws TidemarkError `config_invalid` when the key cannot stand in a header
  */
 export function openConnection(options: ConnectionOptions): Connection {
-  const { baseUrl, apiKey, rate, retry, clock, random, log, rateLog, kindRateLog } = options;
+  const { baseUrl, apiKey, rate, retry, clock, random, log, rateLog } = options;
   const transport = openTransport({
     baseUrl,
     apiKey,
@@ -65,11 +65,11 @@ export function openConnection(options: ConnectionOptions): Connection {
   const counters = createCounters();
   const limiter = createLimiter({
     rate,
-    maxWaitMs,
+    maxWaitMs: (options.maxWindowWaitSeconds ?? retry.maxWaitSeconds) * 1000,
+    maxPauseMs: maxWaitMs,
     clock,
     log,
     ...(rateLog === undefined ? {} : { rateLog }),
-    ...(kindRateLog === undefined ? {} : { kindRateLog }),
   });
   return {
     transport,
@@ -95,7 +95,7 @@ export function openConnection(options: ConnectionOptions): Connection {
     },
     close: async () => {
       try {
-        limiter.flush();
+        limiter.close();
       } finally {
         await transport.close();
       }

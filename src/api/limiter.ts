@@ -1,27 +1,25 @@
 /**
- * The one limiter per key and origin (design.md, The sync): p-queue for concurrency, two sliding logs for the strict
- * rolling windows per minute and per hour, and one pause for all after a 429. p-queue's own interval is not used: it
- * reads the system clock, knows one window only, and forgets it with the process.
+ * The one limiter per key and origin (design.md, The sync): p-queue for concurrency; the strict rolling windows per minute
+ * and per hour over a log that all processes of this machine share; and one pause for all of them after a 429. p-queue's
+ * own interval is not used: it knows one window of one process only.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import type { Kind } from '../catalog/definition.ts';
 import type { Clock } from '../core/clock.ts';
 import { abortReason } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { KindUse, WindowUse } from './figures.ts';
-import { KeptStarts, LONE } from './kept-starts.ts';
-import type { HeldStart } from './kept-starts.ts';
-import { openLanes } from './kind-lanes.ts';
-import type { KindLane, KindLimits, Place } from './kind-lanes.ts';
-import { tooLong, untilTold } from './limit-waits.ts';
-import { createPace } from './pace.ts';
+import { notAhead, PACED_STARTS, parsePace, rateAt, refused, untilFasterMs } from './pace.ts';
+import type { Pace } from './pace.ts';
+import { limitsOfKinds, NO_WAIT, RateLimit, startsToKeep } from './rate-limit.ts';
+import type { KindLimits, Place, Wait } from './rate-limit.ts';
+import { memoryRateLog } from './rate-log.ts';
+import type { RateLog, Starts } from './rate-log.ts';
 import { Slots } from './slots.ts';
 import type { Slot } from './slots.ts';
-import { StartWindows } from './start-windows.ts';
-import type { RateLog } from './start-windows.ts';
 
-export type { HeldStart } from './kept-starts.ts';
 export type { Slot } from './slots.ts';
 
 export interface RateLimits {
@@ -37,13 +35,24 @@ export interface RateLimits {
 
 export interface LimiterOptions {
   readonly rate: RateLimits;
-  /** A single wait longer than this is refused instead, milliseconds. */
+  /** A single wait for a window longer than this is refused instead, milliseconds. */
   readonly maxWaitMs: number;
+  /** The same for a pause that the service asked for; `maxWaitMs` when left out. */
+  readonly maxPauseMs?: number;
   readonly clock: Clock;
   readonly log: Logger;
+  /** The log that this machine's processes share; left out, the starts are kept in memory. Closed with the limiter. */
   readonly rateLog?: RateLog;
-  /** The same for the limit of that name. */
-  readonly kindRateLog?: (name: Kind) => RateLog;
+}
+
+/** A start that is kept free in the windows for one request that must follow closely on others. */
+export interface HeldStart extends Place {
+  /** True where the limit has room for one start only: nothing can follow closely on anything, and nothing is kept. */
+  readonly isLone?: true;
+  /** In the windows of the key. */
+  readonly inKey?: Place | undefined;
+  /** In the windows that the kind has of its own. */
+  readonly inKind?: Place | undefined;
 }
 
 export interface Turn {
@@ -58,8 +67,8 @@ export interface Turn {
 
 export interface Limiter {
   /**
-   * Runs the task when its turn has come and the windows have room. `startedAt` is monotonic.
-   * @throws TidemarkError `throttled` when the wait would be longer than `maxWaitMs`; the abort reason when aborted
+   * Runs the task when its turn has come and the windows have room. `startedAt` is for `throttled`.
+   * @throws TidemarkError `throttled` when the wait would be longer than allowed; the abort reason when aborted
    */
   run<T>(task: (startedAt: number) => Promise<T>, signal?: AbortSignal, turn?: Turn): Promise<T>;
   /**
@@ -77,6 +86,8 @@ export interface Limiter {
   hold(signal?: AbortSignal, kind?: Kind): Promise<HeldStart | null>;
   /** A 429 to a request started at `startedAt`: nothing starts for `waitMs`, and then at half the rate. */
   throttled(startedAt: number, waitMs: number): void;
+  /** An answer that is not a 429. */
+  passed(): void;
   perMinute(): WindowUse;
   perHour(): WindowUse;
   hasOwnLimit(kind: Kind): boolean;
@@ -84,107 +95,206 @@ export interface Limiter {
   kinds(): readonly KindUse[];
   /** Epoch milliseconds until which everything waits; undefined while requests flow. */
   waitingUntil(): number | undefined;
-  /** Writes what the hour's log does not hold yet. */
-  flush(): void;
+  close(): void;
 }
 
 const URGENT = { priority: 1 } as const;
+/** A request that starts, and the numbers of its start in the logs of its limits. */
+interface Begun {
+  readonly startedAt: number;
+  readonly inKey: number;
+  readonly inKind: number | undefined;
+}
+
+interface Waiter {
+  readonly until: number;
+}
+
 const NOTHING_HELD = Promise.resolve(null);
+/** What is given where nothing can be kept. */
+const LONE: HeldStart = { isLone: true, release: () => undefined, isOpen: () => false };
+/** Another process does not tell when it gives back a start that it kept. */
+const LOOK_AGAIN_MS = 1_000;
+/** The rate that was refused is told by the latest starts: by so many, or by fewer where there are no more. */
+const OBSERVED_STARTS = [20, 10, 5, 2];
+const MINUTE_MS = 60_000;
+/** A request that takes longer was waited for at the service, not on its way there. */
+const LONGEST_WAY_MS = 5_000;
 
-/** A limiter with its own logs; `rateLog` is read once, here. */
 export function createLimiter(options: LimiterOptions): Limiter {
-  const { rate, clock, log } = options;
+  const { rate, clock } = options;
   const queue = new PQueue(rate.concurrency === 0 ? {} : { concurrency: rate.concurrency });
-  const windows = new StartWindows({ limits: rate, clock, rateLog: options.rateLog });
-  const pace = createPace(rate.perMinute, windows.minute);
-  const lanes = openLanes(rate.kinds ?? [], clock, options.kindRateLog);
-  const everyLane = [...new Set(lanes.values())];
-  let pausedUntil = Number.NEGATIVE_INFINITY;
-  let waiting: Wait | null = null;
-  let waitingInLane: Wait | null = null;
-  const kept = new KeptStarts();
   const slots = new Slots(rate.concurrency, (hold) => queue.add(hold, URGENT));
+  const keeps = startsToKeep(rate);
+  let log = options.rateLog ?? memoryRateLog(() => clock.monotonicMs(), keeps);
+  let isShared = options.rateLog !== undefined;
+  const key = new RateLimit(rate, null, () => log);
+  const ofKinds = limitsOfKinds(rate.kinds ?? [], () => log);
+  const ofEachKind = [...new Set(ofKinds.values())];
+  /** The last to wait for the key's limits, and for those of a kind. */
+  const last: { key: Waiter | null; kind: Waiter | null } = { key: null, kind: null };
+  let known: { readonly text: string; readonly pace: Pace | null } | null = null;
+  /** Requests that this process got through since the refusal at that time. */
+  let passed = { since: Number.NEGATIVE_INFINITY, count: 0 };
 
-  /** Until one more start fits beside so many others. */
-  const waitMs = (now: number, others: number): number =>
-    Math.max(pausedUntil - now, windows.waitMs(now, others, pace.limit(now)), 0);
-
-  const waitFor = async (wait: number, signal: AbortSignal | undefined): Promise<void> => {
-    if (wait > options.maxWaitMs) throw tooLong(wait, options.maxWaitMs, 'rate.perHour of the source');
-    const mine = { until: clock.now() + wait };
-    waiting = mine;
+  /** The work sees and changes the log as one; a log that cannot be used is replaced by memory and fails nothing. */
+  const atomically = <T>(work: () => T): T => {
     try {
-      await clock.sleep(Math.ceil(wait), signal);
+      return log.atomically(work);
+    } catch (error) {
+      if (!isShared || !(error instanceof TidemarkError)) throw error;
+      options.log.warn(
+        { code: error.code, reason: error.message },
+        'the log of requests cannot be used: requests of other processes are not counted against the rate limit',
+      );
+      isShared = false;
+      log = inMemory(log, [key, ...ofEachKind], () => clock.now(), keeps);
+      return log.atomically(work);
+    }
+  };
+
+  const paceNow = (now: number): Pace | null => {
+    const text = log.readPace();
+    if (text === null) return null;
+    if (known?.text !== text) known = { text, pace: parsePace(text) };
+    const pace = known.pace === null ? null : notAhead(known.pace, now);
+    if (pace !== null && pace !== known.pace) log.writePace(JSON.stringify(pace));
+    if (pace !== null && pace.refusedAt !== passed.since) passed = { since: pace.refusedAt, count: 0 };
+    return pace;
+  };
+
+  /** What stands in the way of one more start for the key, beside the starts kept for others than `own`. */
+  const waitForKey = (now: number, own: Place | undefined): Wait => {
+    const wait = key.wait(now, own);
+    const pace = paceNow(now);
+    if (pace === null) return wait;
+    const paused = pace.pausedUntil - now;
+    const paced = rateAt(pace, now);
+    const ms =
+      paused > 0 || paced === null
+        ? paused
+        : Math.min(
+            key.waitFor(now, PACED_STARTS, (PACED_STARTS / paced) * 1000, key.heldBeside(own)),
+            untilFasterMs(pace, now),
+          );
+    return ms > wait.ms ? { ms, reason: 'refusal', kind: null } : wait;
+  };
+
+  const sleepFor = async (
+    wait: Wait,
+    signal: AbortSignal | undefined,
+    limited: 'key' | 'kind' = 'key',
+  ): Promise<void> => {
+    const most = wait.reason === 'refusal' ? (options.maxPauseMs ?? options.maxWaitMs) : options.maxWaitMs;
+    if (wait.ms > most) throw tooLong(wait, most);
+    const mine = { until: clock.now() + wait.ms };
+    last[limited] = mine;
+    try {
+      await clock.sleep(Math.ceil(wait.ms), signal);
     } finally {
       // A later waiter's end stands; only the last one to wait clears it.
-      if (waiting === mine) waiting = null;
+      if (last[limited] === mine) last[limited] = null;
     }
+  };
+
+  /** Until a start that is kept free in the limit may be used or given back. */
+  const untilRoom = async (limit: RateLimit, signal: AbortSignal | undefined): Promise<void> => {
+    const isTold = await untilTold((tell) => limit.onRoom(tell), signal);
+    if (!isTold) await clock.sleep(LOOK_AGAIN_MS, signal);
   };
 
   /** Waits for a place in the kind's own windows and takes it; `beside` others must have room as well. */
-  const placeIn = async (lane: KindLane, signal: AbortSignal | undefined, beside = 0): Promise<Place> => {
+  const placeIn = async (limit: RateLimit, signal: AbortSignal | undefined, beside = 0): Promise<Place> => {
     for (;;) {
       signal?.throwIfAborted();
-      if (lane.isTaken(beside)) {
-        await untilTold((tell) => lane.onRoom(tell), signal);
-        continue;
-      }
-      const wait = lane.waitMs(clock.monotonicMs());
-      if (wait === 0) return lane.take();
-      if (wait > options.maxWaitMs)
-        throw tooLong(wait, options.maxWaitMs, `definitions.${lane.name}.rate of the source`);
-      const mine = { until: clock.now() + wait };
-      waitingInLane = mine;
-      try {
-        await clock.sleep(Math.ceil(wait), signal);
-      } finally {
-        if (waitingInLane === mine) waitingInLane = null;
-      }
+      const wait = atomically(() => {
+        if (limit.isHeld(1 + beside)) return 'held';
+        const found = limit.wait(log.now());
+        if (found.ms === 0) limit.shareHeld(1);
+        return found;
+      });
+      if (wait === 'held') await untilRoom(limit, signal);
+      else if (wait.ms > 0) await sleepFor(wait, signal, 'kind');
+      else return limit.take();
     }
   };
 
-  /** Takes a start where there is room for one: the moment of it, or the milliseconds until there is room. */
+  /** Gives back places that are not used, or no longer needed. Within `atomically`. */
+  const giveBack = (
+    inKey: Place | undefined,
+    inKind: Place | undefined,
+    ofKind: RateLimit | undefined,
+  ): void => {
+    if (inKey?.isOpen() === true) {
+      inKey.release();
+      key.shareHeld();
+    }
+    if (inKind?.isOpen() === true) {
+      inKind.release();
+      ofKind?.shareHeld();
+    }
+  };
+
+  /** Takes a start where there is room for one: the moment of it, or the wait. */
   const start = (
-    own: HeldStart | undefined,
-    place: Place | undefined,
-  ): { readonly startedAt: number } | { readonly wait: number } => {
-    const now = clock.monotonicMs();
-    // Its own place is among those that are held.
-    const wait = waitMs(now, own === undefined ? kept.count : 0);
-    if (wait > 0) return { wait };
-    windows.add(now);
-    place?.start(now);
-    own?.release();
-    return { startedAt: now };
+    own: Place | undefined,
+    ofKind: RateLimit | undefined,
+    inKind: Place | undefined,
+  ): Begun | Wait =>
+    atomically(() => {
+      const now = log.now();
+      const forKey = waitForKey(now, own);
+      const forKind = ofKind?.wait(now, inKind) ?? NO_WAIT;
+      const wait = forKind.ms > forKey.ms ? forKind : forKey;
+      if (wait.ms > 0) return wait;
+      const inKey = key.starts.add(now);
+      const begun = { startedAt: now, inKey, inKind: ofKind?.starts.add(now) };
+      giveBack(own, inKind, ofKind);
+      return begun;
+    });
+
+  /**
+   * Counts the request from its answer on: how long it was on its way nobody knows, and the windows are the service's.
+   */
+  const send = <T>(
+    task: (startedAt: number) => Promise<T>,
+    begun: Begun,
+    ofKind: RateLimit | undefined,
+  ): Promise<T> => {
+    if (keeps === 0) return task(begun.startedAt);
+    return task(begun.startedAt).finally(() =>
+      atomically(() => {
+        const at = Math.min(log.now(), begun.startedAt + LONGEST_WAY_MS);
+        key.starts.arrived(begun.inKey, at);
+        if (begun.inKind !== undefined) ofKind?.starts.arrived(begun.inKind, at);
+      }),
+    );
   };
 
   /** Runs the task once there is room: at once where there is. */
   const admitted = <T>(
     task: (startedAt: number) => Promise<T>,
     signal: AbortSignal | undefined,
-    own: HeldStart | undefined,
-    place?: Place,
+    ...places: Parameters<typeof start>
   ): Promise<T> => {
     if (signal?.aborted === true) return Promise.reject(abortReason(signal));
-    const begun = start(own, place);
-    if ('startedAt' in begun) return task(begun.startedAt);
-    return whenRoom(begun.wait, task, signal, own, place);
+    const begun = start(...places);
+    return 'startedAt' in begun ? send(task, begun, places[1]) : whenRoom(begun, task, signal, places);
   };
 
-  /** Several may wake together: the first takes the place, the rest look again. */
+  /** Several may wake together, of this process and of others: the first takes the place, the rest look again. */
   const whenRoom = async <T>(
-    firstWait: number,
+    firstWait: Wait,
     task: (startedAt: number) => Promise<T>,
     signal: AbortSignal | undefined,
-    own: HeldStart | undefined,
-    place: Place | undefined,
+    places: Parameters<typeof start>,
   ): Promise<T> => {
     for (let wait = firstWait; ;) {
-      await waitFor(wait, signal);
+      await sleepFor(wait, signal);
       signal?.throwIfAborted();
-      const begun = start(own, place);
-      if ('startedAt' in begun) return await task(begun.startedAt);
-      wait = begun.wait;
+      const begun = start(...places);
+      if ('startedAt' in begun) return await send(task, begun, places[1]);
+      wait = begun;
     }
   };
 
@@ -195,109 +305,225 @@ export function createLimiter(options: LimiterOptions): Limiter {
     task: (startedAt: number) => Promise<T>,
     signal: AbortSignal | undefined,
     turn: Turn | undefined,
-    lane: KindLane | undefined,
+    ofKind: RateLimit | undefined,
   ): Promise<T> => {
     const held = heldFor(turn);
-    const place = lane === undefined ? undefined : (held?.place ?? (await placeIn(lane, signal)));
+    // Before the queue is entered: a kind that must wait for its own limit holds up no other.
+    const inKind = ofKind === undefined ? undefined : (held?.inKind ?? (await placeIn(ofKind, signal)));
     try {
-      const inTurn = (): Promise<T> => admitted(task, signal, held, place);
+      const inTurn = (): Promise<T> => admitted(task, signal, held?.inKey, ofKind, inKind);
       if (turn?.slot !== undefined) return await inTurn();
       const result = await queue.add(inTurn, {
         ...(signal === undefined ? {} : { signal }),
         ...(turn?.isUrgent === true ? URGENT : {}),
       });
-      // The next request leaves before this answer is looked at: the far side works meanwhile.
+      // The next request leaves before this answer is looked at: the service works meanwhile.
       await nextTurn();
       return result;
     } finally {
-      place?.release();
+      if (inKind?.isOpen() === true) atomically(() => giveBack(undefined, inKind, ofKind));
     }
   };
 
-  const hold = (signal: AbortSignal | undefined, kind: Kind | undefined): Promise<HeldStart | null> => {
-    const lane = kind === undefined ? undefined : lanes.get(kind);
-    const isLimited = rate.perHour !== 0 || pace.limit(clock.monotonicMs()) !== 0;
-    if (lane !== undefined) return holdInLane(lane, signal, isLimited);
-    return isLimited ? holdCommon(signal, undefined) : NOTHING_HELD;
+  const heldStart = (
+    inKey: Place | undefined,
+    inKind: Place | undefined,
+    ofKind: RateLimit | undefined,
+  ): HeldStart => {
+    const isOpen = (): boolean => inKey?.isOpen() === true || inKind?.isOpen() === true;
+    return {
+      ...{ inKey, inKind, isOpen },
+      release: () => {
+        if (isOpen()) atomically(() => giveBack(inKey, inKind, ofKind));
+      },
+    };
   };
 
-  const holdInLane = async (
-    lane: KindLane,
+  /** Starts that the key's limits leave room for at most, by the pace of this moment. */
+  const keyLimit = (): number => {
+    const now = log.now();
+    return rateAt(paceNow(now), now) === null ? key.least : Math.min(key.least, PACED_STARTS);
+  };
+
+  /** Waits for a place in the key's windows and takes it. Null where there is no limit, `lone` where it cannot be. */
+  const placeInKey = async (signal: AbortSignal | undefined): Promise<Place | 'lone' | null> => {
+    for (;;) {
+      signal?.throwIfAborted();
+      const wait = atomically(() => {
+        const most = keyLimit();
+        if (most === Number.POSITIVE_INFINITY) return null;
+        if (most < 2) return 'lone';
+        // What it is held for follows on another request, which needs room as well.
+        if (key.isHeld(2, most)) return 'held';
+        const found = waitForKey(log.now(), undefined);
+        if (found.ms === 0) key.shareHeld(1);
+        return found;
+      });
+      if (wait === null || wait === 'lone') return wait;
+      if (wait === 'held') await untilRoom(key, signal);
+      else if (wait.ms > 0) await sleepFor(wait, signal);
+      else return key.take();
+    }
+  };
+
+  const hold = async (
     signal: AbortSignal | undefined,
-    isLimited: boolean,
+    ofKind: RateLimit | undefined,
   ): Promise<HeldStart | null> => {
-    if (lane.least < 2) return LONE;
-    const place = await placeIn(lane, signal, 1);
-    if (!isLimited) return { ...place, place };
+    if (ofKind !== undefined && ofKind.least < 2) return LONE;
+    const inKind = ofKind === undefined ? undefined : await placeIn(ofKind, signal, 1);
+    const giveUp = (): void => atomically(() => giveBack(undefined, inKind, ofKind));
     try {
-      const common = await holdCommon(signal, place);
-      if (common?.place === undefined) place.release();
-      return common;
+      const inKey = await placeInKey(signal);
+      if (inKey === 'lone') {
+        giveUp();
+        return LONE;
+      }
+      if (inKey === null && inKind === undefined) return null;
+      return heldStart(inKey ?? undefined, inKind, ofKind);
     } catch (error) {
-      place.release();
+      giveUp();
       throw error;
     }
   };
 
-  const holdCommon = async (
-    signal: AbortSignal | undefined,
-    place: Place | undefined,
-  ): Promise<HeldStart | null> => {
-    for (;;) {
-      signal?.throwIfAborted();
-      const now = clock.monotonicMs();
-      const limits = [pace.limit(now), rate.perHour].filter((limit) => limit !== 0);
-      const least = Math.min(...limits);
-      // What it is held for follows on another request, which needs room as well.
-      if (limits.length === 0) return null;
-      if (least < 2) return LONE;
-      if (kept.count + 2 > least) {
-        await untilTold((tell) => kept.onFree(tell), signal);
-        continue;
-      }
-      const wait = waitMs(now, kept.count);
-      if (wait === 0) return kept.keep(place);
-      await waitFor(wait, signal);
+  /** Starts per second of late, since the last pause; undefined where there were too few. */
+  const observedRate = (now: number, pace: Pace | null): number | undefined => {
+    const since = Math.max(pace?.pausedUntil ?? Number.NEGATIVE_INFINITY, now - MINUTE_MS);
+    for (const count of OBSERVED_STARTS) {
+      const first = key.starts.nthLatest(count);
+      if (first !== undefined && first >= since) return (count * 1000) / Math.max(1, now - first);
     }
+    return undefined;
+  };
+
+  const perMinuteNow = (now: number): number => {
+    const paced = rateAt(paceNow(now), now);
+    const limit = rate.perMinute === 0 ? Number.POSITIVE_INFINITY : rate.perMinute;
+    return paced === null ? rate.perMinute : Math.min(limit, Math.max(1, Math.round(paced * 60)));
   };
 
   return {
     run: (task, signal, turn) => {
-      const lane = turn?.kind === undefined ? undefined : lanes.get(turn.kind);
-      const isAlone = lane === undefined && turn?.slot !== undefined;
-      return isAlone ? admitted(task, signal, heldFor(turn)) : runQueued(task, signal, turn, lane);
+      const ofKind = turn?.kind === undefined ? undefined : ofKinds.get(turn.kind);
+      const isAlone = ofKind === undefined && turn?.slot !== undefined;
+      return isAlone
+        ? admitted(task, signal, heldFor(turn)?.inKey, undefined, undefined)
+        : runQueued(task, signal, turn, ofKind);
     },
-    inSlot: (kind, work) => (lanes.has(kind) ? work() : slots.hold(work)),
-    hold,
-    throttled: (startedAt, wait) => {
-      const now = clock.monotonicMs();
-      pausedUntil = Math.max(pausedUntil, now + wait);
-      if (!pace.halve(startedAt, now, pausedUntil)) return;
-      log.warn(
-        { waitMs: Math.round(wait), perMinute: pace.limit(now) },
-        'the far side asks for fewer requests: waiting, then going on at half the rate',
+    inSlot: (kind, work) => (ofKinds.has(kind) ? work() : slots.hold(work)),
+    hold: (signal, kind) => {
+      const ofKind = kind === undefined ? undefined : ofKinds.get(kind);
+      const isFree = ofKind === undefined && !isShared && keyLimit() === Number.POSITIVE_INFINITY;
+      return isFree ? NOTHING_HELD : hold(signal, ofKind);
+    },
+    throttled: (startedAt, waitMs) => {
+      const { isCounted, perMinute } = atomically(() => {
+        const now = log.now();
+        const before = paceNow(now);
+        const after = refused(before, {
+          ...{ startedAt, now, waitMs, passed: passed.count },
+          observed: observedRate(now, before),
+        });
+        log.writePace(JSON.stringify(after));
+        return {
+          isCounted: after.refusedAt !== before?.refusedAt,
+          perMinute: Math.round(after.rate * 60),
+        };
+      });
+      if (!isCounted) return;
+      options.log.warn(
+        { waitMs: Math.round(waitMs), perMinute },
+        'the service asks for fewer requests: waiting, then going on at half the rate',
       );
     },
-    perMinute: () => {
-      const now = clock.monotonicMs();
-      return windows.minuteUse(now, pace.limit(now));
+    passed: () => {
+      passed.count += 1;
     },
-    perHour: () => windows.hourUse(clock.monotonicMs()),
-    hasOwnLimit: (kind) => lanes.has(kind),
-    kinds: () => {
-      const now = clock.monotonicMs();
-      return everyLane.map((lane) => lane.use(now));
-    },
+    perMinute: () =>
+      atomically(() => {
+        const now = log.now();
+        return key.minuteUse(now, perMinuteNow(now));
+      }),
+    perHour: () => atomically(() => key.hourUse(log.now())),
+    hasOwnLimit: (kind) => ofKinds.has(kind),
+    kinds: () =>
+      atomically(() => {
+        const now = log.now();
+        return ofEachKind.map((limit) => limit.use(now));
+      }),
     // A kind that waits for its own limit is all there is to wait for only where nothing else goes on.
-    waitingUntil: () =>
-      waiting?.until ?? (queue.pending + queue.size === 0 ? waitingInLane?.until : undefined),
-    flush: () => {
-      windows.flush();
-      for (const lane of everyLane) lane.flush();
+    waitingUntil: () => last.key?.until ?? (queue.pending + queue.size === 0 ? last.kind?.until : undefined),
+    close: () => {
+      log.close();
+      isShared = false;
+      log = memoryRateLog(() => clock.now(), keeps);
     },
   };
 }
 
-interface Wait {
-  readonly until: number;
+/** A log in memory in place of one that failed, with what can still be read of that. */
+function inMemory(failed: RateLog, limits: readonly RateLimit[], now: () => number, keeps: number): RateLog {
+  const known = limits.map((limit) => {
+    const name = limit.kinds?.[0] ?? null;
+    try {
+      return { name, times: latestOf(failed.starts(name), keeps) };
+    } catch {
+      // Nothing of it can be read: a file that is damaged, or was never opened.
+      return { name, times: [] };
+    }
+  });
+  failed.close();
+  const log = memoryRateLog(now, keeps);
+  for (const { name, times } of known) for (const at of times) log.starts(name).add(at);
+  return log;
+}
+
+function latestOf(starts: Starts, most: number): number[] {
+  const times: number[] = [];
+  for (let n = most; n > 0; n -= 1) {
+    const at = starts.nthLatest(n);
+    if (at !== undefined) times.push(at);
+  }
+  return times;
+}
+
+/** Resolves to true when it is told to, or when the signal is aborted; to false where nobody will tell. */
+async function untilTold(
+  listen: (tell: () => void) => boolean,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  return await new Promise<boolean>((resolve) => {
+    const over = (): void => {
+      signal?.removeEventListener('abort', over);
+      resolve(true);
+    };
+    if (!listen(over)) resolve(false);
+    else signal?.addEventListener('abort', over);
+  });
+}
+
+/** The refusal of a wait that is longer than a single one may be. */
+function tooLong({ ms, reason, kind }: Wait, mostMs: number): TidemarkError {
+  const seconds = Math.ceil(ms / 1000);
+  const most = `the most allowed is ${Math.round(mostMs / 1000)} s`;
+  if (reason === 'refusal') {
+    return new TidemarkError(
+      'throttled',
+      `the service asked to wait (429): ${seconds} s are left, and ${most}`,
+      {
+        hint: 'run again later, or raise retry.maxWaitSeconds of the source',
+        retryAfterMs: ms,
+      },
+    );
+  }
+  const option = kind === null ? `rate.${reason}` : `definitions.${kind}.rate.${reason}`;
+  return new TidemarkError(
+    'throttled',
+    `the rate limit ${option} asks for a wait of ${seconds} s, and ${most}`,
+    {
+      hint: `run again later, or raise retry.maxWaitSeconds or ${option} of the source`,
+      retryAfterMs: ms,
+    },
+  );
 }

@@ -1,45 +1,111 @@
-/** The rate per minute: halved by a 429, doubled again after each minute of flow without one. */
-import type { SlidingLog } from './sliding-log.ts';
+/**
+ * What an answer 429 does to the pace. Everything pauses as long as the service asked. After that requests start at half
+ * the rate that was refused, and twice that after each while without another refusal, until the pace is what it was: at
+ * the latest after a minute. Never slower than what the service has just let through from one refusal to the next, its
+ * pause included: a service that refuses at random whatever the rate, or by windows of its own, is not helped by less.
+ */
 
+/** All times are of the limiter's log, milliseconds; rates are starts per second. */
 export interface Pace {
-  /** Starts allowed per minute now; 0 = no limit. */
-  limit(now: number): number;
-  /** Halves from `until` on, unless the request began before the last halving. True when it did. */
-  halve(startedAt: number, now: number, until: number): boolean;
+  /** Of the last refusal that counted. */
+  readonly refusedAt: number;
+  readonly pausedUntil: number;
+  /** The rate from `pausedUntil` on. */
+  readonly rate: number;
+  /** The rate at which nothing is held back any more. */
+  readonly fullRate: number;
+  readonly doublesEveryMs: number;
+  /** The best rate that the service let through between two refusals of late. */
+  readonly granted: number;
+  readonly grantedAt: number;
 }
 
-/** Where no rate is configured, a 429 alone never slows below one request a second. */
-const LEAST_FOUND_RATE = 120;
-const MINUTE_MS = 60_000;
+export interface Refusal {
+  /** When the refused request started. */
+  readonly startedAt: number;
+  readonly now: number;
+  /** How long the service asks to wait. */
+  readonly waitMs: number;
+  /** Starts per second just before; undefined where too few are known. */
+  readonly observed: number | undefined;
+  /** Requests that were let through since the last refusal. */
+  readonly passed: number;
+}
 
-/** @param minute the starts of the last minute: where nothing is configured, they tell the rate that was too high */
-export function createPace(configured: number, minute: SlidingLog): Pace {
-  let ceiling = configured;
-  let reduced: number | null = null;
-  let changedAt = Number.NEGATIVE_INFINITY;
-  let halvedAt = Number.NEGATIVE_INFINITY;
+/** A start follows on the fourth before it at a distance, so that a look and the write after it need not stand apart. */
+export const PACED_STARTS = 4;
 
-  const limit = (now: number): number => {
-    while (reduced !== null && now - changedAt >= MINUTE_MS) {
-      reduced *= 2;
-      changedAt += MINUTE_MS;
-      if (reduced >= ceiling) reduced = null;
-    }
-    return reduced ?? configured;
-  };
+/** A first refusal never slows below one request a second: few requests tell little of a rate. */
+const LEAST_OBSERVED = 2;
+const SHORTEST_DOUBLING_MS = 2_000;
+const LONGEST_DOUBLING_MS = 10_000;
+const RECOVERED_MS = 60_000;
+/** A refusal soon after another tells of less than this, whatever the milliseconds between them say. */
+const LEAST_GRANTING_MS = 1_000;
+const GRANT_HOLDS_MS = 120_000;
+/** Starts per second; slower than that nothing could be learnt of a service that has recovered. */
+const LEAST_RATE = 0.1;
 
+/** Starts per second at that time; null while nothing is held back. */
+export function rateAt(pace: Pace | null, now: number): number | null {
+  if (pace === null || now - pace.pausedUntil >= RECOVERED_MS) return null;
+  const doublings = Math.max(0, Math.floor((now - pace.pausedUntil) / pace.doublesEveryMs));
+  const rate = pace.rate * 2 ** doublings;
+  return rate >= pace.fullRate ? null : rate;
+}
+
+/** Milliseconds until the rate is a higher one. */
+export function untilFasterMs(pace: Pace, now: number): number {
+  const flowing = now - pace.pausedUntil;
+  return flowing < 0 ? pace.doublesEveryMs - flowing : pace.doublesEveryMs - (flowing % pace.doublesEveryMs);
+}
+
+/** The pace after a refusal. */
+export function refused(pace: Pace | null, refusal: Refusal): Pace {
+  const { startedAt, now, waitMs } = refusal;
+  const pausedUntil = Math.max(pace?.pausedUntil ?? now, now + waitMs);
+  // Requests that were under way together are refused together: that is one refusal.
+  if (pace !== null && startedAt <= pace.refusedAt) return { ...pace, pausedUntil };
+  const current = rateAt(pace, now) ?? Math.max(refusal.observed ?? 0, LEAST_OBSERVED);
+  const { granted, grantedAt } = grantedBy(pace, refusal);
   return {
-    limit,
-    halve: (startedAt, now, until) => {
-      // Requests that were under way together are refused together: that is one refusal.
-      if (startedAt <= halvedAt) return false;
-      const current = limit(now);
-      // Without a limit of ours, what the last minute held is the rate that was too high.
-      if (configured === 0 && reduced === null) ceiling = Math.max(LEAST_FOUND_RATE, minute.used(now));
-      reduced = Math.max(1, Math.floor((current === 0 ? ceiling : current) / 2));
-      changedAt = until;
-      halvedAt = now;
-      return true;
-    },
+    refusedAt: now,
+    pausedUntil,
+    rate: Math.min(current, Math.max(current / 2, granted, LEAST_RATE)),
+    fullRate: Math.max(current, rateAt(pace, now) === null ? 0 : (pace?.fullRate ?? 0)),
+    // How long the service asks to wait tells how long it remembers.
+    doublesEveryMs: Math.min(Math.max(2 * waitMs, SHORTEST_DOUBLING_MS), LONGEST_DOUBLING_MS),
+    granted,
+    grantedAt,
   };
+}
+
+function grantedBy(pace: Pace | null, { now, passed }: Refusal): Pick<Pace, 'granted' | 'grantedAt'> {
+  if (pace === null) return { granted: 0, grantedAt: now };
+  const latest = passed / (Math.max(now - pace.refusedAt, LEAST_GRANTING_MS) / 1000);
+  const isStale = now - pace.grantedAt >= GRANT_HOLDS_MS;
+  return isStale || latest >= pace.granted
+    ? { granted: latest, grantedAt: now }
+    : { granted: pace.granted, grantedAt: pace.grantedAt };
+}
+
+/** The pace by a clock that was set back meanwhile: a refusal is never in the future. */
+export function notAhead(pace: Pace, now: number): Pace {
+  const ahead = pace.refusedAt - now;
+  return ahead <= 0
+    ? pace
+    : {
+        ...pace,
+        refusedAt: now,
+        pausedUntil: pace.pausedUntil - ahead,
+        grantedAt: pace.grantedAt - ahead,
+      };
+}
+
+/** What was written of a pace; null where that is not one, as of another version. */
+export function parsePace(text: string): Pace | null {
+  const value = JSON.parse(text) as Partial<Pace>;
+  const { refusedAt, pausedUntil, rate, fullRate, doublesEveryMs, granted, grantedAt } = value;
+  const pace = { refusedAt, pausedUntil, rate, fullRate, doublesEveryMs, granted, grantedAt };
+  return Object.values(pace).every((each) => Number.isFinite(each)) ? (pace as Pace) : null;
 }

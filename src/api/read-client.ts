@@ -20,7 +20,6 @@ import { getOnly } from './transport.ts';
 import { walkList } from './walk.ts';
 
 export type { RequestFigures } from './figures.ts';
-export type { RateLog } from './start-windows.ts';
 export type { FoundRecord, Retrieved } from './retrieved.ts';
 
 /** What reading commands hold: nothing but GET. One client serves one source in one run; its retries are the run's. */

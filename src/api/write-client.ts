@@ -185,6 +185,7 @@ function attemptWrite(
   const answered = (answer: Answer, startedAt: number): Answer => {
     flight.isUnanswered = false;
     counters.bytes += answer.bytes;
+    if (answer.status !== 429) limiter.passed();
     if (answer.status >= 200 && answer.status < 300) return answer;
     const error = answerError(answer, neutral, clock.now());
     if (answer.status === 429) {

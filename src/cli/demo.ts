@@ -113,7 +113,7 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
   const directory = resolve(context.cwd, options.output ?? join('data', 'demo'));
   const mirrorPath = join(directory, 'mirror.db');
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  for (const suffix of ['', '-wal', '-shm', '-lock', '-stage'])
+  for (const suffix of ['', '-wal', '-shm', '-lock', '-stage', '-rate', '-rate-wal', '-rate-shm'])
     await rm(`${mirrorPath}${suffix}`, { force: true });
 
   const sandbox = await startSandbox(context);

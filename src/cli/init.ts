@@ -100,7 +100,7 @@ async function look(
     remark(context, [`looking at ${new URL(draft.url).host} with the profile ${profile} …`]);
     const source = sourceFor(context, { ...draft, profile }, key, output);
     try {
-      return await probeSource(context, source, null);
+      return await probeSource(context, source, null, null);
     } catch (error) {
       if (!context.signal.aborted) throw error;
       throw new TidemarkError('interrupted', 'interrupted; nothing was written', { cause: error });

@@ -19,20 +19,22 @@ import type { Wanted } from './state-opener.ts';
 export interface LiveChoice {
   readonly source: SourceConfig;
   readonly command: string;
-  /** Knows the last hour's requests; null where there is none. */
+  /** Null where there is none yet. */
   readonly mirror: Mirror | null;
+  /** Where the mirror is, or is to be: beside it is the log of requests. */
+  readonly mirrorPath: string;
   readonly wanted: Wanted;
 }
 
 /** The live state of what is wanted; the caller closes it. */
 export async function openLive(
   context: CommandContext,
-  { source, command, mirror, wanted }: LiveChoice,
+  { source, command, mirror, mirrorPath, wanted }: LiveChoice,
 ): Promise<LoadedState> {
   const level = context.options.logLevel ?? 'warn';
   let progress: Progress | null = null;
   const log = loggingAbove(commandLogger(level, undefined), level, () => progress?.clear());
-  const client = openReadClient(source, log, mirror);
+  const client = openReadClient(source, log, mirrorPath);
   if (isInteractive(context) && context.env['TERM'] !== 'dumb') {
     progress = showProgress(context, { clock: systemClock, source, figures: () => client.figures() });
   }

@@ -43,7 +43,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
   let progress: RestoreProgress | null = null;
   let restore = sending.restore ?? 0;
   const log = loggingAbove(commandLogger(level, undefined), level, () => progress?.clear());
-  const client = openWriteClient(source, log, mirror);
+  const client = openWriteClient(source, log, mirror.path);
   const onAbort = (): void => {
     // The bar says it by itself.
     if (progress === null) remark(context, [leavingText(restore)]);

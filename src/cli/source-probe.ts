@@ -13,13 +13,15 @@ export async function probeSource(
   context: Pick<CommandContext, 'options' | 'signal'>,
   source: SourceConfig,
   mirror: Mirror | null,
+  /** Beside it is the log of requests; null where no mirror is configured yet. */
+  mirrorPath: string | null,
   kinds: readonly Kind[] | null = null,
 ): Promise<SourceReach> {
   // What goes wrong is in the result: a log beside it would only repeat it.
   const client = openProbeClient(
     source,
     commandLogger(context.options.logLevel ?? 'silent', undefined),
-    mirror,
+    mirrorPath,
   );
   try {
     return await reachSource({

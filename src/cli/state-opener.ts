@@ -167,7 +167,7 @@ export class StateOpener {
     // Loaded here: a comparison of what the mirror holds needs no HTTP.
     const { openLive } = await import('./live-opener.ts');
     return await openLive(this.#context, {
-      ...{ source, command: this.#command, mirror: this.mirrorIfAny() },
+      ...{ source, command: this.#command, mirror: this.mirrorIfAny(), mirrorPath: this.#config.mirror },
       wanted: { ...wanted, ...(against === undefined ? {} : { against }) },
     });
   }

@@ -100,7 +100,7 @@ async function syncHere(
       remark(context, afterDeath(mirror, source.name));
       let progress: Progress | null = null;
       const log = loggingAbove(ownLog, level, () => progress?.clear());
-      const client = openReadClient(source, log, mirror);
+      const client = openReadClient(source, log, mirror.path);
       if (hasBars(context)) {
         progress = showProgress(context, { clock: systemClock, source, figures: () => client.figures() });
       }

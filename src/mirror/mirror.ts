@@ -20,7 +20,6 @@ import { OpenMirror } from './open-mirror.ts';
 import type { NameQuestion } from './named-records.ts';
 import type { Reader } from './opening.ts';
 import { createDirectory, openReader, openWriter } from './opening.ts';
-import type { StoredRateLog } from './rate-log.ts';
 import { realMirrorPath } from './real-path.ts';
 import type { RecordAsOf, RunTime } from './record-at.ts';
 import type { RecordFilter } from './record-filter.ts';
@@ -222,8 +221,6 @@ export interface Mirror {
    */
   forget(options: ForgetOptions): Promise<ForgetResult>;
 
-  /** The hour's request log of one key and origin, by a fingerprint of both. */
-  rateLog(keyFingerprint: string): StoredRateLog;
   /** What the daemon remembers: due times, jobs, and notices that are owed. */
   daemonState(): DaemonState;
   /** @throws TidemarkError `internal` when the mirror is open for reading, or another run is not over */

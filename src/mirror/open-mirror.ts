@@ -32,8 +32,6 @@ import type { NameQuestion } from './named-records.ts';
 import { readNamed, readRemovedBodies } from './named-records.ts';
 import { openRun } from './open-run.ts';
 import type { Reader } from './opening.ts';
-import type { StoredRateLog } from './rate-log.ts';
-import { openRateLog } from './rate-log.ts';
 import type { RecordAsOf, RunTime } from './record-at.ts';
 import { readRecordAsOf, readRecordAt } from './record-at.ts';
 import type { RecordFilter } from './record-filter.ts';
@@ -88,7 +86,6 @@ export class OpenMirror implements Mirror {
   readonly #isTemporary: boolean;
   readonly #reader: Reader;
   readonly #write: { readonly connection: Connection; readonly lock: WriterLock } | null;
-  readonly #rateLogs = new Map<string, ReturnType<typeof openRateLog>>();
   #journal: StepJournal | null = null;
   #pageReader: PageReader | null = null;
   #isPublishing = false;
@@ -380,26 +377,9 @@ export class OpenMirror implements Mirror {
       writer,
       path: this.path,
       clock: this.#clock,
-      onPublishing: (isPublishing: boolean) => this.#setPublishing(isPublishing),
+      onPublishing: (isPublishing: boolean) => (this.#isPublishing = isPublishing),
     }));
     return await forgetRuns(context, options);
-  }
-
-  rateLog(keyFingerprint: string): StoredRateLog {
-    const known = this.#rateLogs.get(keyFingerprint);
-    if (known !== undefined) return known;
-    const log = openRateLog(
-      {
-        reader: this.#reader.connection,
-        writer: this.#write?.connection ?? null,
-        path: this.path,
-        clock: this.#clock,
-        isPublishing: () => this.#isPublishing,
-      },
-      keyFingerprint,
-    );
-    this.#rateLogs.set(keyFingerprint, log);
-    return log;
   }
 
   daemonState(): DaemonState {
@@ -419,7 +399,7 @@ export class OpenMirror implements Mirror {
         path: this.path,
         clock: this.#clock,
         keepsLog: this.#isTemporary,
-        onPublishing: (isPublishing) => this.#setPublishing(isPublishing),
+        onPublishing: (isPublishing) => (this.#isPublishing = isPublishing),
         onEnd: () => {
           this.#hasRun = false;
         },
@@ -448,11 +428,6 @@ export class OpenMirror implements Mirror {
     } finally {
       reader.close();
     }
-  }
-
-  #setPublishing(isPublishing: boolean): void {
-    this.#isPublishing = isPublishing;
-    if (!isPublishing) for (const log of this.#rateLogs.values()) log.flush();
   }
 
   /** Reads of the writer's process use their own connection too: they must not see half a run either. */

@@ -1,93 +1,334 @@
 /**
- * The times of the last hour's requests per key and origin, so that a restart does not forget the hour's limit. Kept by
- * minute, two bytes a request. Fits the client's `RateLog`.
+ * The starts of the last hour's requests, in a small SQLite file beside the mirror: all processes that use the mirror share
+ * it, readers too, and a process that dies forgets nothing. Apart from the mirror, since readers do not write that, and
+ * its one writer must not wait for them. Fits the client's `RateLog`.
  */
+import { createHash, randomInt } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import type { Clock } from '../core/clock.ts';
-import type { Connection } from './database.ts';
-import { translated } from './database.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { systemCodeOf } from '../core/system-trouble.ts';
+import type { Connection, Statement } from './database.ts';
+import { connect, createPrivateFile, sqliteCode, translated } from './database.ts';
+import { realMirrorPath } from './real-path.ts';
 
-export interface StoredRateLog {
-  /** Times within the last hour, epoch milliseconds, oldest first. */
-  load(): number[];
-  append(times: readonly number[]): void;
+export interface RateLogOptions {
+  readonly mirrorPath: string;
+  /** Names a key at an origin without telling the key. */
+  readonly fingerprint: string;
+  /** How many starts the limits look back at most. */
+  readonly keeps: number;
+  readonly clock: Clock;
 }
 
-const MINUTE_MS = 60_000;
-const KEPT_MINUTES = 60;
+/** Written into the file's header, so that a file of somebody else is not taken for a log. "TDRL". */
+const APPLICATION_ID = 0x5444524c;
+/** Another form of the tables begins anew: they hold an hour. */
+const FORM = 1;
+const HOUR_MS = 3_600_000;
+/** How long starts that a process keeps free are believed, unless it says so again. */
+const HELD_MS = 60_000;
+/** A start writes three or four pages. Small ones keep SQLite's own log at a megabyte, with few checkpoints: each takes a sync. */
+const PAGE_SIZE = 1024;
+
+const TABLES = `
+  DROP TABLE IF EXISTS starts; DROP TABLE IF EXISTS held; DROP TABLE IF EXISTS pace;
+  -- limit_id: the first 48 bits of a SHA-256 over origin, key and the name of the limit
+  -- n: counts up without gaps; at: epoch milliseconds, never less than the one before
+  CREATE TABLE starts (limit_id INTEGER, n INTEGER, at INTEGER NOT NULL, PRIMARY KEY (limit_id, n)) WITHOUT ROWID;
+  -- owner: a process, by a number of its own; count: starts that it keeps free, until that time at most
+  CREATE TABLE held (limit_id INTEGER, owner INTEGER, count INTEGER NOT NULL, until INTEGER NOT NULL,
+    PRIMARY KEY (limit_id, owner)) WITHOUT ROWID;
+  -- What a 429 left behind, as the client wrote it.
+  CREATE TABLE pace (limit_id INTEGER PRIMARY KEY, text TEXT NOT NULL);`;
+
+/** Where the log of a mirror's requests is. */
+export function rateLogPath(mirrorPath: string): string {
+  return `${realMirrorPath(mirrorPath)}-rate`;
+}
+
+/** The log of one key for one client. The file is made or opened when the first request starts. */
+export class SharedRateLog {
+  readonly #options: RateLogOptions;
+  readonly #path: string;
+  #file: RateFile | null = null;
+
+  constructor(options: RateLogOptions) {
+    this.#options = options;
+    this.#path = rateLogPath(options.mirrorPath);
+  }
+
+  now(): number {
+    return this.#options.clock.now();
+  }
+
+  /** @throws TidemarkError when the file cannot be used; it may be tried again */
+  atomically<T>(work: () => T): T {
+    return translated(this.#path, () => {
+      this.#file ??= new RateFile(this.#path, this.#options);
+      return this.#file.atomically(work);
+    });
+  }
+
+  starts(kind: string | null): SharedStarts {
+    return this.#opened().starts(kind);
+  }
+
+  readPace(): string | null {
+    return this.#opened().readPace();
+  }
+
+  writePace(text: string): void {
+    this.#opened().writePace(text);
+  }
+
+  close(): void {
+    this.#file?.close();
+    this.#file = null;
+  }
+
+  #opened(): RateFile {
+    if (this.#file === null) throw new TidemarkError('internal', `${this.#path} was not opened`);
+    return this.#file;
+  }
+}
 
 /**
- * @param writer null where the mirror is open for reading: then times are kept in memory only
- * @param isPublishing while true, what is appended waits for `flush`: the writer's transaction is not ours
+ * The starts that the file knows of the last hour, epoch milliseconds, oldest first. Empty where there is none that can be
+ * read. `kind`: of the limit of that name.
  */
-export function openRateLog(
-  options: {
-    reader: Connection;
-    writer: Connection | null;
-    path: string;
-    clock: Clock;
-    isPublishing: () => boolean;
-  },
-  key: string,
-): StoredRateLog & { flush(): void } {
-  const { reader, writer, path, clock } = options;
-  let waiting: number[] = [];
-  const firstMinute = (): number => Math.floor(clock.now() / MINUTE_MS) - KEPT_MINUTES;
-
-  const flush = (): void => {
-    if (writer === null || waiting.length === 0 || options.isPublishing()) return;
-    const times = waiting;
-    waiting = [];
-    translated(path, () => write(writer, key, times, firstMinute()));
-  };
-
-  return {
-    load: () =>
-      translated(path, () => {
-        const rows = reader
-          .prepare<[string, number], { minute: number; offsets: Buffer }>(
-            `SELECT minute, offsets FROM rate_log WHERE key = ? AND minute >= ? ORDER BY minute`,
-          )
-          .all(key, firstMinute());
-        const stored = rows.flatMap(({ minute, offsets }) => decode(minute, offsets));
-        const oldest = clock.now() - KEPT_MINUTES * MINUTE_MS;
-        return [...stored, ...waiting].filter((time) => time > oldest).sort((a, b) => a - b);
-      }),
-    append: (times) => {
-      waiting.push(...times);
-      if (writer === null) {
-        const oldest = clock.now() - KEPT_MINUTES * MINUTE_MS;
-        waiting = waiting.filter((time) => time > oldest);
-      }
-      flush();
-    },
-    flush,
-  };
+export function readStarts(
+  { mirrorPath, fingerprint, clock }: Omit<RateLogOptions, 'keeps'>,
+  kind: string | null,
+): number[] {
+  const path = rateLogPath(mirrorPath);
+  if (!existsSync(path)) return [];
+  let connection: Connection | null = null;
+  try {
+    connection = connect(path, { isReadonly: true });
+    const now = clock.now();
+    return connection
+      .prepare<[number, number, number], number>(
+        'SELECT at FROM starts WHERE limit_id = ? AND at > ? AND at <= ? ORDER BY n',
+      )
+      .pluck()
+      .all(limitId(fingerprint, kind), now - HOUR_MS, now);
+  } catch (error) {
+    // For an estimate only: what uses the log itself says what is wrong with it.
+    if (sqliteCode(error) === undefined) throw error;
+    return [];
+  } finally {
+    connection?.close();
+  }
 }
 
-function write(writer: Connection, key: string, times: readonly number[], firstMinute: number): void {
-  const byMinute = Map.groupBy(times, (time) => Math.floor(time / MINUTE_MS));
-  const read = writer
-    .prepare<[string, number], Buffer>(`SELECT offsets FROM rate_log WHERE key = ? AND minute = ?`)
-    .pluck();
-  const put = writer.prepare<[string, number, Buffer]>(`INSERT OR REPLACE INTO rate_log VALUES (?, ?, ?)`);
-  writer
+function limitId(fingerprint: string, kind: string | null): number {
+  return createHash('sha256')
+    .update(`${fingerprint}\0${kind ?? ''}`)
+    .digest()
+    .readUIntBE(0, 6);
+}
+
+class RateFile {
+  readonly #connection: Connection;
+  readonly #options: RateLogOptions;
+  readonly #owner = randomInt(2 ** 47);
+  readonly #starts = new Map<string | null, SharedStarts>();
+  readonly #keyId: number;
+  readonly #begin: Statement<[], unknown>;
+  readonly #commit: Statement<[], unknown>;
+  readonly #readPace: Statement<[number], string>;
+
+  constructor(path: string, options: RateLogOptions) {
+    this.#options = options;
+    this.#keyId = limitId(options.fingerprint, null);
+    this.#connection = openFile(path, options.clock.now());
+    this.#begin = this.#connection.prepare('BEGIN IMMEDIATE');
+    this.#commit = this.#connection.prepare('COMMIT');
+    this.#readPace = this.#connection
+      .prepare<[number], string>('SELECT text FROM pace WHERE limit_id = ?')
+      .pluck();
+  }
+
+  atomically<T>(work: () => T): T {
+    this.#begin.run();
+    try {
+      const result = work();
+      this.#commit.run();
+      return result;
+    } catch (error) {
+      if (this.#connection.inTransaction) this.#connection.exec('ROLLBACK');
+      throw error;
+    }
+  }
+
+  starts(kind: string | null): SharedStarts {
+    const known = this.#starts.get(kind);
+    if (known !== undefined) return known;
+    const { fingerprint, keeps, clock } = this.#options;
+    const starts = new SharedStarts(this.#connection, {
+      ...{ limitId: limitId(fingerprint, kind), owner: this.#owner, keeps, clock },
+    });
+    this.#starts.set(kind, starts);
+    return starts;
+  }
+
+  readPace(): string | null {
+    return this.#readPace.get(this.#keyId) ?? null;
+  }
+
+  writePace(text: string): void {
+    this.#connection.prepare('INSERT OR REPLACE INTO pace VALUES (?, ?)').run(this.#keyId, text);
+  }
+
+  close(): void {
+    try {
+      this.#connection.prepare('DELETE FROM held WHERE owner = ?').run(this.#owner);
+    } catch (error) {
+      // A disk that is full, say: what this process kept free is believed for a minute at most.
+      if (sqliteCode(error) === undefined) throw error;
+    } finally {
+      this.#connection.close();
+    }
+  }
+}
+
+/** The starts of one limit. All of it is called within `atomically`. */
+class SharedStarts {
+  readonly #id: number;
+  readonly #owner: number;
+  readonly #keeps: number;
+  readonly #clock: Clock;
+  readonly #latest: Statement<[number], { n: number; at: number }>;
+  readonly #nth: Statement<[number, number, number], number>;
+  readonly #insert: Statement<[number, number, number], unknown>;
+  readonly #drop: Statement<[number, number], unknown>;
+  readonly #shift: Statement<[number, number], unknown>;
+  readonly #raise: Statement<[number, number, number, number], unknown>;
+  readonly #count: Statement<[number, number], number>;
+  readonly #hold: Statement<[number, number, number, number], unknown>;
+  readonly #held: Statement<[number, number, number, number], number>;
+
+  constructor(
+    connection: Connection,
+    options: {
+      readonly limitId: number;
+      readonly owner: number;
+      readonly keeps: number;
+      readonly clock: Clock;
+    },
+  ) {
+    this.#id = options.limitId;
+    this.#owner = options.owner;
+    this.#keeps = options.keeps;
+    this.#clock = options.clock;
+    const number = <P extends unknown[]>(sql: string): Statement<P, number> =>
+      connection.prepare<P, number>(sql).pluck();
+    this.#latest = connection.prepare('SELECT n, at FROM starts WHERE limit_id = ? ORDER BY n DESC LIMIT 1');
+    this.#nth = number(
+      'SELECT at FROM starts WHERE limit_id = ? AND n = (SELECT max(n) FROM starts WHERE limit_id = ?) + 1 - ?',
+    );
+    this.#insert = connection.prepare('INSERT INTO starts VALUES (?, ?, ?)');
+    this.#drop = connection.prepare('DELETE FROM starts WHERE limit_id = ? AND n <= ?');
+    this.#shift = connection.prepare('UPDATE starts SET at = at - ? WHERE limit_id = ?');
+    this.#raise = connection.prepare('UPDATE starts SET at = ? WHERE limit_id = ? AND n >= ? AND at < ?');
+    this.#count = number('SELECT count(*) FROM starts WHERE limit_id = ? AND at > ?');
+    this.#hold = connection.prepare('INSERT OR REPLACE INTO held VALUES (?, ?, ?, ?)');
+    this.#held = number(
+      // What ends later than it may was written before the clock was set back.
+      'SELECT total(count) FROM held WHERE limit_id = ? AND owner <> ? AND until > ? AND until <= ?',
+    );
+  }
+
+  add(at: number): number {
+    const n = (this.#notAhead()?.n ?? 0) + 1;
+    this.#insert.run(this.#id, n, at);
+    this.#drop.run(this.#id, n - this.#keeps);
+    return n;
+  }
+
+  arrived(n: number, at: number): void {
+    this.#raise.run(at, this.#id, n, at);
+  }
+
+  nthLatest(n: number): number | undefined {
+    const at = this.#nth.get(this.#id, this.#id, n);
+    if (at === undefined || at <= this.#clock.now()) return at;
+    this.#notAhead();
+    return this.#nth.get(this.#id, this.#id, n);
+  }
+
+  countAfter(at: number): number {
+    return this.#count.get(this.#id, at) ?? 0;
+  }
+
+  writeHeld(count: number): void {
+    this.#hold.run(this.#id, this.#owner, count, this.#clock.now() + HELD_MS);
+  }
+
+  heldByOthers(): number {
+    const now = this.#clock.now();
+    return this.#held.get(this.#id, this.#owner, now, now + HELD_MS) ?? 0;
+  }
+
+  /**
+   * The latest start. Where it is in the future the clock was set back: nobody knows by how much, and so that start counts
+   * as one of this moment, and the others as so much earlier. One that is further ahead than any window is long tells nothing.
+   */
+  #notAhead(): { readonly n: number; readonly at: number } | undefined {
+    const latest = this.#latest.get(this.#id);
+    const ahead = (latest?.at ?? 0) - this.#clock.now();
+    if (latest === undefined || ahead <= 0) return latest;
+    if (ahead > HOUR_MS) this.#drop.run(this.#id, latest.n);
+    else this.#shift.run(ahead, this.#id);
+    return this.#latest.get(this.#id);
+  }
+}
+
+/** Opens the log at `path`, made where there is none. */
+function openFile(path: string, now: number): Connection {
+  try {
+    createPrivateFile(path);
+  } catch (error) {
+    // Another process was first.
+    if (systemCodeOf(error) !== 'EEXIST') throw error;
+  }
+  const connection = connect(path, { isReadonly: false });
+  try {
+    prepareFile(connection, path, now);
+    return connection;
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
+function prepareFile(connection: Connection, path: string, now: number): void {
+  const isOurs = (): boolean => connection.pragma('application_id', { simple: true }) === APPLICATION_ID;
+  const isInForm = (): boolean => isOurs() && connection.pragma('user_version', { simple: true }) === FORM;
+  if (!isOurs() && connection.prepare('SELECT count(*) FROM sqlite_master').pluck().get() !== 0) {
+    throw new TidemarkError('mirror_foreign', `${path} is not a log of Tidemark; it was left as it is`, {
+      hint: 'move that file away, or set `mirror` to another path',
+    });
+  }
+  try {
+    connection.pragma(`page_size = ${PAGE_SIZE}`);
+    connection.pragma('journal_mode = WAL');
+  } catch (error) {
+    // Another process is setting it at this moment; it holds for all of them.
+    if (sqliteCode(error)?.startsWith('SQLITE_BUSY') !== true) throw error;
+  }
+  connection.pragma('synchronous = NORMAL');
+  connection
     .transaction(() => {
-      writer.prepare<[number]>(`DELETE FROM rate_log WHERE minute < ?`).run(firstMinute);
-      for (const [minute, within] of byMinute) {
-        const before = read.get(key, minute) ?? Buffer.alloc(0);
-        put.run(key, minute, Buffer.concat([before, encode(within)]));
+      if (!isInForm()) {
+        connection.exec(TABLES);
+        connection.pragma(`application_id = ${APPLICATION_ID}`);
+        connection.pragma(`user_version = ${FORM}`);
       }
+      // Keys that are no longer used, and processes that died.
+      connection.prepare('DELETE FROM starts WHERE at <= ?').run(now - HOUR_MS - 60_000);
+      connection.prepare('DELETE FROM held WHERE until < ?').run(now);
     })
     .immediate();
-}
-
-function encode(times: readonly number[]): Buffer {
-  return Buffer.from(new Uint8Array(Uint16Array.from(times, (time) => time % MINUTE_MS).buffer));
-}
-
-function decode(minute: number, offsets: Buffer): number[] {
-  const times: number[] = [];
-  for (let at = 0; at + 1 < offsets.length; at += 2)
-    times.push(minute * MINUTE_MS + offsets.readUInt16LE(at));
-  return times;
 }

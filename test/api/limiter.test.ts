@@ -2,26 +2,31 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createLimiter } from '../../src/api/limiter.ts';
 import type { RateLimits } from '../../src/api/limiter.ts';
-import { createSlidingLog } from '../../src/api/sliding-log.ts';
+import { RateLimit } from '../../src/api/rate-limit.ts';
+import { memoryRateLog } from '../../src/api/rate-log.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 
 const NONE: RateLimits = { perMinute: 0, perHour: 0, concurrency: 0 };
 
+/** A window of ours is so much longer than the service's: requests arrive there later than they start here. */
+const MARGIN = 500;
+const MINUTE = 60_000 + MARGIN;
+const HOUR = 3_600_000 + MARGIN;
+
 function limiterWith(
   rate: Partial<RateLimits>,
   clock = new FakeClock(),
-  extra: { maxWaitMs?: number; kept?: number[] } = {},
+  extra: { maxWaitMs?: number; maxPauseMs?: number } = {},
 ) {
-  const appended: number[][] = [];
   const limiter = createLimiter({
     rate: { ...NONE, ...rate },
     maxWaitMs: extra.maxWaitMs ?? 300_000,
+    maxPauseMs: extra.maxPauseMs ?? 300_000,
     clock,
     log: silentLogger,
-    rateLog: { load: () => extra.kept ?? [], append: (times) => appended.push([...times]) },
   });
-  return { limiter, clock, appended };
+  return { limiter, clock };
 }
 
 const started = (startedAt: number): Promise<number> => Promise.resolve(startedAt);
@@ -31,38 +36,67 @@ function densest(starts: readonly number[], windowMs: number): number {
   return Math.max(...starts.map((from) => starts.filter((at) => at >= from && at < from + windowMs).length));
 }
 
-describe('the sliding log', () => {
-  it('never lets more than the limit into any window', () => {
+describe('the windows of a limit', () => {
+  it('never hold more than the limit, over any starts and gaps', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 6 }),
-        fc.array(fc.integer({ min: 0, max: 400 }), { maxLength: 80 }),
-        (limit, gaps) => {
-          const log = createSlidingLog(1000);
-          const starts: number[] = [];
+        fc.array(fc.integer({ min: 0, max: 30_000 }), { maxLength: 80 }),
+        (perMinute, gaps) => {
           let now = 0;
+          const log = memoryRateLog(() => now, perMinute);
+          const limit = new RateLimit({ perMinute, perHour: 0 }, null, () => log);
+          const starts: number[] = [];
           for (const gap of gaps) {
             now += gap;
-            now += log.waitMs(now, limit);
-            expect(log.waitMs(now, limit)).toBe(0);
-            log.add(now);
+            now += limit.wait(now).ms;
+            expect(limit.wait(now).ms).toBe(0);
+            limit.starts.add(now);
             starts.push(now);
           }
-          if (starts.length > 0) expect(densest(starts, 1000)).toBeLessThanOrEqual(limit);
+          if (starts.length > 0) expect(densest(starts, 60_000)).toBeLessThanOrEqual(perMinute);
         },
       ),
     );
   });
 
-  it('allows a burst up to the limit', () => {
-    const log = createSlidingLog(1000);
+  it('are those of the service, though requests are up to five seconds on their way', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.record({ before: fc.nat(5_000), after: fc.nat(9_000) }), {
+          minLength: 10,
+          maxLength: 40,
+        }),
+        async (ways) => {
+          const { limiter, clock } = limiterWith({ perMinute: 4, concurrency: 1 });
+          const arrivals: number[] = [];
+          await Promise.all(
+            ways.map(({ before, after }) =>
+              limiter.run(async () => {
+                await clock.sleep(before);
+                arrivals.push(clock.monotonicMs());
+                await clock.sleep(after);
+              }),
+            ),
+          );
+          expect(arrivals).toHaveLength(ways.length);
+          expect(densest(arrivals, 60_000)).toBeLessThanOrEqual(4);
+        },
+      ),
+      { numRuns: 30 },
+    );
+  });
+
+  it('allow a burst up to the limit, and count what is within them', () => {
+    const log = memoryRateLog(() => 0, 5);
+    const limit = new RateLimit({ perMinute: 5, perHour: 0 }, null, () => log);
     for (let n = 0; n < 5; n += 1) {
-      expect(log.waitMs(10, 5)).toBe(0);
-      log.add(10);
+      expect(limit.wait(10).ms).toBe(0);
+      limit.starts.add(10);
     }
-    expect(log.waitMs(10, 5)).toBe(1000);
-    expect(log.used(1009)).toBe(5);
-    expect(log.used(1010)).toBe(0);
+    expect(limit.wait(10)).toEqual({ ms: MINUTE, reason: 'perMinute', kind: null });
+    expect(limit.minuteUse(60_009).used).toBe(5);
+    expect(limit.minuteUse(60_010).used).toBe(0);
   });
 });
 
@@ -95,29 +129,12 @@ describe('the limiter', () => {
     expect(most).toBe(3);
   });
 
-  it('remembers the hour that another process spent', async () => {
-    const clock = new FakeClock();
-    const kept = Array.from({ length: 10 }, () => clock.now() - 3_500_000);
-    const { limiter } = limiterWith({ perHour: 10 }, clock, { kept });
-    await limiter.run(started);
-    expect(clock.sleeps).toEqual([100_000]);
-  });
-
-  it('writes its starts in batches, and the rest when asked', async () => {
-    const { limiter, clock, appended } = limiterWith({ perHour: 100 });
-    for (let n = 0; n < 30; n += 1) await limiter.run(started);
-    limiter.flush();
-    limiter.flush();
-    expect(appended.map((times) => times.length)).toEqual([25, 5]);
-    expect(appended.flat().every((at) => at === clock.now())).toBe(true);
-  });
-
   it('is not misled by a wall clock that steps back', async () => {
     const { limiter, clock } = limiterWith({ perMinute: 1 });
     await limiter.run(started);
     clock.stepWall(-3_600_000);
     await limiter.run(started);
-    expect(clock.sleeps).toEqual([60_000]);
+    expect(clock.sleeps).toEqual([MINUTE]);
   });
 
   it('refuses a wait longer than allowed instead of hanging', async () => {
@@ -125,37 +142,23 @@ describe('the limiter', () => {
     await limiter.run(started);
     await expect(limiter.run(started)).rejects.toMatchObject({
       code: 'throttled',
-      retryAfterMs: 3_600_000,
+      retryAfterMs: HOUR,
+      hint: expect.stringContaining('rate.perHour') as unknown,
     });
     expect(clock.sleeps).toEqual([]);
   });
 
-  it('pauses everything after a 429, then goes on at half the rate and doubles it again', async () => {
-    const { limiter, clock } = limiterWith({ perMinute: 8 });
-    const before = clock.monotonicMs();
-    limiter.throttled(before, 62_000);
-    limiter.throttled(before, 10_000); // under way together: one refusal, and the longer wait stands
-    expect(limiter.perMinute().limit).toBe(4);
-    expect(await limiter.run(started)).toBe(before + 62_000);
-    expect(limiter.perMinute().limit).toBe(4);
-    limiter.throttled(clock.monotonicMs(), 0);
-    expect(limiter.perMinute().limit).toBe(2);
-    clock.advance(60_000);
-    expect(limiter.perMinute().limit).toBe(4);
-    clock.advance(60_000);
-    expect(limiter.perMinute().limit).toBe(8);
-    clock.advance(600_000);
-    expect(limiter.perMinute().limit).toBe(8);
-  });
-
-  it('finds a rate of its own where none is configured', async () => {
-    const { limiter, clock } = limiterWith({});
-    for (let n = 0; n < 400; n += 1) await limiter.run(started);
-    expect(limiter.perMinute()).toEqual({ used: 400, limit: 0 });
-    limiter.throttled(clock.monotonicMs(), 1_000);
-    expect(limiter.perMinute().limit).toBe(200);
-    clock.advance(61_000);
-    expect(limiter.perMinute().limit).toBe(0);
+  it('names the pause where that is what it waits for, and not a limit of ours', async () => {
+    const { limiter, clock } = limiterWith({ perMinute: 60 }, new FakeClock(), { maxPauseMs: 20_000 });
+    await limiter.run(started);
+    limiter.throttled(clock.monotonicMs(), 30_000);
+    const error = await limiter.run(started).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({
+      code: 'throttled',
+      message: 'the service asked to wait (429): 30 s are left, and the most allowed is 20 s',
+      hint: 'run again later, or raise retry.maxWaitSeconds of the source',
+      retryAfterMs: 30_000,
+    });
   });
 
   it('says until when it waits, and can be interrupted there', async () => {
@@ -166,7 +169,7 @@ describe('the limiter', () => {
     const waiting = limiter.run(started, abort.signal);
     await Promise.resolve();
     await Promise.resolve();
-    expect(limiter.waitingUntil()).toBe(clock.now() + 60_000);
+    expect(limiter.waitingUntil()).toBe(clock.now() + MINUTE);
     abort.abort(new Error('enough'));
     await expect(waiting).rejects.toThrow('enough');
     expect(clock.sleeping).toBe(0);
@@ -195,11 +198,11 @@ describe('a start that is held', () => {
     const before = clock.monotonicMs();
     expect(await limiter.run(started, undefined, { held: held! })).toBe(before);
     // All three are used now, and nothing is held any more.
-    expect(await limiter.run(started)).toBe(before + 60_000);
+    expect(await limiter.run(started)).toBe(before + MINUTE);
     held!.release();
-    expect(await limiter.run(started)).toBe(before + 60_000);
-    expect(await limiter.run(started)).toBe(before + 60_000);
-    expect(clock.sleeps).toEqual([60_000]);
+    expect(await limiter.run(started)).toBe(before + MINUTE);
+    expect(await limiter.run(started)).toBe(before + MINUTE);
+    expect(clock.sleeps).toEqual([MINUTE]);
   });
 
   it('given back, it is anybody else’s', async () => {
@@ -238,18 +241,5 @@ describe('a start that is held', () => {
     const waiting = limiter.hold(stop.signal);
     stop.abort(new Error('enough'));
     await expect(waiting).rejects.toThrow('enough');
-  });
-});
-
-describe('the starts of the last hour', () => {
-  it('are kept also where only the minute is limited', async () => {
-    const { limiter, appended } = limiterWith({ perMinute: 5 });
-    await limiter.run(started);
-    limiter.flush();
-    expect(appended.flat()).toHaveLength(1);
-    const kept = Array.from({ length: 5 }, () => new FakeClock().now());
-    const { limiter: next, clock } = limiterWith({ perMinute: 5 }, new FakeClock(), { kept });
-    await next.run(started);
-    expect(clock.sleeps).toEqual([60_000]);
   });
 });

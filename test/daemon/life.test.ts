@@ -91,7 +91,7 @@ describe('the end', () => {
     isBusy.is = false;
     await rig.start();
     expect(outcomes(rig)).toEqual(['sync overdue interrupted', 'sync overdue done']);
-    expect(rig.loud()).toEqual([expect.stringContaining('the far side asks for fewer requests')]);
+    expect(rig.loud()).toEqual([expect.stringContaining('the service asks for fewer requests')]);
   });
 
   it('lets work end that ends soon', async () => {

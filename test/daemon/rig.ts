@@ -119,7 +119,7 @@ export class Rig {
         this.onOpen(mode, command);
         return openMirror(config.mirror, { mode, command, clock, host: 'here', pid: process.pid });
       },
-      openReadClient: (source, log, mirror) =>
+      openReadClient: (source, log) =>
         createReadClient({
           baseUrl: source.baseUrl,
           apiKey: source.apiKey,
@@ -129,7 +129,6 @@ export class Rig {
           clock,
           random: () => 0.5,
           log,
-          ...(mirror === null ? {} : { rateLog: mirror.rateLog('test') }),
         }),
       onRest: () => undefined,
       host: 'here',

@@ -150,16 +150,13 @@ describe('forgetting', () => {
     expect((await forget(mirror, { last: 1 })).done).toMatchObject({ forget: 1 });
   });
 
-  it('holds everybody else off while it works, and takes requests down afterwards', async () => {
+  it('holds everybody else off while it works', async () => {
     const mirror = await someHistory();
-    const log = mirror.rateLog('key');
     const forgetting = forget(mirror, { last: 1 });
     expect(() => mirror.pin('now', 9)).toThrow(expect.objectContaining({ code: 'mirror_locked' }));
     await expect(forget(mirror, { last: 1 })).rejects.toMatchObject({ code: 'mirror_locked' });
     expect(() => begin(mirror)).toThrow();
-    log.append([Date.UTC(2026, 2, 1, 21)]);
     await forgetting;
-    expect(log.load()).toEqual([Date.UTC(2026, 2, 1, 21)]);
     expect(mirror.pin('now', 9)).toMatchObject({ run: 9 });
   });
 

@@ -38,7 +38,7 @@ async function syncFrom(url: string, path: string, pageSize: number): Promise<Mi
   });
   const [source] = loadConfig({ env, cwd: '/', keys: 'required' }).sources;
   if (source === undefined) throw new Error('no source');
-  const client = openReadClient(source, silentLogger, mirror);
+  const client = openReadClient(source, silentLogger, mirror.path);
   try {
     await syncSource({
       mirror,

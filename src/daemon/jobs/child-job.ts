@@ -3,7 +3,6 @@ import type { Config, SourceConfig } from '../../config/config.ts';
 import type { TidemarkError } from '../../core/errors.ts';
 import { asTidemarkError } from '../../core/errors.ts';
 import type { JobName } from '../../mirror/daemon-jobs.ts';
-import type { Mirror } from '../../mirror/mirror.ts';
 import type { DaemonEffects } from '../effects.ts';
 import { MirrorKeeper } from '../mirror-keeper.ts';
 import type { TroubleSink } from '../troubles.ts';
@@ -18,7 +17,7 @@ export interface ChildJobOptions {
   /** @throws TidemarkError */
   readonly loadConfig: () => Config;
   readonly works: ReadonlyMap<JobName, JobWork>;
-  readonly recentRequests: (source: SourceConfig, mirror: Mirror) => readonly number[];
+  readonly recentRequests: (source: SourceConfig, mirrorPath: string) => readonly number[];
   /** To the daemon. Nothing happens where it is gone. */
   readonly tell: (message: ToDaemon) => void;
   /** Aborted when the daemon wants it, or is gone. */
@@ -47,7 +46,7 @@ export async function performOrder(
   const task = { job, number, work, config, source, signal, onClient: watch.onClient };
   const { result, lease } = await new OwnProcess(effects, keeper).perform(task, null);
   watch.stop();
-  const starts = lease === null ? [] : startsOf(lease.mirror, source, options);
+  const starts = lease === null ? [] : startsOf(lease.mirror.path, source, options);
   try {
     lease?.release();
   } catch (error) {
@@ -69,15 +68,15 @@ function readSame(loadConfig: () => Config, digest: string): Config | null {
 }
 
 function startsOf(
-  mirror: Mirror,
+  mirrorPath: string,
   source: SourceConfig | null,
   { recentRequests }: ChildJobOptions,
 ): readonly number[] {
   if (source === null || source.rate.perHour === 0) return [];
   try {
-    return recentRequests(source, mirror);
+    return recentRequests(source, mirrorPath);
   } catch {
-    // Only for a figure: whatever is wrong with the mirror is told by the job.
+    // Only for a figure: whatever is wrong with the log is told by the job.
     return [];
   }
 }

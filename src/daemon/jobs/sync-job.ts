@@ -16,7 +16,7 @@ export const SYNC_JOB: Pick<JobWork, 'run'> = {
   run: async (context) => {
     const { job, effects, mirror, log, signal } = context;
     const source = sourceOf(context);
-    const client = await effects.openReadClient(source, log, mirror);
+    const client = await effects.openReadClient(source, log, mirror.path);
     const tally = new Tally();
     context.onClient(
       client,

@@ -1,19 +1,5 @@
 /** Numbers that outlive a process. */
-import { blob, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
-
-/** Times of the requests of the last hour, so that a restart does not forget the hour's limit. */
-export const rateLog = sqliteTable(
-  'rate_log',
-  {
-    /** Fingerprint of origin and key; the key itself is never here. */
-    key: text('key').notNull(),
-    /** Minutes since the epoch. */
-    minute: integer('minute').notNull(),
-    /** Milliseconds within the minute, two bytes each, little-endian. */
-    offsets: blob('offsets', { mode: 'buffer' }).notNull(),
-  },
-  (table) => [primaryKey({ columns: [table.key, table.minute] })],
-);
+import { integer, sqliteTable, text } from 'drizzle-orm/sqlite-core';
 
 /** Counters of the mirror itself. */
 export const counters = sqliteTable('counters', {

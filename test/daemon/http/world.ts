@@ -125,7 +125,7 @@ export class World implements DaemonView {
     if (configured === undefined) throw new Error('no source');
     const source = name === undefined ? configured : { ...configured, name };
     const mirror = openMirror(this.mirrorPath, { mode: 'write', command: 'test', clock: this.clock });
-    const client = openReadClient({ ...source, apiKey: new Secret(key) }, silentLogger, mirror);
+    const client = openReadClient({ ...source, apiKey: new Secret(key) }, silentLogger, mirror.path);
     try {
       const { run } = await syncSource({
         mirror,

@@ -1,0 +1,165 @@
+/**
+ * One limit, a key's or that of some kinds: its two rolling windows over the log that all processes share, and the starts
+ * that are kept free in them for requests to come.
+ */
+import type { Kind } from '../catalog/definition.ts';
+import type { KindUse, WindowUse } from './figures.ts';
+import type { RateLog, Starts } from './rate-log.ts';
+
+/** Starts that a minute and an hour may hold; 0 = no limit. */
+export interface WindowLimits {
+  readonly perMinute: number;
+  readonly perHour: number;
+}
+
+/** One limit, for the requests of these kinds together. */
+export interface KindLimits extends WindowLimits {
+  /** The first one gives the limit its name. */
+  readonly kinds: readonly [Kind, ...Kind[]];
+}
+
+/** How long a start has to wait, and for what; 0 = not at all. */
+export interface Wait {
+  readonly ms: number;
+  readonly reason: 'perMinute' | 'perHour' | 'refusal';
+  /** Whose limit it is: the kind that gives it its name, or null for the key. */
+  readonly kind: Kind | null;
+}
+
+export const NO_WAIT: Wait = { ms: 0, reason: 'perMinute', kind: null };
+
+/** A start that is kept free. */
+export interface Place {
+  /** Gives it back; of no effect once it was used or given back. */
+  release(): void;
+  isOpen(): boolean;
+}
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+/**
+ * What a window is longer than the service's: of a request whose answer never came, as of a process that was killed, it
+ * is not known when it arrived there.
+ */
+const MARGIN_MS = 500;
+
+export class RateLimit {
+  readonly limits: WindowLimits;
+  /** Whose limit it is; null for the key's. */
+  readonly kinds: KindLimits['kinds'] | null;
+  /** Most starts that there can be room for at once. */
+  readonly least: number;
+  readonly #log: () => RateLog;
+  #held = 0;
+  #waiting: (() => void)[] = [];
+
+  /** @param log asked each time: one that cannot be used is replaced by another */
+  constructor(limits: WindowLimits, kinds: KindLimits['kinds'] | null, log: () => RateLog) {
+    this.limits = limits;
+    this.kinds = kinds;
+    this.#log = log;
+    this.least = Math.min(...[limits.perMinute, limits.perHour].filter((limit) => limit !== 0));
+  }
+
+  /** Like all that reads or changes it, within `atomically` of the log. */
+  get starts(): Starts {
+    return this.#log().starts(this.#name);
+  }
+
+  /** The limit's name in the log and in messages. */
+  get #name(): Kind | null {
+    return this.kinds?.[0] ?? null;
+  }
+
+  /** True while starts kept free leave less than `wanted` of `most`: only one of them used or given back makes room. */
+  isHeld(wanted: number, most = this.least): boolean {
+    return this.heldBeside(undefined) + wanted > most;
+  }
+
+  /** How long one more start has to wait beside those that are kept for others than `own`. */
+  wait(now: number, own?: Place): Wait {
+    const { perMinute, perHour } = this.limits;
+    if (perMinute === 0 && perHour === 0) return NO_WAIT;
+    const others = this.heldBeside(own);
+    const minute = this.waitFor(now, perMinute, MINUTE_MS + MARGIN_MS, others);
+    const hour = this.waitFor(now, perHour, HOUR_MS + MARGIN_MS, others);
+    const kind = this.#name;
+    return hour > minute ? { ms: hour, reason: 'perHour', kind } : { ms: minute, reason: 'perMinute', kind };
+  }
+
+  /** Milliseconds until `windowMs` hold less than `most` starts, `others` of which are kept free; 0 = no limit. */
+  waitFor(now: number, most: number, windowMs: number, others: number): number {
+    if (most === 0) return 0;
+    // The start that must leave the window before the next one fits.
+    const blocking = this.starts.nthLatest(Math.max(1, most - others));
+    return blocking === undefined ? 0 : Math.max(0, blocking + windowMs - now);
+  }
+
+  /** Starts kept free by this process and others, without `own`. */
+  heldBeside(own: Place | undefined): number {
+    return this.#held - (own?.isOpen() === true ? 1 : 0) + this.starts.heldByOthers();
+  }
+
+  /** Keeps one more start free. Of what it keeps the others know by `shareHeld`. */
+  take(): Place {
+    this.#held += 1;
+    let isOpen = true;
+    return {
+      release: () => {
+        if (!isOpen) return;
+        isOpen = false;
+        this.#held -= 1;
+        const told = this.#waiting;
+        this.#waiting = [];
+        for (const tell of told) tell();
+      },
+      isOpen: () => isOpen,
+    };
+  }
+
+  /** Writes how many starts this process keeps free, with so many that it is about to take. */
+  shareHeld(more = 0): void {
+    this.starts.writeHeld(this.#held + more);
+  }
+
+  /** Calls `tell` once, when a start that this process keeps is used or given back. False where it keeps none. */
+  onRoom(tell: () => void): boolean {
+    if (this.#held > 0) this.#waiting.push(tell);
+    return this.#held > 0;
+  }
+
+  minuteUse(now: number, limit = this.limits.perMinute): WindowUse {
+    return { used: this.starts.countAfter(now - MINUTE_MS), limit };
+  }
+
+  hourUse(now: number): WindowUse {
+    const { perHour } = this.limits;
+    return { used: perHour === 0 ? 0 : this.starts.countAfter(now - HOUR_MS), limit: perHour };
+  }
+
+  /** Of a limit that kinds have. */
+  use(now: number): KindUse {
+    if (this.kinds === null) throw new Error('the limit of the key is that of no kind');
+    return { kinds: this.kinds, perMinute: this.minuteUse(now), perHour: this.hourUse(now) };
+  }
+}
+
+/** The limits that kinds have of their own, by kind; those of several kinds are one. */
+export function limitsOfKinds(
+  limits: readonly KindLimits[],
+  log: () => RateLog,
+): ReadonlyMap<Kind, RateLimit> {
+  return new Map(
+    limits
+      .filter(({ perMinute, perHour }) => perMinute !== 0 || perHour !== 0)
+      .flatMap((each) => {
+        const limit = new RateLimit(each, each.kinds, log);
+        return each.kinds.map((kind) => [kind, limit] as const);
+      }),
+  );
+}
+
+/** How many starts a log must remember for these limits. */
+export function startsToKeep(rate: WindowLimits & { readonly kinds?: readonly KindLimits[] }): number {
+  return Math.max(...[rate, ...(rate.kinds ?? [])].flatMap(({ perMinute, perHour }) => [perMinute, perHour]));
+}

@@ -1,0 +1,76 @@
+/** One rate limit over all processes that use a mirror: measured where it counts, at the service. */
+import { once } from 'node:events';
+import { setTimeout as realDelay } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { environment, scratch, start, tidemark } from './harness.ts';
+import { FakeService, ORG } from './service.ts';
+
+const PER_MINUTE = 20;
+/** More than a process needs from its start to its first requests on a machine at rest. */
+const LONG_ENOUGH_MS = 3_000;
+
+async function limitedService() {
+  const service = await FakeService.start();
+  // One more request each: one sync by itself asks for more than the limit allows.
+  const roles = Array.from({ length: PER_MINUTE }, (_each, n) =>
+    JSON.stringify({ id: `r${n}`, name: `role ${n}` }),
+  );
+  service.lists.set(`/api/organizations/${ORG}/roles/`, roles);
+  for (const n of roles.keys())
+    service.lists.set(`/api/organizations/${ORG}/roles/r${n}/role_memberships/`, []);
+  const env = environment(service.url, scratch());
+  expect((await tidemark(['sync'], { env })).code).toBe(0);
+  expect((await tidemark(['snapshots', 'pin', 'start'], { env })).code).toBe(0);
+  expect((await tidemark(['snapshots', 'baseline', 'start'], { env })).code).toBe(0);
+  const arrivals: number[] = [];
+  const enough = new EventTarget();
+  service.quirks.push(() => {
+    arrivals.push(performance.now());
+    if (arrivals.length === PER_MINUTE) enough.dispatchEvent(new Event('used up'));
+    return false;
+  });
+  const worst = (): number =>
+    Math.max(0, ...arrivals.map((from) => arrivals.filter((at) => at >= from && at < from + 60_000).length));
+  const begun = performance.now();
+  return {
+    /** For as long as it took until the limit was used up, and some more: on a busy machine all take longer. */
+    untilMoreWouldHaveCome: () => realDelay(LONG_ENOUGH_MS + (arrivals.at(-1) ?? begun) - begun),
+    env: { ...env, TIDEMARK_RATE_PER_MINUTE: `${PER_MINUTE}` },
+    worst,
+    usedUp: () => (arrivals.length >= PER_MINUTE ? Promise.resolve() : once(enough, 'used up')),
+  };
+}
+
+async function killed(processes: readonly ReturnType<typeof start>[]): Promise<void> {
+  for (const { child } of processes) child.kill('SIGKILL');
+  await Promise.all(processes.map(({ ended }) => ended));
+}
+
+describe('the rate limit of one key', () => {
+  it('holds over commands at the same time, whether they write the mirror or read it', async () => {
+    const { env, worst, usedUp, untilMoreWouldHaveCome } = await limitedService();
+    const commands = [
+      ['sync'],
+      ['diff', 'latest', 'live'],
+      ['doctor'],
+      ['drift', '--live'],
+      ['restore', 'baseline'],
+    ];
+    const running = commands.map((args) => start(args, { env }));
+    await usedUp();
+    await untilMoreWouldHaveCome();
+    await killed(running);
+    expect(worst()).toBe(PER_MINUTE);
+  });
+
+  it('holds over kill -9 and a restart at once, also while the killed one waits', async () => {
+    const { env, worst, usedUp, untilMoreWouldHaveCome } = await limitedService();
+    const running = [start(['sync'], { env })];
+    await usedUp();
+    await killed(running);
+    const again = [start(['sync'], { env }), start(['doctor'], { env })];
+    await untilMoreWouldHaveCome();
+    await killed(again);
+    expect(worst()).toBe(PER_MINUTE);
+  });
+});
