@@ -89,6 +89,19 @@ export function measureProbed(args: readonly string[], options: MeasureOptions =
   return measureWith<Omit<ProbedCost, keyof Cost>>('probe.ts', args, options);
 }
 
+export interface WritesCost extends Cost {
+  /** Rows that all its connections changed. */
+  readonly rows: number;
+  /** Bytes that it wrote, to files, sockets and pipes; null where the system does not tell. */
+  readonly written: number | null;
+  readonly peakBytes: number;
+}
+
+/** One run of `node ARGS` that also tells what it wrote. */
+export function measureWrites(args: readonly string[], options: MeasureOptions = {}): Promise<WritesCost> {
+  return measureWith<Omit<WritesCost, keyof Cost>>('writes-probe.ts', args, options);
+}
+
 /** One run of `node ARGS`, a command that reads a mirror: also from the opened mirror to the answer. */
 export function measureLook(
   args: readonly string[],

@@ -1,6 +1,7 @@
 /**
  * Serves one organization, one project and N session recordings of about 800 bytes, newest first, from memory: as fast
- * as a server can be, so that what is measured is the client. `node bench/page-server.ts COUNT` prints its URL.
+ * as a server can be, so that what is measured is the client. `node bench/page-server.ts COUNT [beyond-latin-1]` prints its URL;
+ * with the second word, names that take two bytes a character once they are read.
  * GET /requests tells the requests by path since it was last asked; POST /change?share=S&times=N puts it N changes after
  * its beginning, each of which altered another such share of the recordings, spread over the whole list.
  */
@@ -10,6 +11,7 @@ import type { AddressInfo } from 'node:net';
 import { recording } from './recording.ts';
 
 const total = Number(process.argv[2] ?? 100_000);
+const city = process.argv[3] === 'beyond-latin-1' ? '東京' : 'Rotterdam';
 const organization = '0190f000-0000-7000-8000-000000000001';
 
 let bytes = Buffer.alloc(0);
@@ -22,12 +24,12 @@ function fill(generation: (index: number) => number): void {
   for (let from = 0; from < total; from += 5000) {
     let text = '';
     for (let index = from; index < Math.min(total, from + 5000); index += 1) {
-      const record = `${recording(index, generation(index), total - index)},`;
-      at += record.length; // ASCII only: characters are bytes
+      const record = `${recording(index, generation(index), total - index, city)},`;
+      at += Buffer.byteLength(record);
       offsets[index + 1] = at;
       text += record;
     }
-    parts.push(Buffer.from(text, 'latin1'));
+    parts.push(Buffer.from(text));
   }
   bytes = Buffer.concat(parts);
 }

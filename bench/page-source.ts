@@ -15,8 +15,13 @@ export interface PageSource extends AsyncDisposable {
 
 export const RECORDINGS_PATH = '/api/projects/1/session_recordings/';
 
-export async function startPageSource(count: number): Promise<PageSource> {
-  const child = spawn(process.execPath, [here('page-server.ts'), String(count)], {
+/** `beyondLatin1`: with names for which V8 takes two bytes a character of a page. */
+export async function startPageSource(
+  count: number,
+  options: { readonly beyondLatin1?: boolean } = {},
+): Promise<PageSource> {
+  const names = options.beyondLatin1 === true ? ['beyond-latin-1'] : [];
+  const child = spawn(process.execPath, [here('page-server.ts'), String(count), ...names], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));

@@ -11,7 +11,7 @@ export function recordingId(index: number): string {
  * One recording as JSON, begun so many seconds after the beginning of 2026. Another generation is the same recording
  * with one number changed.
  */
-export function recording(index: number, generation: number, second: number): string {
+export function recording(index: number, generation: number, second: number, city = 'Rotterdam'): string {
   const start = new Date(Date.UTC(2026, 0, 1) + second * 1000).toISOString();
   return JSON.stringify({
     id: recordingId(index),
@@ -37,7 +37,7 @@ export function recording(index: number, generation: number, second: number): st
         email: `person${index % 5000}@harbor.example`,
         browser: 'Firefox',
         os: 'Linux',
-        city: 'Rotterdam',
+        city,
         plan: 'enterprise',
         referrer: 'https://www.harbor.example/pricing',
       },
