@@ -189,7 +189,7 @@ describe('estimate', () => {
     env['TIDEMARK_RETRY_MAX_WAIT_SECONDS'] = '1';
     const { code, stdout } = await run('sync', '--kind', 'session_recordings', '--json');
     expect(code, stdout).not.toBe(0);
-    expect(stdout).toContain('definitions.session_recordings.rate of the source');
+    expect(stdout).toContain('definitions.session_recordings.rate.perHour of the source');
   });
 
   it('of a restore counts what changed since, and leaves out what is never written', async () => {

@@ -111,7 +111,7 @@ describe('a disk that fills up', () => {
     service.lists.set(DOMAINS, domains(6_000, 2));
     expectClear(await disk.run(['sync'], env), /^tidemark: .*disk is full/);
     const asJson = await disk.run(['sync', '--json'], env);
-    expect(JSON.parse(asJson.stdout + asJson.stderr)).toMatchObject({
+    expect(JSON.parse(asJson.stdout)).toMatchObject({
       schema: 'tidemark.error/1',
       code: 'disk_full',
     });
@@ -143,7 +143,7 @@ describe('a disk that cannot be written', () => {
     const env = environment(service.url, join(directory, below));
     expectClear(await run(['sync'], env, uid), /^tidemark: /);
     const asJson = await run(['sync', '--json'], env, uid);
-    expect(JSON.parse(asJson.stdout + asJson.stderr)).toMatchObject({ code: 'read_only' });
+    expect(JSON.parse(asJson.stdout)).toMatchObject({ code: 'read_only' });
     expect(service.seen).toEqual([]);
     readOnly(directory, false);
     expect((await run(['sync'], env, uid)).code).toBe(0);
@@ -161,7 +161,7 @@ describe('a disk that cannot be written', () => {
     service.seen.length = 0;
     const refused = await run(['sync', '--json'], env, uid);
     expect(refused.code).toBe(1);
-    expect(JSON.parse(refused.stdout + refused.stderr)).toMatchObject({ code: 'read_only' });
+    expect(JSON.parse(refused.stdout)).toMatchObject({ code: 'read_only' });
     expect(service.seen).toEqual([]);
     const exported = await run(['export', '--kind', 'domains'], env, uid);
     expect([exported.code, exported.stdout.split('\n').length], exported.stderr).toEqual([0, 4]);

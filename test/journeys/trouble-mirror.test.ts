@@ -18,8 +18,10 @@ function expectClear({ code, stderr }: Ended): void {
   expect(lines[1]).toMatch(/^ {2}→ \S/);
 }
 
+/** Of the document on stdout; the reason stands on stderr in words. */
 function errorCode({ stdout, stderr }: Ended): string {
-  return (JSON.parse(stdout + stderr) as { code: string }).code;
+  expect(stderr).toMatch(/^tidemark: /);
+  return (JSON.parse(stdout) as { code: string }).code;
 }
 
 describe('something else where the mirror should be', () => {
