@@ -37,7 +37,8 @@ export const batchExports: ResourceDefinition = {
   idPath: ['id'],
   idType: 'uuid',
   idParameter: 'id',
-  naturalKey: ['/team_id', '/name'],
+  // Not the project, which no creation names: a profile whose service takes it says so.
+  naturalKey: ['/name'],
   nameFrom: ['/name'],
   permission: { ...BATCH_EXPORT, isDocumented: true },
   operations: [

@@ -8,6 +8,7 @@ import { restoreExitCode } from '../restore/apply.ts';
 import type { RestoreReport } from '../restore/restore-report.ts';
 import { EXIT } from '../core/errors.ts';
 import { isExecutable } from '../restore/plan.ts';
+import { withoutSecretIds } from '../restore/scrubbed.ts';
 import type { Plan } from '../restore/plan.ts';
 import { groupAlike } from './collection-groups.ts';
 import type { RestoreSession } from './restore-session.ts';
@@ -39,6 +40,9 @@ export function restoreReason(whole: RestoreReport, definitions: Definitions): s
   const code = restoreExitCode(whole);
   if (code === EXIT.done || code === EXIT.interrupted) return [];
   const report = maskedRestore(whole, definitions);
+  // stderr is kept as logs are.
+  const saidOf = (kind: Kind, reason: string | null): string | null =>
+    reason === null ? null : withoutSecretIds(reason, [definitions(kind)]);
   const notDone = report.steps.filter(({ outcome }) => outcome !== 'applied');
   const doubtful = report.steps.filter(
     ({ outcome, verified, warning }) => outcome === 'applied' && (verified !== true || warning !== undefined),
@@ -50,17 +54,19 @@ export function restoreReason(whole: RestoreReport, definitions: Definitions): s
         notDone.map(({ kind, outcome, error, reason }) => ({
           kind,
           what: outcome === 'manual' ? 'left to a person' : outcome,
-          reason: error?.message ?? reason,
+          reason: saidOf(kind, error?.message ?? reason),
         })),
       ),
       ...told(
         doubtful.map(({ kind, warning, verified, error }) => ({
           kind,
           what: 'applied, but',
-          reason:
+          reason: saidOf(
+            kind,
             warning ??
-            error?.message ??
-            (verified === false ? 'the service does not hold what was sent' : 'it was not read back'),
+              error?.message ??
+              (verified === false ? 'the service does not hold what was sent' : 'it was not read back'),
+          ),
         })),
       ),
     ]).map((line) => `  ${line}`),

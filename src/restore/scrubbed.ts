@@ -1,4 +1,5 @@
 /** What a service says of a request may repeat what was sent: the secrets of it are taken out before it is kept. */
+import type { ResourceDefinition } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { HIDDEN } from './secret-values.ts';
 
@@ -55,4 +56,14 @@ export function scrubbedOutcome<T extends { readonly outcome: string; readonly e
     ...(field === undefined ? {} : { field: scrubbed(field, values) }),
   });
   return { ...outcome, error: clean };
+}
+
+const UUID = /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi;
+
+/** What the service said, for logs and stderr: without ids that are secrets (an invite's is its sign-up link). */
+export function withoutSecretIds(text: string, definitions: readonly ResourceDefinition[]): string {
+  const isSecret = definitions.some(({ fields, idPath }) =>
+    fields.some((field) => field.isSecret && field.name === idPath.at(-1)),
+  );
+  return isSecret ? text.replaceAll(UUID, HIDDEN) : text;
 }

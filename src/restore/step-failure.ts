@@ -5,8 +5,8 @@ import type { RestoreStepRow } from '../mirror/restores.ts';
 import type { AsDesired } from './as-desired.ts';
 import type { PlanStep } from './plan.ts';
 import type { StepError } from './restore-report.ts';
-import { HIDDEN } from './secret-values.ts';
 import type { StepContext } from './step-context.ts';
+import { withoutSecretIds } from './scrubbed.ts';
 import { hintFor } from './step-hints.ts';
 
 /** What fails for every further request too. */
@@ -99,27 +99,12 @@ export function fail(
   const { n, action, kind, name } = step;
   const { code } = error;
   const hint = hintFor(code) ?? error.hint;
-  const said = saidOf(context, step, error);
+  const said = withoutSecretIds(error.message, [kind, step.request?.kind ?? kind].map(context.definitions));
   context.log.warn(
     { step: n, action, kind, name, code, status, error: said, ...(hint === undefined ? {} : { hint }) },
     'a step of a restore failed',
   );
   return HOPELESS.has(error.code as ErrorCode) ? 'hopeless' : 'ended';
-}
-
-const UUID = /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi;
-
-/** What the service said, for the log: without ids that are secrets (an invite's is its sign-up link). */
-function saidOf(
-  { definitions }: Pick<StepContext, 'definitions'>,
-  { kind, request }: PlanStep,
-  { message }: StepError,
-): string {
-  const isSecret = [kind, request?.kind ?? kind].some((each) => {
-    const { fields, idPath } = definitions(each);
-    return fields.some((field) => field.isSecret && field.name === idPath.at(-1));
-  });
-  return isSecret ? message.replaceAll(UUID, HIDDEN) : message;
 }
 
 /** This machine's trouble ends the restore; everything else ends the step. */

@@ -35,6 +35,7 @@ async function restored(): Promise<{ story: Story; project: [string, string]; ex
   const story = await Story.start();
   story.env['TIDEMARK_DEFINITIONS'] = JSON.stringify({
     projects: { fields: { name: { type: 'string', writable: true } } },
+    batch_exports: { fields: { team_id: { createOnly: true } } },
   });
   story.supplySecrets('s3cr3t');
   const project = Number((await story.call('POST', `${ORGANIZATION}projects/`, { name: 'Lost' }))['id']);

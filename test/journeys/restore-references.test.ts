@@ -19,6 +19,7 @@ describe('references to a record that was created again', () => {
     const story = await Story.start();
     story.env['TIDEMARK_DEFINITIONS'] = JSON.stringify({
       projects: { fields: { name: { type: 'string', writable: true } } },
+      batch_exports: { fields: { team_id: { createOnly: true } } },
     });
     story.supplySecrets('s3cr3t');
     const project = await story.call('POST', `${ORGANIZATION}projects/`, { name: 'Lost and found' });
