@@ -16,6 +16,8 @@ import { openLanes } from './kind-lanes.ts';
 import type { KindLane, KindLimits, Place } from './kind-lanes.ts';
 import { tooLong, untilTold } from './limit-waits.ts';
 import { createPace } from './pace.ts';
+import { tellWait } from './request-log.ts';
+import type { ToldWait } from './request-log.ts';
 import { Slots } from './slots.ts';
 import type { Slot } from './slots.ts';
 import { StartWindows } from './start-windows.ts';
@@ -109,8 +111,17 @@ export function createLimiter(options: LimiterOptions): Limiter {
   const waitMs = (now: number, others: number): number =>
     Math.max(pausedUntil - now, windows.waitMs(now, others, pace.limit(now)), 0);
 
+  const reasonOf = (wait: number): ToldWait['reason'] => {
+    const now = clock.monotonicMs();
+    if (pausedUntil - now >= wait - 1) return 'refusal';
+    const limit = pace.limit(now);
+    if (limit === 0 || windows.minute.waitMs(now, limit) < wait - 1) return 'perHour';
+    return limit === rate.perMinute ? 'perMinute' : 'refusal';
+  };
+
   const waitFor = async (wait: number, signal: AbortSignal | undefined): Promise<void> => {
     if (wait > options.maxWaitMs) throw tooLong(wait, options.maxWaitMs, 'rate.perHour of the source');
+    tellWait(log, { ms: wait, reason: reasonOf(wait), kind: null });
     const mine = { until: clock.now() + wait };
     waiting = mine;
     try {
@@ -133,6 +144,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
       if (wait === 0) return lane.take();
       if (wait > options.maxWaitMs)
         throw tooLong(wait, options.maxWaitMs, `definitions.${lane.name}.rate of the source`);
+      tellWait(log, { ms: wait, reason: 'perMinute', kind: lane.name });
       const mine = { until: clock.now() + wait };
       waitingInLane = mine;
       try {

@@ -5,22 +5,19 @@ import { systemClock } from '../core/clock.ts';
 import { reachSource } from '../doctor/reach.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { commandLogger, openProbeClient } from '../wire-client.ts';
+import { openProbeClient } from '../wire-client.ts';
 import type { CommandContext } from './context.ts';
+import { commandLog } from './terminal-log.ts';
 
 /** @throws the abort reason when interrupted */
 export async function probeSource(
-  context: Pick<CommandContext, 'options' | 'signal'>,
+  context: Pick<CommandContext, 'env' | 'options' | 'signal' | 'stderr'>,
   source: SourceConfig,
   mirror: Mirror | null,
   kinds: readonly Kind[] | null = null,
 ): Promise<SourceReach> {
   // What goes wrong is in the result: a log beside it would only repeat it.
-  const client = openProbeClient(
-    source,
-    commandLogger(context.options.logLevel ?? 'silent', undefined),
-    mirror,
-  );
+  const client = openProbeClient(source, commandLog(context, 'silent'), mirror);
   try {
     return await reachSource({
       source,
