@@ -13,9 +13,7 @@ import type { WriteClient } from './api/write-client.ts';
 import type { Kind } from './catalog/definition.ts';
 import type { SourceConfig } from './config/config.ts';
 import { systemClock } from './core/clock.ts';
-import { createLogger, silentLogger } from './core/logger.ts';
 import type { Logger } from './core/logger.ts';
-import type { LogLevel } from './core/logger-levels.ts';
 import { readStarts, SharedRateLog } from './mirror/rate-log.ts';
 
 /** Names a key at an origin in the mirror's log of requests without telling the key. */
@@ -91,10 +89,4 @@ function connectionOptions(source: SourceConfig, log: Logger, mirrorPath: string
         }
       : {}),
   };
-}
-
-/** The logger of a command: silent unless a level was asked for. */
-export function commandLogger(level: LogLevel | undefined, configured: LogLevel | undefined): Logger {
-  const effective = level ?? configured ?? 'warn';
-  return effective === 'silent' ? silentLogger : createLogger(effective);
 }

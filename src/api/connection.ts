@@ -9,6 +9,8 @@ import type { Limiter, RateLimits } from './limiter.ts';
 import { neutralText } from './neutral-text.ts';
 import type { NeutralText } from './neutral-text.ts';
 import type { RateLog } from './rate-log.ts';
+import { createRequestLog } from './request-log.ts';
+import type { RequestLog } from './request-log.ts';
 import { createRetryBudget } from './retry.ts';
 import type { RetryBudget, RetryPolicy } from './retry.ts';
 import { DEFAULT_TIMEOUTS, openTransport } from './transport.ts';
@@ -42,6 +44,7 @@ export interface Connection {
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Logger;
+  readonly requestLog: RequestLog;
   /** The base URL's own path, without a slash at its end. */
   readonly prefix: string;
   figures(): RequestFigures;
@@ -63,6 +66,7 @@ export function openConnection(options: ConnectionOptions): Connection {
   });
   const maxWaitMs = retry.maxWaitSeconds * 1000;
   const counters = createCounters();
+  const neutral = neutralText(apiKey);
   const limiter = createLimiter({
     rate,
     maxWaitMs: (options.maxWindowWaitSeconds ?? retry.maxWaitSeconds) * 1000,
@@ -77,10 +81,11 @@ export function openConnection(options: ConnectionOptions): Connection {
     policy: { attempts: retry.attempts, maxWaitMs },
     budget: createRetryBudget(counters),
     counters,
-    neutral: neutralText(apiKey),
+    neutral,
     clock,
     random,
     log,
+    requestLog: createRequestLog(log, neutral, clock),
     prefix: baseUrl.pathname.replace(/\/+$/, ''),
     figures: () => {
       const waitingUntil = limiter.waitingUntil();

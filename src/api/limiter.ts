@@ -17,6 +17,7 @@ import { limitsOfKinds, NO_WAIT, RateLimit, startsToKeep } from './rate-limit.ts
 import type { KindLimits, Place, Wait } from './rate-limit.ts';
 import { memoryRateLog } from './rate-log.ts';
 import type { RateLog, Starts } from './rate-log.ts';
+import { tellWait } from './request-log.ts';
 import { Slots } from './slots.ts';
 import type { Slot } from './slots.ts';
 
@@ -187,6 +188,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   ): Promise<void> => {
     const most = wait.reason === 'refusal' ? (options.maxPauseMs ?? options.maxWaitMs) : options.maxWaitMs;
     if (wait.ms > most) throw tooLong(wait, most);
+    tellWait(options.log, wait);
     const mine = { until: clock.now() + wait.ms };
     last[limited] = mine;
     try {

@@ -117,6 +117,7 @@ export function readClientOver(connection: Connection): ReadClient {
       attempts: policy.attempts,
       neutral,
       clock,
+      log: connection.log,
       signal,
     });
 

@@ -7,6 +7,7 @@ import { answerError } from './error-body.ts';
 import type { RequestCounters } from './figures.ts';
 import type { Limiter, Slot, Turn } from './limiter.ts';
 import type { NeutralText } from './neutral-text.ts';
+import type { RequestLog } from './request-log.ts';
 import { backoffMs, retrying } from './retry.ts';
 import type { RetryBudget, RetryPolicy } from './retry.ts';
 import type { Answer, Get } from './transport.ts';
@@ -44,14 +45,15 @@ export interface RequesterOptions {
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Logger;
+  readonly requestLog: RequestLog;
 }
 
 export function createRequester(options: RequesterOptions): Requester {
-  const { get, limiter, counters, clock, random, log } = options;
+  const { get, limiter, counters, clock, random, log, requestLog } = options;
 
   const send = (
+    { logged, kind, signal }: Pick<Request<unknown>, 'logged' | 'kind' | 'signal'>,
     path: string,
-    signal: AbortSignal | undefined,
     attempt: number,
     turn: Turn | undefined,
   ): Promise<Answer> => {
@@ -69,14 +71,16 @@ export function createRequester(options: RequesterOptions): Requester {
     };
     const task = (startedAt: number): Promise<Answer> => {
       counters.requests += 1;
-      return get(path, signal).then((answer) => succeeded(answer, startedAt));
+      const told = { method: 'GET', path: logged ?? (() => path), kind, attempt } as const;
+      return requestLog.told(told, get(path, signal)).then((answer) => succeeded(answer, startedAt));
     };
     return limiter.run(task, signal, turn);
   };
 
   return {
     takeRetry: (cause) => options.budget.take(cause),
-    request: ({ path, logged, kind, read, onFailure, signal, slot }) => {
+    request: (request) => {
+      const { path, logged, kind, read, onFailure, signal, slot } = request;
       const isLimited = kind !== undefined && limiter.hasOwnLimit(kind);
       const turn = isLimited || slot !== undefined ? { slot, ...(isLimited ? { kind } : {}) } : undefined;
       return retrying(
@@ -87,13 +91,16 @@ export function createRequester(options: RequesterOptions): Requester {
           random,
           signal,
           onFailure,
-          onRetry: (error, attempt) =>
+          onRetry: (error, attempt, waitMs) =>
             log.debug(
-              { path: (logged ?? path)(), attempt, code: error.code, status: error.status },
-              'request failed, trying again',
+              {
+                path: requestLog.shownPath((logged ?? path)()),
+                ...{ attempt, waitMs: Math.ceil(waitMs), code: error.code, status: error.status },
+              },
+              'request failed, trying again after the wait',
             ),
         },
-        (attempt) => send(path(), signal, attempt, turn).then(read),
+        (attempt) => send(request, path(), attempt, turn).then(read),
       );
     },
   };

@@ -59,8 +59,8 @@ export interface RetryOptions {
   readonly signal?: AbortSignal | undefined;
   /** Called after every failed attempt, the last one too. */
   readonly onFailure?: ((error: TidemarkError) => void) | undefined;
-  /** Called before each retry with what made it necessary. */
-  readonly onRetry?: (error: TidemarkError, attempt: number) => void;
+  /** Called before the wait for each retry with what made it necessary. */
+  readonly onRetry?: (error: TidemarkError, attempt: number, waitMs: number) => void;
 }
 
 /**
@@ -96,7 +96,7 @@ async function again<T>(
     const wait = asked ?? Math.min(backoffMs(number, random()), policy.maxWaitMs);
     if (clock.monotonicMs() + wait - startedAt > MAX_REQUEST_MS) throw error;
     budget.take(error);
-    options.onRetry?.(error, number);
+    options.onRetry?.(error, number, wait);
     await clock.sleep(Math.ceil(wait), signal);
     try {
       return await attempt(number + 1);

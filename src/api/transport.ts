@@ -74,6 +74,10 @@ export interface Answer {
   readonly location: string | undefined;
   /** The configured origin. */
   readonly origin: string;
+  /** All headers of the answer, for the log: they may hold secrets. */
+  readonly headers?: Readonly<Record<string, string | string[] | undefined>>;
+  /** Headers of the request, without the key. */
+  readonly sentHeaders?: Readonly<Record<string, string>>;
 }
 
 export interface Transport {
@@ -116,13 +120,13 @@ export function openTransport(options: TransportOptions): Transport {
   let opening: Promise<Pool> | undefined;
   let pool: Pool | undefined;
 
-  const headers = {
+  const shownHeaders = {
     accept: 'application/json',
     // Bodies are bounded by what arrives; a compressed one would have to be bounded twice.
     'accept-encoding': 'identity',
-    authorization: `Bearer ${apiKey.reveal()}`,
     'user-agent': options.userAgent,
   };
+  const headers = { ...shownHeaders, authorization: `Bearer ${apiKey.reveal()}` };
   const headersWithBody = { ...headers, 'content-type': 'application/json' };
   const totals = new RealTimeLimits(timeouts.totalMs);
 
@@ -142,6 +146,8 @@ export function openTransport(options: TransportOptions): Transport {
       date: headerText(headers, 'date'),
       location: headerText(headers, 'location'),
       origin: baseUrl.origin,
+      headers,
+      sentHeaders: shownHeaders,
     };
   };
 

@@ -8,6 +8,7 @@ import { abortReason } from '../core/clock.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { RecordShape } from '../core/json-scan.ts';
+import type { Logger } from '../core/logger.ts';
 import { pathOf, readLink } from './address.ts';
 import type { PageAddress } from './address.ts';
 import { Course } from './course.ts';
@@ -35,6 +36,7 @@ export interface WalkOptions {
   readonly attempts: number;
   readonly neutral: NeutralText;
   readonly clock: Clock;
+  readonly log: Logger;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -62,6 +64,9 @@ class Walk {
   #received = 0;
   #count: number | null = null;
   #distinct = 0;
+  #passes = 1;
+  /** The `limit` of the last request, to tell when it changes. */
+  #limit = 0;
   #ahead: Ahead | null = null;
   /** The last `next` that names another origin than the configured one: its path is asked for here all the same. */
   #foreign: { readonly path: string; readonly origin: string } | null = null;
@@ -115,9 +120,16 @@ class Walk {
         return this.#verdict(outcome, ofList(error, target.definition), isOnePage, mode);
       }
       if (step.pass !== undefined) {
+        this.#passes += 1;
+        this.#tell('the list is read again from its head: what it showed and its count disagree', {
+          pass: this.#passes,
+          count: page.count,
+          distinct: accepted.distinct,
+          countedAnew: step.pass.isFresh,
+        });
         if (step.pass.isFresh) sink.startPass?.();
         this.#size.wholeList(step.pass.count);
-      }
+      } else this.#tellStepBack(address, step.ask);
       address = step.ask;
     }
   }
@@ -137,6 +149,10 @@ class Walk {
         const refusal = refusalOf(error, this.#options.neutral);
         if (refusal === null) throw error;
         this.#dropAhead();
+        this.#tell('the page is fetched again: a record of it cannot be read', {
+          attempt,
+          code: refusal.code,
+        });
         if (attempt >= this.#options.attempts) throw new FarSideFailure(refusal);
         this.#takeRetry(refusal);
       }
@@ -188,7 +204,7 @@ class Walk {
       try {
         return await requester.request<FetchedPage>({
           path: () => {
-            sent.limit = this.#size.limit();
+            sent.limit = this.#nextLimit();
             sent.path = pathOf(address, target, sent.limit);
             return sent.path;
           },
@@ -219,6 +235,33 @@ class Walk {
     }
   }
 
+  #nextLimit(): number {
+    const limit = this.#size.limit();
+    if (limit !== this.#limit) {
+      const from = this.#limit;
+      this.#limit = limit;
+      if (from !== 0)
+        this.#tell(limit < from ? 'smaller pages are asked for' : 'larger pages are asked for', {
+          from,
+          to: limit,
+        });
+    }
+    return limit;
+  }
+
+  /** The usual overlap of two pages still moves on; what goes back to where the page began, or before it, does not. */
+  #tellStepBack(from: PageAddress, to: PageAddress): void {
+    if (from.by !== 'offset' || to.by !== 'offset' || to.offset > from.offset) return;
+    const what = to.offset === 0 ? 'the head of the list is looked at again' : 'a step back in the list';
+    this.#tell(`${what}: rows moved while it was read`, { from: from.offset, to: to.offset });
+  }
+
+  #tell(message: string, facts: Readonly<Record<string, unknown>>): void {
+    const { log, target } = this.#options;
+    if (!log.isLevelEnabled('debug')) return;
+    log.debug({ kind: target.definition.kind, scope: target.scope, ...facts }, message);
+  }
+
   /** Nothing at a path that another origin was named for: the `next` is the reason. */
   #explained(error: unknown, address: PageAddress): unknown {
     const foreign = this.#foreign;
@@ -241,6 +284,17 @@ class Walk {
     isOnePage: boolean,
     mode: WalkVerdict['mode'],
   ): WalkVerdict {
+    this.#tell('the walk ended', {
+      outcome,
+      mode,
+      proof: proofOf(outcome, mode, isOnePage),
+      pages: this.#pages,
+      passes: this.#passes,
+      rows: this.#received,
+      distinct: this.#distinct,
+      count: this.#count,
+      ...(error === null ? {} : { code: error.code, reason: error.message }),
+    });
     return {
       outcome,
       mode,
@@ -252,6 +306,16 @@ class Walk {
       error,
     };
   }
+}
+
+/** What makes the list whole: one answer held it all, or its pages together do. */
+function proofOf(
+  outcome: WalkVerdict['outcome'],
+  mode: WalkVerdict['mode'],
+  isOnePage: boolean,
+): 'one page' | 'chain' | 'none' {
+  if (outcome !== 'complete' || mode === 'head') return 'none';
+  return isOnePage ? 'one page' : 'chain';
 }
 
 /** Marks what the requests threw, so that the sink's own failures are never taken for the far side's. */

@@ -16,8 +16,9 @@ import { loggedPath } from './logged-path.ts';
 import { wasNeverSent } from './network-error.ts';
 import type { ReadClient } from './read-client.ts';
 import { readClientOver } from './read-client.ts';
+import type { ToldRequest } from './request-log.ts';
 import { backoffMs, retrying } from './retry.ts';
-import type { Answer, Transport } from './transport.ts';
+import type { Answer } from './transport.ts';
 import { readWritten } from './written.ts';
 import type { WriteOutcome } from './write-outcome.ts';
 
@@ -141,11 +142,11 @@ async function sendOnce(connection: Connection, ask: Sending): Promise<WriteOutc
         clock,
         random,
         signal: ask.signal,
-        onRetry: (error, attempt) =>
+        onRetry: (error, attempt, waitMs) =>
           log.debug(
             {
               path: loggedPath(path, definition, ask.id),
-              ...{ attempt, code: error.code, status: error.status },
+              ...{ attempt, waitMs: Math.ceil(waitMs), code: error.code, status: error.status },
             },
             'nothing was written, trying again',
           ),
@@ -181,7 +182,7 @@ function attemptWrite(
   flight: Flight,
   attempt: number,
 ): Promise<Answer> {
-  const { limiter, counters, transport, neutral, clock, random } = connection;
+  const { limiter, counters, neutral, clock, random } = connection;
   const answered = (answer: Answer, startedAt: number): Answer => {
     flight.isUnanswered = false;
     counters.bytes += answer.bytes;
@@ -202,7 +203,14 @@ function attemptWrite(
     if (ask.isLate?.() === true) return Promise.reject(new Late());
     counters.requests += 1;
     flight.isUnanswered = true;
-    return delivered(transport, ask, path, flight).then((answer) => answered(answer, startedAt));
+    const told = {
+      method: ask.operation.method,
+      path: () => loggedPath(path, ask.target.definition, ask.id),
+      kind: ask.target.definition.kind,
+      attempt,
+      ...(ask.body === undefined ? {} : { sentBytes: Buffer.byteLength(ask.body) }),
+    };
+    return delivered(connection, told, ask, path, flight).then((answer) => answered(answer, startedAt));
   };
   return limiter.run(task, ask.signal, {
     isUrgent: true,
@@ -212,18 +220,25 @@ function attemptWrite(
   });
 }
 
-function delivered(transport: Transport, ask: Sending, path: string, flight: Flight): Promise<Answer> {
+function delivered(
+  { transport, requestLog }: Connection,
+  told: ToldRequest,
+  ask: Sending,
+  path: string,
+  flight: Flight,
+): Promise<Answer> {
   const { body, signal } = ask;
   const { method } = ask.operation;
-  return transport
-    .send(body === undefined ? { method, path, signal } : { method, path, body, signal })
-    .catch((error: unknown) => {
-      if (error instanceof TidemarkError && wasNeverSent(error)) {
-        flight.isUnanswered = false;
-        throw error;
-      }
-      throw new Doubt(signal?.aborted === true ? interrupted(error) : asTidemarkError(error));
-    });
+  const sending = transport.send(
+    body === undefined ? { method, path, signal } : { method, path, body, signal },
+  );
+  return requestLog.told(told, sending).catch((error: unknown) => {
+    if (error instanceof TidemarkError && wasNeverSent(error)) {
+      flight.isUnanswered = false;
+      throw error;
+    }
+    throw new Doubt(signal?.aborted === true ? interrupted(error) : asTidemarkError(error));
+  });
 }
 
 function interrupted(cause: unknown): TidemarkError {

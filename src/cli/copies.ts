@@ -12,12 +12,12 @@ import type { Copy } from '../daemon/copies/copy-list.ts';
 import { readCopies } from '../daemon/copies/copy-list.ts';
 import { withheldBy } from '../daemon/copies/hook-environment.ts';
 import { neutralise } from '../report/neutralise.ts';
-import { commandLogger } from '../wire-client.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print, tellReason } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { renderTable, terminalWidth } from './table.ts';
 import { age } from './wording.ts';
+import { commandLog } from './terminal-log.ts';
 
 /** Exit 0, also where one is damaged: `copies verify` judges. */
 export async function listCopies(context: CommandContext): Promise<ExitCode> {
@@ -108,7 +108,7 @@ function configuredCopier(context: CommandContext, config: Config): Copier {
     env: context.env,
     withheld: withheldBy(config),
     clock: systemClock,
-    log: commandLogger(context.options.logLevel, 'silent'),
+    log: commandLog(context, 'silent'),
     host: hostname(),
     pid: context.pid,
   });

@@ -3,11 +3,10 @@ import { hostname } from 'node:os';
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
-import { createLogger, silentLogger } from '../core/logger.ts';
 import type { DaemonEffects } from '../daemon/effects.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
-import { terminalLog } from './terminal-log.ts';
+import { commandLog } from './terminal-log.ts';
 
 export function daemonEffects(context: CommandContext, log: Logger): DaemonEffects {
   const { pid } = context;
@@ -27,7 +26,5 @@ export function daemonEffects(context: CommandContext, log: Logger): DaemonEffec
 
 /** JSON lines, and plain ones on a terminal. */
 export function daemonLog(context: CommandContext, configured: Config['log']['level']): Logger {
-  const level = context.options.logLevel ?? (context.options.quiet === true ? 'warn' : configured);
-  if (level === 'silent') return silentLogger;
-  return context.stderr.isTTY === true ? terminalLog(context, level, systemClock) : createLogger(level);
+  return commandLog(context, context.options.quiet === true ? 'warn' : configured);
 }

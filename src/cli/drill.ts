@@ -24,7 +24,6 @@ import { createChance } from '../server/seed/chance.ts';
 import { parentNames } from '../state/parent-names.ts';
 import type { Reference } from '../state/reference.ts';
 import { parseReference } from '../state/reference.ts';
-import { commandLogger } from '../wire-client.ts';
 import { readConfig } from '../wire.ts';
 import { isColoured, isInteractive, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
@@ -36,6 +35,7 @@ import { deliver, formatOf, reportEach } from './report-output.ts';
 import type { SourceReport } from './report-output.ts';
 import { isOfMirror, StateOpener } from './state-opener.ts';
 import { writeWhole } from './whole-file.ts';
+import { commandLog } from './terminal-log.ts';
 
 interface DrillCommandOptions extends Pick<
   ComparisonOptions,
@@ -103,7 +103,7 @@ async function drillSource(
   const configured = config.sources.find((each) => each.name === name);
   const definitions = definitionsFor(config, name);
   const state = await opener.open(from, source, { filter: {} });
-  const log = commandLogger(context.options.logLevel, 'error');
+  const log = commandLog(context, 'error');
   const progress =
     isInteractive(context) && context.env['TERM'] !== 'dumb' ? showDrillProgress(context) : null;
   const grounds: DrillSandbox[] = [];

@@ -8,13 +8,14 @@ import { readLive } from '../state/live-state.ts';
 import type { LiveOptions } from '../state/live-state.ts';
 import type { LoadedState } from '../state/state.ts';
 import { silentEvents } from '../sync/events.ts';
-import { commandLogger, openReadClient } from '../wire-client.ts';
+import { openReadClient } from '../wire-client.ts';
 import { isInteractive } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { showProgress } from './progress.ts';
 import type { Progress } from './progress.ts';
 import { loggingAbove } from './progress-log.ts';
 import type { Wanted } from './state-opener.ts';
+import { commandLog } from './terminal-log.ts';
 
 export interface LiveChoice {
   readonly source: SourceConfig;
@@ -33,7 +34,7 @@ export async function openLive(
 ): Promise<LoadedState> {
   const level = context.options.logLevel ?? 'warn';
   let progress: Progress | null = null;
-  const log = loggingAbove(commandLogger(level, undefined), level, () => progress?.clear());
+  const log = loggingAbove(commandLog(context), level, () => progress?.clear());
   const client = openReadClient(source, log, mirrorPath);
   if (isInteractive(context) && context.env['TERM'] !== 'dumb') {
     progress = showProgress(context, { clock: systemClock, source, figures: () => client.figures() });

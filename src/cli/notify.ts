@@ -10,11 +10,11 @@ import { messageOf } from '../daemon/notices/message.ts';
 import { noticeOf } from '../daemon/notices/notice-content.ts';
 import type { Send } from '../daemon/notices/sending.ts';
 import { createSend } from '../daemon/notices/sending.ts';
-import { commandLogger } from '../wire-client.ts';
 import { readConfig } from '../wire.ts';
 import { print, tellReason } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { renderTable, terminalWidth } from './table.ts';
+import { commandLog } from './terminal-log.ts';
 
 interface NotifyOptions {
   readonly channels?: readonly string[];
@@ -31,7 +31,7 @@ interface Tried {
 export async function notifyTest(context: CommandContext, options: NotifyOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
   const channels = chosen(config.notices, options.channels ?? []);
-  const log = commandLogger(context.options.logLevel, undefined);
+  const log = commandLog(context);
   const poster = openPoster();
   const send = createSend({ poster, clock: systemClock, log, env: context.env });
   try {

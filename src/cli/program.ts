@@ -11,6 +11,7 @@ import type { CommandRow, OptionRow } from './command-row.ts';
 import type { CommandContext, GlobalOptions, ProcessContext } from './context.ts';
 import { FIRST_EXAMPLES, GLOBAL_OPTIONS, HELP_OPTION, SUMMARY, VERSION_OPTION } from './global-options.ts';
 import { isReaderGone, lossText, watchOutput } from './output-watch.ts';
+import { isDetailed } from '../core/logger-levels.ts';
 
 /**
  * Runs one command line and returns its exit code. Never throws: every failure is printed and coded. `commands` is the
@@ -67,7 +68,7 @@ export async function runCommandLine(
       failure = new TidemarkError('interrupted', 'interrupted; what was published before is untouched');
     }
     return reportFailure(process, failure, {
-      isVerbose: program.opts<GlobalOptions>().logLevel === 'debug',
+      isVerbose: isDetailed(program.opts<GlobalOptions>().logLevel),
       isJson,
       hasBegun: output.hasBegun(),
     });

@@ -19,6 +19,7 @@ import type { CommandContext } from './context.ts';
 import { reportFailure } from './failure.ts';
 import type { StateOpener } from './state-opener.ts';
 import { writeWhole } from './whole-file.ts';
+import { isDetailed } from '../core/logger-levels.ts';
 
 export type ReportFormat = 'text' | 'json' | 'markdown' | 'html' | 'junit' | 'sarif' | 'patch';
 
@@ -121,7 +122,7 @@ export async function deliver(
   const [failure] = failures;
   if (reports.length === 0 && failure !== undefined && failures.length === 1) throw failure.error;
   for (const { source, error } of failures) {
-    const isVerbose = context.options.logLevel === 'debug';
+    const isVerbose = isDetailed(context.options.logLevel);
     const named = new TidemarkError(error.code, `${source ?? ''}: ${error.message}`, {
       ...(error.hint === undefined ? {} : { hint: error.hint }),
       cause: error,

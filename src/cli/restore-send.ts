@@ -13,7 +13,7 @@ import type { ApplyOptions } from '../restore/apply.ts';
 import { configuredSecrets } from '../restore/configured-secrets.ts';
 import { lanesFor } from '../restore/lanes.ts';
 import type { Plan } from '../restore/plan.ts';
-import { commandLogger, openWriteClient } from '../wire-client.ts';
+import { openWriteClient } from '../wire-client.ts';
 import { isColoured, isInteractive, print, remark, tellReason } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { restoreReason } from './plan-reason.ts';
@@ -22,6 +22,7 @@ import { leavingText, showRestoreProgress } from './restore-progress.ts';
 import type { RestoreProgress } from './restore-progress.ts';
 import type { RestoreSession } from './restore-session.ts';
 import { journalOf } from './restore-session.ts';
+import { commandLog } from './terminal-log.ts';
 
 /** Looks up the body of a desired record, for the secrets that stand in clear in it. */
 export type DesiredLookup = (key: {
@@ -42,7 +43,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
   const level = context.options.logLevel ?? 'warn';
   let progress: RestoreProgress | null = null;
   let restore = sending.restore ?? 0;
-  const log = loggingAbove(commandLogger(level, undefined), level, () => progress?.clear());
+  const log = loggingAbove(commandLog(context), level, () => progress?.clear());
   const client = openWriteClient(source, log, mirror.path);
   const onAbort = (): void => {
     // The bar says it by itself.

@@ -4,9 +4,9 @@ import { systemClock } from '../core/clock.ts';
 import { EXIT } from '../core/errors.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { createSandbox } from '../server/sandbox.ts';
-import { commandLogger } from '../wire-client.ts';
 import { print } from './context.ts';
 import type { CommandContext } from './context.ts';
+import { commandLog } from './terminal-log.ts';
 
 interface SandboxCommandOptions {
   readonly host?: string;
@@ -22,7 +22,7 @@ export async function sandbox(context: CommandContext, options: SandboxCommandOp
   const key = options.key ?? 'sandbox-key';
   const server = await createSandbox({
     clock: systemClock,
-    log: commandLogger(context.options.logLevel, undefined),
+    log: commandLog(context),
     keys: [{ key, permissions: options.permission ?? 'all' }],
     seed: options.seed ?? 'demo',
     trustedProxies: options.trustedProxy ?? [],

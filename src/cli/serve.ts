@@ -10,12 +10,12 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { createListener } from '../server/listener.ts';
 import { createReplica } from '../server/replica/replica.ts';
-import { commandLogger } from '../wire-client.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, remark } from './context.ts';
 import type { CommandContext } from './context.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { replicaTokens } from './serve-tokens.ts';
+import { commandLog } from './terminal-log.ts';
 
 interface ServeOptions {
   readonly host?: string;
@@ -38,7 +38,7 @@ export async function serve(context: CommandContext, options: ServeOptions): Pro
   }
   const openMirror = (): Mirror => openConfiguredMirror(config, 'read', 'serve', context.pid);
   const { source, latest } = startingPoint(config, openMirror);
-  const log = commandLogger(context.options.logLevel, config.log.level);
+  const log = commandLog(context, config.log.level);
   const replica = createReplica({
     mirrorPath: config.mirror,
     openMirror,

@@ -5,12 +5,13 @@ import { systemClock } from '../core/clock.ts';
 import { reachSource } from '../doctor/reach.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { commandLogger, openProbeClient } from '../wire-client.ts';
+import { openProbeClient } from '../wire-client.ts';
 import type { CommandContext } from './context.ts';
+import { commandLog } from './terminal-log.ts';
 
 /** @throws the abort reason when interrupted */
 export async function probeSource(
-  context: Pick<CommandContext, 'options' | 'signal'>,
+  context: Pick<CommandContext, 'env' | 'options' | 'signal' | 'stderr'>,
   source: SourceConfig,
   mirror: Mirror | null,
   /** Beside it is the log of requests; null where no mirror is configured yet. */
@@ -18,11 +19,7 @@ export async function probeSource(
   kinds: readonly Kind[] | null = null,
 ): Promise<SourceReach> {
   // What goes wrong is in the result: a log beside it would only repeat it.
-  const client = openProbeClient(
-    source,
-    commandLogger(context.options.logLevel ?? 'silent', undefined),
-    mirrorPath,
-  );
+  const client = openProbeClient(source, commandLog(context, 'silent'), mirrorPath);
   try {
     return await reachSource({
       source,

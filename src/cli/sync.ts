@@ -10,7 +10,7 @@ import { silentEvents } from '../sync/events.ts';
 import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource } from '../sync/run.ts';
 import type { RunReport } from '../sync/run.ts';
-import { commandLogger, openReadClient } from '../wire-client.ts';
+import { openReadClient } from '../wire-client.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isInteractive, print, remark, tellReason } from './context.ts';
 import type { CommandContext } from './context.ts';
@@ -22,6 +22,7 @@ import type { ReportedRun } from './run-text.ts';
 import { syncByDaemon } from './sync-by-daemon.ts';
 import type { SyncedRuns } from './sync-by-daemon.ts';
 import { terminalWidth } from './table.ts';
+import { commandLog } from './terminal-log.ts';
 
 interface SyncCommandOptions {
   readonly kind?: readonly Kind[];
@@ -92,7 +93,7 @@ async function syncHere(
   options: SyncCommandOptions,
 ): Promise<SyncedRuns> {
   const level = context.options.logLevel ?? 'warn';
-  const ownLog = commandLogger(level, undefined);
+  const ownLog = commandLog(context);
   const mirror = openConfiguredMirror(config, 'write', 'sync', context.pid);
   const runs: ReportedRun[] = [];
   try {

@@ -1,13 +1,23 @@
 /** Log lines for a person at a terminal: the time, the level where it matters, the sentence, and the facts behind it. */
 import { createColors } from 'picocolors';
+import { systemClock } from '../core/clock.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
-import type { LogLevel } from '../core/logger-levels.ts';
+import { createLogger, silentLogger } from '../core/logger.ts';
+import type { LogLevel, WrittenLevel } from '../core/logger-levels.ts';
 import { LOG_LEVELS } from '../core/logger-levels.ts';
 import { neutralise } from '../report/neutralise.ts';
 import type { CommandContext } from './context.ts';
 
-type Level = Exclude<LogLevel, 'silent'>;
+/** The log of a command: lines for a person at a terminal, JSON lines elsewhere. `level`: where the command line says none. */
+export function commandLog(
+  context: Pick<CommandContext, 'stderr' | 'env' | 'options'>,
+  level: LogLevel = 'warn',
+): Logger {
+  const least = context.options.logLevel ?? level;
+  if (least === 'silent') return silentLogger;
+  return context.stderr.isTTY === true ? terminalLog(context, least, systemClock) : createLogger(least);
+}
 
 /** Writes lines of at least `least` to the terminal. */
 export function terminalLog(
@@ -18,9 +28,16 @@ export function terminalLog(
 ): Logger {
   const isColoured = context.options.color !== false && (context.env['NO_COLOR'] ?? '') === '';
   const colors = createColors(isColoured);
-  const paint = { error: colors.red, warn: colors.yellow, info: String, debug: colors.dim } as const;
-  const write = (level: Level, facts: Readonly<Record<string, unknown>>, message: string): void => {
-    if (LOG_LEVELS.indexOf(level) > LOG_LEVELS.indexOf(least)) return;
+  const paint = {
+    error: colors.red,
+    warn: colors.yellow,
+    info: String,
+    debug: colors.dim,
+    trace: colors.dim,
+  } as const;
+  const isEnabled = (level: WrittenLevel): boolean => LOG_LEVELS.indexOf(level) <= LOG_LEVELS.indexOf(least);
+  const write = (level: WrittenLevel, facts: Readonly<Record<string, unknown>>, message: string): void => {
+    if (!isEnabled(level)) return;
     const time = new Date(clock.now()).toTimeString().slice(0, 8);
     const mark = level === 'info' ? '' : `${level}: `;
     const text = Object.entries({ ...carried, ...facts })
@@ -34,6 +51,8 @@ export function terminalLog(
     warn: (facts, message) => write('warn', facts, message),
     info: (facts, message) => write('info', facts, message),
     debug: (facts, message) => write('debug', facts, message),
+    trace: (facts, message) => write('trace', facts, message),
+    isLevelEnabled: isEnabled,
     child: (facts) => terminalLog(context, least, clock, { ...carried, ...facts }),
   };
 }

@@ -1,6 +1,6 @@
 /** The one door to pino: JSON lines on stderr, so that stdout carries results only. */
 import pino from 'pino';
-import type { LogLevel } from './logger-levels.ts';
+import type { LogLevel, WrittenLevel } from './logger-levels.ts';
 
 /** What the rest of the code sees of a logger: facts first, then one short sentence. */
 export interface Logger {
@@ -8,6 +8,9 @@ export interface Logger {
   warn(facts: Record<string, unknown>, message: string): void;
   info(facts: Record<string, unknown>, message: string): void;
   debug(facts: Record<string, unknown>, message: string): void;
+  trace(facts: Record<string, unknown>, message: string): void;
+  /** Asked before facts are gathered that only such a line needs: lines that are not written cost nothing. */
+  isLevelEnabled(level: WrittenLevel): boolean;
   /** A logger whose every line carries these facts too. */
   child(facts: Record<string, unknown>): Logger;
 }
@@ -27,5 +30,7 @@ export const silentLogger: Logger = {
   warn: ignore,
   info: ignore,
   debug: ignore,
+  trace: ignore,
+  isLevelEnabled: () => false,
   child: () => silentLogger,
 };

@@ -69,13 +69,18 @@ async function begin(context: StepContext, ready: ReadyStep): Promise<StepEnd | 
   const { step } = ready;
   if (signal.aborted) return 'not_begun';
   const before = journal.row(step.n);
+  tell(context, step, 'the step begins', {});
   // On the disk before the look, so that the write need not wait for it. Not so a creation: what is found after a crash
   // would count as made by it.
   let isJournaled = ready.request.role !== 'create';
-  if (isJournaled) await journal.sending(step.n);
+  if (isJournaled) await sending(context, step);
   for (let looks = 1; ; looks += 1) {
     const answer = await attempt(context, ready, before, isJournaled);
     if (typeof answer === 'string' || answer.outcome === 'seen') return answer;
+    if (answer.outcome === 'late')
+      tell(context, step, 'not sent: what was seen before it is too old, so it is looked at again', {
+        looks,
+      });
     if (answer.outcome !== 'late') return await settle(context, ready, answer, before);
     isJournaled = true;
     if (looks < MAX_LOOKS) continue;
@@ -126,12 +131,16 @@ async function lookAndSend(
   ready: ReadyStep,
   { before, isJournaled, held, slot }: Attempt,
 ): Promise<WriteOutcome | SeenDone | StepEnd> {
-  const { clock, journal, signal } = context;
+  const { clock, signal } = context;
   let obstacle: StepError | null;
   try {
     if (ready.request.role === 'remove' && (await isReplaced(context, ready)))
       return await done(context, ready, null, null);
     obstacle = await obstacleTo(context, ready, slot);
+    tell(context, ready.step, 'looked at what the write expects', {
+      fits: obstacle === null,
+      ...(obstacle === null ? {} : { code: obstacle.code }),
+    });
     const settled =
       obstacle === null && ready.request.role !== 'act' ? null : await asDesired(context, ready, slot);
     if (settled !== null) return nothingToDo(context, ready.step, settled, before);
@@ -141,10 +150,12 @@ async function lookAndSend(
   }
   if (obstacle !== null) return failUnsent(context, ready.step, obstacle, before);
   const lookedAt = clock.monotonicMs();
-  if (!isJournaled) await journal.sending(ready.step.n);
+  if (!isJournaled) await sending(context, ready.step);
   const answer = await request(context, ready, before, { held, lookedAt, slot });
   if (slot === undefined || answer?.outcome !== 'done') return answer ?? 'not_begun';
-  return await doneInSlot(context, ready, answer.status, slot);
+  const seen = await doneInSlot(context, ready, answer.status, slot);
+  tellReadBack(context, ready.step);
+  return seen;
 }
 
 function lookFailed(
@@ -179,7 +190,8 @@ async function sendAgain(
     }
   }
   const lookedAt = clock.monotonicMs();
-  await journal.sending(step.n);
+  await sending(context, step);
+  tell(context, step, 'sent again: looking it up showed that it was not done', { sends });
   const answer = await request(context, ready, before, { held: null, lookedAt });
   if (answer === null) return 'not_begun';
   return answer.outcome === 'late'
@@ -197,7 +209,11 @@ async function settle(
 ): Promise<StepEnd> {
   const { journal } = context;
   const { step } = ready;
-  if (answer.outcome === 'done') return await done(context, ready, answer.id, answer.status);
+  if (answer.outcome === 'done') {
+    const end = await done(context, ready, answer.id, answer.status);
+    tellReadBack(context, step);
+    return end;
+  }
   const status = answer.error.status ?? null;
   if (answer.outcome === 'unknown') {
     context.live.forget(ready.definition, ready.scope);
@@ -256,13 +272,45 @@ async function request(
     if (role === 'act') return client.act({ ...target, id }, act ?? '', body ?? '{}', signals);
     return client.update({ ...target, id }, body ?? '{}', signals);
   };
+  tell(context, ready.step, 'waits for its turn and is sent', { role });
   try {
-    return scrubbedOutcome(await send(), ready.secrets);
+    const outcome = scrubbedOutcome(await send(), ready.secrets);
+    tellAnswer(context, ready.step, outcome);
+    return outcome;
   } catch (error) {
     if (![patience, signal].some(({ aborted }) => aborted)) throw error;
     notBegun(context, before);
     return null;
   }
+}
+
+/** Journals that the step is about to be sent. */
+async function sending(context: StepContext, step: PlanStep): Promise<void> {
+  await context.journal.sending(step.n);
+  tell(context, step, 'journaled as about to be sent', {});
+}
+
+function tellAnswer(context: StepContext, step: PlanStep, answer: WriteOutcome): void {
+  if (answer.outcome === 'late') return;
+  const { status, code } =
+    answer.outcome === 'done' ? { status: answer.status, code: undefined } : answer.error;
+  tell(context, step, 'answered', { outcome: answer.outcome, status, code });
+}
+
+function tellReadBack(context: StepContext, step: PlanStep): void {
+  if (!context.log.isLevelEnabled('debug')) return;
+  const { outcome, verified } = context.journal.row(step.n);
+  tell(context, step, 'read back', { outcome, verified });
+}
+
+/** Never with a message of the service's: it may repeat what was sent. */
+function tell(
+  { log }: Pick<StepContext, 'log'>,
+  { n, kind, action }: PlanStep,
+  message: string,
+  facts: Readonly<Record<string, unknown>>,
+): void {
+  if (log.isLevelEnabled('debug')) log.debug({ step: n, kind, action, ...facts }, message);
 }
 
 /** Looks what became of a write without an answer, and sends it again only when it was not done. */
@@ -277,6 +325,7 @@ async function settleLost(
   events.lookingUp(step);
   try {
     let looked = await lookUp(context, ready);
+    tell(context, step, 'looked up what became of a write without an answer', { found: looked.found });
     const { status, attempts, sentAt, errorCode } = journal.row(step.n);
     // Journaled as about to leave, and nothing after it: the process ended, and whether it left nobody knows.
     if (error === null && errorCode === null) context.perhapsSent.add(step.n);

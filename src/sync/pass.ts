@@ -67,6 +67,11 @@ export class Pass {
       const collections = inLevel.flatMap((definition) =>
         this.#discovery.scopesOf(definition).map((discovered) => ({ definition, discovered })),
       );
+      for (const { definition, discovered } of this.#context.log.isLevelEnabled('debug') ? collections : [])
+        this.#context.log.debug(
+          { kind: definition.kind, scope: discovered.scope, knownFrom: discovered.origin },
+          'collection found',
+        );
       await eachConcurrently(collections, this.#context.concurrency, async ({ definition, discovered }) => {
         const hopeless = this.#hopeless();
         this.#reports.push(

@@ -87,6 +87,8 @@ export async function sweepCollection(
   const full = definition.listing.needsRetrieve ? new Set<string>() : null;
   const nameless = new NamelessRows();
 
+  const isTold = context.log.isLevelEnabled('debug');
+  const log = isTold ? context.log.child({ kind: definition.kind, scope }) : context.log;
   const walkOnce = async (): Promise<WalkVerdict> => {
     stage.startWalk();
     const seen = new Set<string>();
@@ -138,12 +140,19 @@ export async function sweepCollection(
   if (unkept !== null && verdict.outcome === 'complete') {
     settlement = { ...settlement, outcome: 'incomplete', error: unkept };
   } else if (verdict.outcome === 'complete' && verdict.mode === 'full') {
-    settlement = await settleAbsent(context, definition, scope, stage, verdict, walkOnce);
+    const walkAgain = (): Promise<WalkVerdict> => {
+      log.debug({}, 'second walk: records did not show, and they cannot be retrieved one by one');
+      return walkOnce();
+    };
+    const told = isTold ? { ...context, client: tellingLookups(client, definition, log) } : context;
+    settlement = await settleAbsent(told, definition, scope, stage, verdict, walkAgain);
   } else if (isOver(verdict, options)) {
     settlement = { ...settlement, outcome: 'complete', removed: await retire(context, stage), error: null };
     mode = 'parent';
   }
   const counts = stage.counts();
+  if (isTold && mode === 'parent')
+    log.debug({ removed: settlement.removed }, 'the collection went with its parent');
   const report: SweepReport = {
     kind: definition.kind,
     scope,
@@ -167,6 +176,7 @@ export async function sweepCollection(
       { kind: definition.kind, scope, records: nameless.count },
       'records without an id were not mirrored',
     );
+  if (isTold) tellVerdict(log, definition, report, verdict);
   events.sweepEnded(report, context.clock.monotonicMs() - startedAt);
   return report;
 }
@@ -191,6 +201,57 @@ export function unkeptError(stage: CollectionStage, definition: ResourceDefiniti
 const MOST_NAMED = 5;
 /** Characters of an id that a message shows. */
 const MOST_ID_SHOWN = 100;
+
+/** The client, which tells what the retrieves of absent records say. */
+function tellingLookups(client: ReadClient, definition: ResourceDefinition, log: Logger): ReadClient {
+  const isIdSecret = definition.fields.some(
+    ({ isSecret, name }) => isSecret && name === definition.idPath[0],
+  );
+  return {
+    walk: (...asked) => client.walk(...asked),
+    walkHead: (...asked) => client.walkHead(...asked),
+    figures: () => client.figures(),
+    close: () => client.close(),
+    retrieve: async (...asked) => {
+      const found = await client.retrieve(...asked);
+      const [, , id] = asked;
+      log.debug(
+        { id: isIdSecret ? '[secret]' : id, found: found.found },
+        found.found
+          ? 'retrieve found a record that the list did not show: it is kept'
+          : 'retrieve confirmed that a record is gone',
+      );
+      return found;
+    },
+  };
+}
+
+function tellVerdict(
+  log: Logger,
+  definition: ResourceDefinition,
+  report: SweepReport,
+  verdict: WalkVerdict,
+): void {
+  const { outcome, mode, removed, held, leaked, error } = report;
+  let confirmedBy = null;
+  if (removed > 0 && mode === 'parent') confirmedBy = 'parent';
+  else if (removed > 0)
+    confirmedBy =
+      operationOf(definition, 'retrieve') === undefined
+        ? verdict.isOnePage
+          ? 'one page'
+          : 'second walk'
+        : 'retrieve';
+  log.debug(
+    {
+      ...{ outcome, mode, records: report.records, added: report.added, changed: report.changed },
+      ...{ removed, held, leaked },
+      ...(confirmedBy === null ? {} : { confirmedBy }),
+      ...(error === null ? {} : { code: error.code, reason: error.message, permission: error.permission }),
+    },
+    `collection ${outcome}`,
+  );
+}
 
 function withIds(records: readonly ScannedRecord[]): (ScannedRecord & { readonly id: string })[] {
   return records.filter(

@@ -204,6 +204,8 @@ export class Rig {
       warn: write('warn'),
       info: write('info'),
       debug: write('debug'),
+      trace: () => undefined,
+      isLevelEnabled: (level) => level !== 'debug' && level !== 'trace',
       child: (facts) => this.#logger({ ...carried, ...facts }),
     };
   }

@@ -302,6 +302,8 @@ describe('a mirror that goes while it is served', () => {
       warn: (_facts, message) => lines.push(`warn ${message}`),
       info: (_facts, message) => lines.push(`info ${message}`),
       debug: () => undefined,
+      trace: () => undefined,
+      isLevelEnabled: () => false,
       child: () => log,
     };
     const directory = replicaDirectory();

@@ -323,7 +323,15 @@ describe('limits and failures', () => {
     const lines: unknown[] = [];
     const note = (facts: Record<string, unknown>, message: string): void =>
       void lines.push({ ...facts, message });
-    const log = { error: note, warn: note, info: note, debug: note, child: () => log };
+    const log = {
+      error: note,
+      warn: note,
+      info: note,
+      debug: note,
+      trace: note,
+      isLevelEnabled: () => true,
+      child: () => log,
+    };
     const running = await startSandbox({ log });
     running.sandbox.store.list = () => {
       throw new Error('a secret detail');

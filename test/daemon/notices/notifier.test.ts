@@ -42,6 +42,8 @@ function rig(): Rig {
     warn: line,
     info: () => undefined,
     debug: () => undefined,
+    trace: () => undefined,
+    isLevelEnabled: () => false,
     child: () => log,
   };
   const start: Rig['start'] = (channels, more) =>

@@ -29,7 +29,15 @@ const message = messageOf(
 const logged: { facts: Record<string, unknown>; message: string }[] = [];
 const note = (facts: Record<string, unknown>, text: string): void =>
   void logged.push({ facts, message: text });
-const log: Logger = { error: note, warn: note, info: note, debug: note, child: () => log };
+const log: Logger = {
+  error: note,
+  warn: note,
+  info: note,
+  debug: note,
+  trace: note,
+  isLevelEnabled: () => true,
+  child: () => log,
+};
 
 function rig(timeouts: Partial<typeof POST_TIMEOUTS> = {}) {
   logged.length = 0;

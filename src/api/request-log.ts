@@ -1,0 +1,146 @@
+/**
+ * What the log says of requests: a line each at `debug`, and at `trace` their headers and sizes. What may be a secret is
+ * left out here: headers and parameters are shown by what is known of their names.
+ */
+import type { Kind, Method } from '../catalog/definition.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { Logger } from '../core/logger.ts';
+import type { NeutralText } from './neutral-text.ts';
+import type { Answer } from './transport.ts';
+
+/** Shorter waits than this are the usual spacing of requests. */
+const LEAST_WAIT_MS = 50;
+
+/** Parameters whose values say where in a list a page stands; a foreign `next` may carry anything in the others. */
+const SHOWN_PARAMETERS: ReadonlySet<string> = new Set([
+  'after',
+  'cursor',
+  'format',
+  'limit',
+  'offset',
+  'order',
+  'order_by',
+  'ordering',
+  'page',
+  'page_size',
+]);
+const SECRET_HEADER = /auth|cookie|token|secret|key|session|signature|csrf|password|credential/i;
+const REQUEST_ID_HEADERS = ['x-request-id', 'request-id', 'x-correlation-id', 'x-amzn-requestid', 'cf-ray'];
+
+/** One attempt of a request, as far as it is known before it is sent. */
+export interface ToldRequest {
+  readonly method: Method;
+  /** Path and query, with what is secret by its kind masked already. */
+  readonly path: () => string;
+  readonly kind: Kind | undefined;
+  readonly attempt: number;
+  /** Of the body. */
+  readonly sentBytes?: number;
+}
+
+export interface RequestLog {
+  /** Passes the answer on, and tells of it or of the failure when it is over. */
+  told(request: ToldRequest, sending: Promise<Answer>): Promise<Answer>;
+  /** The path and query as the log may show it. */
+  shownPath(path: string): string;
+}
+
+export function createRequestLog(
+  log: Logger,
+  neutral: NeutralText,
+  clock: { monotonicMs(): number },
+): RequestLog {
+  const shownPath = (path: string): string => neutral(maskedQuery(path));
+
+  const tell = (request: ToldRequest, startedAt: number, end: Answer | Error): void => {
+    const { method, kind, attempt } = request;
+    const durationMs = Math.round(clock.monotonicMs() - startedAt);
+    const what = { method, path: shownPath(request.path()), ...(kind === undefined ? {} : { kind }) };
+    if (end instanceof Error) {
+      const code = end instanceof TidemarkError ? end.code : 'aborted';
+      log.debug({ ...what, durationMs, attempt, code }, 'request without an answer');
+      return;
+    }
+    const { status, bytes, headers = {} } = end;
+    const requestId = REQUEST_ID_HEADERS.map((name) => textOf(headers[name])).find((id) => id !== '');
+    const ids = requestId === undefined ? {} : { requestId: neutral(requestId) };
+    log.debug({ ...what, status, durationMs, bytes, attempt, ...ids }, 'request');
+    if (!log.isLevelEnabled('trace')) return;
+    log.trace(
+      {
+        ...what,
+        sent: { headers: shownHeaders(end.sentHeaders ?? {}, neutral), bytes: request.sentBytes ?? 0 },
+        received: { status, headers: shownHeaders(headers, neutral), bytes },
+      },
+      'headers of the request and its answer',
+    );
+  };
+
+  return {
+    shownPath,
+    told: (request, sending) => {
+      if (!log.isLevelEnabled('debug')) return sending;
+      const startedAt = clock.monotonicMs();
+      return sending.then(
+        (answer) => {
+          tell(request, startedAt, answer);
+          return answer;
+        },
+        (error: unknown) => {
+          tell(request, startedAt, error instanceof Error ? error : new Error(String(error)));
+          throw error;
+        },
+      );
+    },
+  };
+}
+
+/** What a request waits for before it is sent. `kind`: the limit that a kind has of its own. */
+export interface ToldWait {
+  readonly ms: number;
+  readonly reason: 'perMinute' | 'perHour' | 'refusal';
+  readonly kind: Kind | null;
+}
+
+const WAIT_TEXT: Readonly<Record<ToldWait['reason'], string>> = {
+  perMinute: 'waiting for room in the window of a minute',
+  perHour: 'waiting for room in the window of an hour',
+  refusal: 'waiting after a 429: the pause that it asked for, or the rate lowered by it',
+};
+
+/** Said when the wait begins, so that a log that stands still says what it waits for. */
+export function tellWait(log: Logger, { ms, reason, kind }: ToldWait): void {
+  if (ms <= LEAST_WAIT_MS || !log.isLevelEnabled('debug')) return;
+  log.debug(
+    { waitMs: Math.ceil(ms), reason, ...(kind === null ? {} : { limitOf: kind }) },
+    kind === null ? WAIT_TEXT[reason] : 'waiting for the limit that the kind has of its own',
+  );
+}
+
+/** Values of parameters that are not known to be harmless are masked. */
+function maskedQuery(path: string): string {
+  const cut = path.indexOf('?');
+  if (cut === -1) return path;
+  const parameters = path.slice(cut + 1).split('&');
+  const shown = parameters.map((each) => {
+    const [name = ''] = each.split('=', 1);
+    return SHOWN_PARAMETERS.has(name) || !each.includes('=') ? each : `${name}=[masked]`;
+  });
+  return `${path.slice(0, cut)}?${shown.join('&')}`;
+}
+
+function shownHeaders(headers: NonNullable<Answer['headers']>, neutral: NeutralText): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers)
+      .filter(([name]) => !SECRET_HEADER.test(name))
+      .map(([name, value]) => [
+        neutral(name),
+        // Addresses in them (`location`, `link`) may carry secrets in their queries.
+        neutral(textOf(value).replaceAll(/\?[^\s>;,"]*/g, (query) => maskedQuery(query))),
+      ]),
+  );
+}
+
+function textOf(value: string | readonly string[] | undefined): string {
+  return typeof value === 'string' ? value : (value ?? []).join(', ');
+}
