@@ -75,7 +75,13 @@ log: { level: debug }
     expect(config.schedules.drill).toMatchObject({ cron: '0 5 * * 1', sources: ['production'] });
     expect(config.retention).toEqual({ last: 3, withinMs: 604_800_000 });
     expect(config.daemon).toEqual({ shutdownGraceMs: 10_000 });
-    expect(config.http).toEqual({ host: '::1', port: 9000, token: null, tokenFile: null });
+    expect(config.http).toEqual({
+      host: '::1',
+      port: 9000,
+      token: null,
+      tokenFile: null,
+      trustedProxies: [],
+    });
     expect(config.log.level).toBe('debug');
     expect(config.warnings).toEqual([expect.stringContaining('leaves out recording_sharing too')]);
   });
