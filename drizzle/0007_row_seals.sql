@@ -1,0 +1,8 @@
+CREATE TABLE `row_seals` (
+	`set` text NOT NULL,
+	`member` text NOT NULL,
+	`seal` blob NOT NULL,
+	PRIMARY KEY(`set`, `member`)
+) WITHOUT ROWID;
+--> statement-breakpoint
+INSERT INTO `row_seals` VALUES ('acceptances', '', x''), ('fingerprint_key', '', x''), ('runs', '', x'');
