@@ -18,10 +18,16 @@ const LARGEST_CHARACTERS = 1_000_000;
 /** Under NODE_USE_ENV_PROXY the global agent would ask HTTP_PROXY, and take its word for the daemon's. */
 const NO_PROXY = new Agent({ proxyEnv: {} });
 /** As the first line of the text, or `state` of the document, with the status that goes with it. */
-const STATUS_BY_STATE: Readonly<Record<string, number>> = { ok: 200, degraded: 200, failing: 503 };
+const STATUS_BY_STATE: Readonly<Record<string, number>> = {
+  ok: 200,
+  degraded: 200,
+  starting: 503,
+  failing: 503,
+};
 
 /**
- * Prints what `/readyz` says. Exit 0 for `ok` and `degraded`, 1 for `starting` and `failing`.
+ * Prints what `/readyz` says. Exit 0 for `ok`, `degraded` and `starting`, 1 for `failing`: a daemon that is busy with its
+ * first sync is well, and a container engine that takes it for ill would only end what it waits for.
  * @throws TidemarkError `unreachable` where no daemon is at work on this mirror, or it does not answer
  */
 export async function daemonCheck(context: CommandContext): Promise<ExitCode> {
@@ -43,7 +49,7 @@ export async function daemonCheck(context: CommandContext): Promise<ExitCode> {
     throw unreachable(card, 'its answer says nothing of its health');
   const lines = text.trimEnd().split('\n');
   await print(context, `${isJson ? text.trim() : lines.map((line) => neutralise(line)).join('\n')}\n`);
-  if (status === 200) return EXIT.done;
+  if (state !== 'failing') return EXIT.done;
   tellReason(context, failingReason(text, isJson));
   return EXIT.failed;
 }

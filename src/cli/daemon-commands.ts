@@ -15,7 +15,7 @@ export const DAEMON_COMMANDS: readonly CommandRow[] = [
       {
         flags: '--check',
         description:
-          'ask the daemon that is at work on this mirror how it is, and leave: 0 well, 1 failing or none',
+          'ask the daemon that is at work on this mirror how it is, and leave: 0 well or in its first sync, 1 failing or none',
       },
     ],
     notes: [

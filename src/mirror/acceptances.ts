@@ -4,6 +4,7 @@ import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Connection } from './database.ts';
+import { sealRow } from './row-seals.ts';
 
 export interface DriftAcceptance {
   /** Name of the source. */
@@ -43,18 +44,29 @@ export function readAcceptances(connection: Connection, source?: string): DriftA
 /** Keeps it in the place of any earlier one of the same source, kind, scope, id and path. */
 export function storeAcceptance(writer: Connection, acceptance: DriftAcceptance): void {
   const { source, fingerprint, kind, scope, id, path, reason, acceptedAt, until = null } = acceptance;
+  const place = scopeKey(scope);
   writer
-    .prepare(
-      `INSERT OR REPLACE INTO acceptances (source, fingerprint, kind, scope, remote_id, path, reason, accepted_at, until)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-    )
-    .run(source, fingerprint, kind, scopeKey(scope), id, path, reason, acceptedAt, until);
+    .transaction(() => {
+      writer
+        .prepare(
+          `INSERT OR REPLACE INTO acceptances (source, fingerprint, kind, scope, remote_id, path, reason, accepted_at, until)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+        )
+        .run(source, fingerprint, kind, place, id, path, reason, acceptedAt, until);
+      sealRow(writer, 'acceptances', [source, kind, place, id, path]);
+    })
+    .immediate();
 }
 
 /** Makes the key of this mirror's fingerprints, unless there is one. */
 export function makeFingerprintKey(writer: Connection): void {
   if (writer.prepare('SELECT 1 FROM fingerprint_key').get() !== undefined) return;
-  writer.prepare('INSERT INTO fingerprint_key (id, key) VALUES (1, ?)').run(randomBytes(32));
+  writer
+    .transaction(() => {
+      writer.prepare('INSERT INTO fingerprint_key (id, key) VALUES (1, ?)').run(randomBytes(32));
+      sealRow(writer, 'fingerprint_key', [1]);
+    })
+    .immediate();
 }
 
 /**
@@ -76,10 +88,17 @@ export function dropAcceptance(
   fingerprint: string,
 ): DriftAcceptance | undefined {
   const dropped = writer
-    .prepare<[string, string], StoredAcceptance>(
-      `DELETE FROM acceptances WHERE source = ? AND fingerprint = ? RETURNING ${COLUMNS}`,
-    )
-    .all(source, fingerprint);
+    .transaction(() => {
+      const rows = writer
+        .prepare<[string, string], StoredAcceptance>(
+          `DELETE FROM acceptances WHERE source = ? AND fingerprint = ? RETURNING ${COLUMNS}`,
+        )
+        .all(source, fingerprint);
+      for (const { kind, scope, id, path } of rows)
+        sealRow(writer, 'acceptances', [source, kind, scope, id, path]);
+      return rows;
+    })
+    .immediate();
   return dropped[0] === undefined ? undefined : acceptanceOf(dropped[0]);
 }
 

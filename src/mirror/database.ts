@@ -154,10 +154,10 @@ export function asMirrorError(thrown: unknown, path: string): unknown {
         cause,
       });
     case 'SQLITE_ERROR':
-      // Our statements are fixed, and fit the schema whose version was looked at: a name that is not there was altered in the
-      // file. SQLite has no finer code for it.
+      // Our statements are fixed, and fit the schema whose version was looked at: a name that is not there, or a path in it that
+      // is none, was altered in the file. SQLite has no finer code for it.
       if (
-        /no such|unknown function|syntax error|malformed database|has no column/.test(
+        /no such|unknown function|syntax error|malformed (database|JSON)|has no column|bad JSON path|JSON cannot hold/.test(
           (thrown as Error).message,
         )
       ) {

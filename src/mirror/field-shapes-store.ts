@@ -2,7 +2,7 @@
 import type { Kind } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
 import type { FieldMoves, JsonType } from './field-shapes.ts';
-import { JSON_TYPES, KindShapes, UNWATCHED } from './field-shapes.ts';
+import { documentedObjects, JSON_TYPES, KindShapes, UNWATCHED } from './field-shapes.ts';
 import type { FieldNews, ShapeCounts } from './field-shapes-news.ts';
 import { shapeNews } from './field-shapes-news.ts';
 
@@ -16,6 +16,8 @@ export class RunShapes {
   readonly #kinds = new Map<Kind, KindShapes>();
   /** Kinds of which a stored body could not be read, so that its part in the counts is not known. */
   readonly #unsound = new Set<Kind>();
+  /** Kinds whose stored counts were made by other documented objects: they tell nothing of members that nobody counted. */
+  readonly #outdated = new Set<Kind>();
 
   constructor(writer: Connection, source: number) {
     this.#writer = writer;
@@ -25,7 +27,9 @@ export class RunShapes {
   of(kind: Kind): KindShapes {
     let shapes = this.#kinds.get(kind);
     if (shapes === undefined) {
-      shapes = openKindShapes(kind, readShapes(this.#writer, this.#source, kind));
+      const stored = readShapes(this.#writer, this.#source, kind);
+      if (stored.size > 0 && this.#isOutdated(kind)) this.#outdated.add(kind);
+      shapes = openKindShapes(kind, this.#outdated.has(kind) ? new Map() : stored);
       this.#kinds.set(kind, shapes);
     }
     return shapes;
@@ -43,8 +47,8 @@ export class RunShapes {
   }
 
   /**
-   * Before anything is published: kinds of this run whose records were never counted, as in a mirror made by an earlier
-   * version, are counted now. What this run finds of them is then the first that is seen.
+   * Before anything is published: kinds of this run whose records were never counted, or counted by another catalog, are
+   * counted now. What this run finds of them is then the first that is seen.
    */
   *countUncounted(kinds: Iterable<Kind>): Generator<undefined> {
     const records = this.#writer
@@ -53,9 +57,27 @@ export class RunShapes {
       )
       .pluck();
     for (const kind of new Set(kinds)) {
+      const shapes = this.of(kind);
+      if (this.#outdated.has(kind)) this.#dropCounts(kind);
       if (readShapes(this.#writer, this.#source, kind).size > 0) continue;
-      if ((records.get(this.#source, kind) ?? 0) > 0) yield* this.#countAll(kind, this.of(kind));
+      if ((records.get(this.#source, kind) ?? 0) > 0) yield* this.#countAll(kind, shapes);
     }
+  }
+
+  #isOutdated(kind: Kind): boolean {
+    const stored = this.#writer
+      .prepare<[number, string], string>(
+        `SELECT objects FROM field_shape_bases WHERE source = ? AND kind = ?`,
+      )
+      .pluck()
+      .get(this.#source, kind);
+    return stored !== JSON.stringify(documentedObjects(kind));
+  }
+
+  #dropCounts(kind: Kind): void {
+    this.#writer
+      .prepare<[number, string]>(`DELETE FROM field_shapes WHERE source = ? AND kind = ?`)
+      .run(this.#source, kind);
   }
 
   /** After everything is published: writes the counts that moved, and what they say. */
@@ -85,6 +107,12 @@ export class RunShapes {
         if (before.get(field)?.get(type) !== records) put.run(this.#source, kind, field, type, records);
       }
     }
+    if (isFirst)
+      this.#writer
+        .prepare<[number, string, string]>(
+          `INSERT OR REPLACE INTO field_shape_bases (source, kind, objects) VALUES (?, ?, ?)`,
+        )
+        .run(this.#source, kind, JSON.stringify(documentedObjects(kind)));
     const changes = isFirst ? [] : [...news.changes];
     for (const { field, type } of news.forgotten) drop.run(this.#source, kind, field, type);
     if (shapes.isFull && !before.has(UNWATCHED)) {
@@ -104,9 +132,7 @@ export class RunShapes {
 
   /** The stored counts were wrong, so they are of no use: derived data, counted again from what there is now. */
   *#startOver(run: number, kind: Kind): Generator<undefined> {
-    this.#writer
-      .prepare<[number, string]>(`DELETE FROM field_shapes WHERE source = ? AND kind = ?`)
-      .run(this.#source, kind);
+    this.#dropCounts(kind);
     const shapes = new KindShapes(kind, [], false);
     yield* this.#countAll(kind, shapes);
     const none: ShapeCounts = new Map();

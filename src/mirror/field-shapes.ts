@@ -3,8 +3,8 @@
  * and moved by what changes: a run that changes nothing counts nothing.
  *
  * Watched are the record's members, and one level down those of objects that the catalog documents (`/user/email`);
- * objects with keys of anybody's choice are not looked into. When the catalog documents a further object, a migration has
- * to delete the kind's rows of `field_shapes`: the next run counts them anew.
+ * objects with keys of anybody's choice are not looked into. When the catalog documents other objects than the counts were
+ * made by (`field_shape_bases`), the next run counts the kind anew.
  */
 import { definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
@@ -52,6 +52,14 @@ class FieldCounter implements FieldMoves {
   }
 }
 
+/** Names of the fields whose members are watched too, in order. */
+export function documentedObjects(kind: Kind): string[] {
+  return definitionOf(kind)
+    .fields.filter(({ type }) => type === 'object')
+    .map(({ name }) => name)
+    .sort();
+}
+
 /** The counts of one kind, or how they moved. */
 export class KindShapes {
   readonly #root = new FieldCounter('', true);
@@ -62,8 +70,7 @@ export class KindShapes {
 
   /** `known`: the fields that are watched already. `isFull`: no further one is watched. */
   constructor(kind: Kind, known: Iterable<string>, isFull: boolean) {
-    const objects = definitionOf(kind).fields.filter(({ type }) => type === 'object');
-    this.#documented = new Set(objects.map(({ name }) => name));
+    this.#documented = new Set(documentedObjects(kind));
     this.#isFull = false;
     for (const field of known) {
       const [name, inner] = field.split('/').slice(1).map(unescaped);

@@ -3,6 +3,7 @@ import type { Connection } from './database.ts';
 import type { ForgetFacts } from './forget.ts';
 import { digestReplaced, linkOf, readStoredForgets } from './forget-links.ts';
 import { rangesOf } from './retention.ts';
+import { rowSealer } from './row-seals.ts';
 import { digestRun } from './run-digests.ts';
 import { rootOf } from './sealing.ts';
 import { resealSnapshots } from './snapshot-seal.ts';
@@ -76,10 +77,12 @@ function* dropRuns(writer: Connection, runs: readonly number[]): Generator<undef
   const dropSweeps = writer.prepare<[number]>(`DELETE FROM sweeps WHERE run = ?`);
   const dropCarried = writer.prepare<[number]>(`DELETE FROM carried_sweeps WHERE run = ?`);
   const dropRun = writer.prepare<[number]>(`DELETE FROM runs WHERE run = ?`);
+  const unseal = rowSealer(writer, 'runs');
   for (const [index, run] of runs.entries()) {
     dropSweeps.run(run);
     dropCarried.run(run);
     dropRun.run(run);
+    unseal([run]);
     if (index % SLICE === SLICE - 1) yield undefined;
   }
 }

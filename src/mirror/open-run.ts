@@ -17,6 +17,7 @@ import { countUnchecked, removeOrphans } from './parent-links.ts';
 import type { OpenCollection } from './run-collections.ts';
 import { RunCollections } from './run-collections.ts';
 import type { PublishInput, PublishedRun, RunOptions, RunWriter, RunFigures } from './run-writer.ts';
+import { sealRow } from './row-seals.ts';
 import type { SealingRule } from './sealing.ts';
 import { readRules, ruleText } from './sealing.ts';
 import type { StageStatements } from './stage-statements.ts';
@@ -251,12 +252,17 @@ class OpenRun implements RunWriter {
     removeStage(path);
     onEnd();
     try {
+      const end = writer.prepare<[string, string, string, number, number, number]>(
+        `UPDATE runs SET outcome = 'failed', finished_at = ?, error_code = ?, error = ?, requests = ?, retries = ?
+         WHERE run = ?`,
+      );
+      const { requests, retries } = figures;
       writer
-        .prepare<[string, string, string, number, number, number]>(
-          `UPDATE runs SET outcome = 'failed', finished_at = ?, error_code = ?, error = ?, requests = ?, retries = ?
-           WHERE run = ?`,
-        )
-        .run(isoTime(clock.now()), error.code, error.message, figures.requests, figures.retries, this.run);
+        .transaction(() => {
+          end.run(isoTime(clock.now()), error.code, error.message, requests, retries, this.run);
+          sealRow(writer, 'runs', [this.run]);
+        })
+        .immediate();
     } catch (failure) {
       const known = asMirrorError(failure, path);
       // Left as `running`, which the next opening for writing ends: the caller's error is the one that matters.

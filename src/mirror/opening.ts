@@ -12,6 +12,7 @@ import { PAGE_SIZE, migrate, schemaVersion } from './migrations.ts';
 import type { PrivateCopy } from './private-copy.ts';
 import { takePrivateCopy } from './private-copy.ts';
 import { endDeadRestores } from './restores.ts';
+import { rowSealer, sealOldRows } from './row-seals.ts';
 import { removeStage } from './stage.ts';
 
 /** Bytes of the write-ahead log that stay on disk after a checkpoint that could not empty it. */
@@ -54,6 +55,7 @@ export function openWriter(path: string): Connection {
     configure(connection, WRITER_CACHE_KIB);
     migrate(connection, path);
     removeStage(path);
+    sealOldRows(connection);
     endDeadRuns(connection);
     endDeadRestores(connection);
     makeFingerprintKey(connection);
@@ -66,12 +68,21 @@ export function openWriter(path: string): Connection {
 
 /** Runs whose process died before they were published. */
 function endDeadRuns(connection: Connection): void {
+  const dead = connection.prepare<[], number>(`SELECT run FROM runs WHERE outcome = 'running'`).pluck().all();
+  if (dead.length === 0) return;
+  const end = connection.prepare<[number]>(
+    `UPDATE runs SET outcome = 'failed', error_code = 'interrupted',
+       error = 'the process ended before the run was published' WHERE run = ?`,
+  );
+  const seal = rowSealer(connection, 'runs');
   connection
-    .prepare(
-      `UPDATE runs SET outcome = 'failed', error_code = 'interrupted',
-         error = 'the process ended before the run was published' WHERE outcome = 'running'`,
-    )
-    .run();
+    .transaction(() => {
+      for (const run of dead) {
+        end.run(run);
+        seal([run]);
+      }
+    })
+    .immediate();
 }
 
 /** 0 where there is none. */

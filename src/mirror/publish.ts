@@ -8,6 +8,7 @@ import type { Connection } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
 import type { MovedRow, RecordPublisher } from './publish-records.ts';
 import { prepareRecordPublisher } from './publish-records.ts';
+import { sealRow } from './row-seals.ts';
 import type { RunDigests } from './run-digests.ts';
 import { digestRun } from './run-digests.ts';
 import { rootOf, ruleText } from './sealing.ts';
@@ -230,6 +231,7 @@ function finishRun(
       ...[digests?.changeDigest ?? null, digests?.sweepDigest ?? null],
       ...[digests === null ? null : previousRoot, root, facts.run],
     );
+  sealRow(writer, 'runs', [facts.run]);
   return root;
 }
 

@@ -15,13 +15,14 @@ import type { SealingRule } from './sealing.ts';
 import { readRules } from './sealing.ts';
 import { verifyChain } from './verify-chain.ts';
 import { verifyCollection } from './verify-records.ts';
+import { rowParts } from './verify-rows.ts';
 import { verifySweeps } from './verify-sweeps.ts';
 
 export interface VerifyProblem {
   readonly kind:
     | 'body' // a current record is not what was sealed
     | 'revision' // history is not what was sealed
-    | 'chain' // a run's seal does not hold
+    | 'chain' // the seal of a run, a pin, an acceptance or a run's row does not hold
     | 'schema' // a table or view is not as it should be
     | 'index'; // SQLite finds the file damaged, or a count is wrong
   readonly message: string;
@@ -141,6 +142,7 @@ function* parts(
   yield shapes.report(findings);
   yield verifySweeps(connection, findings);
   yield verifyChain(connection, findings);
+  yield* rowParts(connection, findings);
 }
 
 function* withProgress(part: Iterator<unknown>, report: () => void): Generator<undefined> {

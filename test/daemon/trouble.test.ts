@@ -128,6 +128,12 @@ describe('this machine', () => {
     for (const end of ['', '-wal', '-shm', '-lock']) rmSync(`${rig.mirrorPath}${end}`, { force: true });
     await rig.advanceMinutes(180);
     expect(rig.loud()).toEqual([`the mirror is gone: ${rig.mirrorPath} is not there any more`]);
+    // Each of the two jobs says once that it fails for it, not at each of the five further ticks.
+    const failed = rig.lines.filter(({ message }) => /^(sync|verify) failed/.test(message));
+    expect(failed.filter(({ level }) => level !== 'debug').map(({ message }) => message)).toEqual([
+      expect.stringMatching(/^verify failed: /),
+      expect.stringMatching(/^sync failed: /),
+    ]);
     expect(existsSync(rig.mirrorPath)).toBe(false);
     expect(health()).toMatchObject({ state: 'failing', reasons: [{ code: 'mirror_unreadable' }] });
     expect(health().reasons[0]?.hint).toMatch(/tidemark copies restore/);

@@ -7,7 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import type { Presence } from '../../src/daemon/presence.ts';
 import { announce } from '../../src/daemon/presence.ts';
-import { World } from '../daemon/http/world.ts';
+import { MINUTE_MS, NARROW_KEY, World } from '../daemon/http/world.ts';
 import { commandLine } from './command-line.ts';
 import { environment, tidemark } from './harness.ts';
 
@@ -23,9 +23,10 @@ async function server(answer: RequestListener): Promise<string> {
 /** A daemon that announced itself at `url`, or where a real HTTP side listens. */
 async function announced(
   url?: string,
+  isSynced = true,
 ): Promise<{ world: World; presence: Presence; env: Record<string, string> }> {
   const world = await World.create();
-  await world.sync();
+  if (isSynced) await world.sync();
   const presence = await announce(world.mirrorPath, { clock: systemClock, pid: process.pid, host: 'here' });
   onTestFinished(() => presence.leave());
   const own = url ?? (await world.listen({ localToken: presence.token.reveal() })).url;
@@ -45,6 +46,38 @@ describe('daemon --check', () => {
     const json = await commandLine(['daemon', '--check', '--json'], options);
     expect(json, json.stderr).toMatchObject({ code: 0 });
     expect(JSON.parse(json.stdout)).toMatchObject({ schema: 'tidemark.health/1' });
+  });
+
+  it('a first sync that is not complete is starting over HTTP, and no failure of the check', async () => {
+    const { world, env } = await announced(undefined, false);
+    // A narrowed key reads only a part: nothing was complete yet.
+    await world.sync(NARROW_KEY);
+    const { url } = await world.listen();
+    const ready = await fetch(`${url}/readyz`);
+    expect([ready.status, await ready.json()]).toMatchObject([
+      503,
+      { state: 'starting', sources: [{ source: 'default', state: 'starting' }] },
+    ]);
+    expect((await fetch(`${url}/healthz`)).status).toBe(200);
+    const options = { env, cwd: dirname(world.mirrorPath) };
+    const text = await commandLine(['daemon', '--check'], options);
+    expect([text.code, text.stdout, text.stderr]).toEqual([
+      0,
+      expect.stringMatching(
+        /^starting\ndefault: starting\n {2}starting: no run of all kinds has been complete yet/,
+      ),
+      '',
+    ]);
+    const json = await commandLine(['daemon', '--check', '--json'], options);
+    expect([json.code, JSON.parse(json.stdout)]).toMatchObject([0, { state: 'starting' }]);
+
+    world.clock.at += 120 * MINUTE_MS;
+    const late = await commandLine(['daemon', '--check'], options);
+    expect([late.code, late.stdout]).toEqual([1, expect.stringMatching(/^failing\n/)]);
+    expect(late.stderr).toContain('failing: no run of all kinds has been complete yet');
+
+    await world.sync();
+    expect((await fetch(`${url}/readyz`)).status).toBe(200);
   });
 
   it.each([

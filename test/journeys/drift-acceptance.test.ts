@@ -197,6 +197,27 @@ describe('fingerprints', () => {
     expect(keys[0]).toMatch(/^[0-9a-f]{64}$/);
     expect(keys[1]).not.toBe(keys[0]);
   });
+
+  it('is checked by verify: what another hand removed or added is named, without the id where that is a secret', async () => {
+    const { service, directory, run, expectRun } = await baselined();
+    service.set('invites', [{ id: 'SECRETINVITEID', target_email: '', level: 1 }]);
+    service.set('domains', [{ ...DOMAINS[0], is_verified: true }, DOMAINS[1] ?? {}]);
+    await expectRun(0, 'sync', '--quiet');
+    await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'wanted');
+    await expectRun(0, 'verify');
+    const file = new Database(join(directory, 'mirror.db'));
+    file.exec(`UPDATE acceptances SET kind = 'invites', remote_id = 'SECRETINVITEID'`);
+    file.close();
+    const { stdout, stderr, code } = await run('verify');
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^chain: the acceptance of \/is_verified of \S+ is gone, .* \(domains d1, /m);
+    expect(stdout).toMatch(
+      /^chain: the acceptance of \/is_verified of \S+ was put in .* \(invites \[secret:/m,
+    );
+    expect(stdout + stderr).not.toContain('SECRETINVITEID');
+    await expectRun(0, 'drift', 'accept', 'domains', 'd1', '--reason', 'wanted');
+    expect((await run('verify')).stdout).not.toContain('is gone');
+  });
 });
 
 describe('an id that is a secret', () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
 import { verifyMirror } from '../../src/mirror/mirror.ts';
-import { ORG, PROJECT, open, sync, temporaryDirectory } from './fixture.ts';
+import { ORG, PROJECT, begin, open, sync, temporaryDirectory } from './fixture.ts';
 
 const FLIPS = 150;
 const role = (id: string, name: string): string => `{"id":"${id}","name":"${name}"}`;
@@ -20,12 +20,26 @@ async function smallMirror(): Promise<Buffer> {
   await sync(mirror, 'roles', ORG, [role('a', 'A2'), role('b', 'role b'), role('c', 'role c')]);
   await sync(mirror, 'roles', ORG, [role('a', 'A3'), role('b', 'role b')]);
   await sync(mirror, 'session_recordings', PROJECT, ['{"id":"r","click_count":1,"viewed":true}']);
+  await begin(mirror).publish({ outcome: 'failed', sweeps: [], requests: 7, retries: 2 });
+  begin(mirror).abandon({ code: 'unreachable', message: 'no answer' });
   mirror.pin('before', 1);
+  const accepted = {
+    source: 'production',
+    kind: 'roles',
+    scope: ORG,
+    path: '/name',
+    reason: 'agreed',
+  } as const;
+  for (const [index, id] of ['a', 'b', 'c'].entries()) {
+    const acceptedAt = `2026-03-0${index + 1}T12:00:00.000Z`;
+    const until = index === 1 ? { until: '2026-04-01T00:00:00.000Z' } : {};
+    mirror.acceptDrift({ ...accepted, ...until, id, acceptedAt, fingerprint: `fingerprint-${id}` });
+  }
   mirror.close();
   return readFileSync(mirror.path);
 }
 
-/** What status, snapshots, export, log and diff are made of, as text. */
+/** What status, snapshots, accepted drift, export, log and diff are made of, as text. */
 function shown(path: string): string {
   const mirror = open({ path, mode: 'read' });
   try {
@@ -38,6 +52,11 @@ function shown(path: string): string {
       mirror.snapshots(),
       records,
       [...mirror.readRecordsAt(1)],
+      mirror.acceptances(),
+      Buffer.from(mirror.fingerprintKey()).toString('hex'),
+      [...mirror.changesBetween(1, 3)],
+      [...mirror.changesBetween(3, 1)],
+      mirror.recordCountsAt(2),
       ['a', 'b', 'c'].map((id) => mirror.findRecords('roles', id).map((row) => mirror.revisionsOf(row))),
     ]);
   } finally {

@@ -350,3 +350,23 @@ function tamper(mirror: Mirror, statement: string): void {
   connection.exec(statement);
   connection.close();
 }
+
+describe('counts that another catalog made', () => {
+  it('are made anew: the members of an object that is documented since are no news', async () => {
+    const mirror = open();
+    const member = { user: { uuid: 'u1', email: 'a@example.com' }, level: 1 };
+    await changesOf(mirror, 'members', [member]);
+    // As a catalog that did not document `user` would have left them.
+    const file = connect(mirror.path, { isReadonly: false });
+    file.exec(
+      `DELETE FROM field_shapes WHERE field LIKE '/user/%'; UPDATE field_shape_bases SET objects = '[]'`,
+    );
+    file.close();
+    expect(await changesOf(mirror, 'members', [{ ...member, level: 8 }])).toEqual([]);
+    await expectSound(mirror);
+    expect(
+      await changesOf(mirror, 'members', [{ ...member, user: { uuid: 'u1', mail: 'a@example.com' } }]),
+    ).toEqual(['lost /user/email string>', 'gained /user/mail >string']);
+    await expectSound(mirror);
+  });
+});

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { openSync, readFileSync, writeSync, closeSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
-import type { VerifyResult } from '../../src/mirror/verify.ts';
+import type { VerifyProblem, VerifyResult } from '../../src/mirror/verify.ts';
 import { verifyMirror } from '../../src/mirror/mirror.ts';
-import { ORG, PROJECT, open, sync } from './fixture.ts';
+import { ORG, PROJECT, begin, open, sync } from './fixture.ts';
 
 const role = (id: string, name: string): string => `{"id":"${id}","name":"${name}"}`;
 
@@ -244,5 +244,186 @@ describe('verify', () => {
     const steps: unknown[] = [];
     await verifyMirror(mirror, { onProgress: (progress) => steps.push(progress) });
     expect(steps.at(-1)).toEqual({ records: 1, of: 1 });
+  });
+});
+
+describe('what no run vouches for', () => {
+  const accepted = {
+    source: 'production',
+    fingerprint: 'f1',
+    kind: 'roles',
+    scope: ORG,
+    id: 'a',
+    path: '/name',
+    reason: 'agreed',
+    acceptedAt: '2026-03-01T12:00:00.000Z',
+  } as const;
+  const other = { ...accepted, fingerprint: 'f2', id: 'b', until: '2026-04-01T00:00:00.000Z' };
+
+  /** Two acceptances, a run that failed (2), one that was given up (3) and one whose process died (4). */
+  async function mirrorWithBoth(): Promise<string> {
+    const mirror = open();
+    await sync(mirror, 'roles', ORG, [role('a', 'A'), role('b', 'B')]);
+    await begin(mirror).publish({ outcome: 'failed', sweeps: [], requests: 7, retries: 2 });
+    begin(mirror).abandon({ code: 'unreachable', message: 'no answer' });
+    begin(mirror);
+    mirror.close();
+    const again = open({ path: mirror.path });
+    for (const one of [accepted, other]) again.acceptDrift(one);
+    again.close();
+    return mirror.path;
+  }
+
+  function change(path: string, statement: string): void {
+    const file = new Database(path);
+    expect(file.prepare(statement).run().changes).toBeGreaterThan(0);
+    file.close();
+  }
+
+  const told = ({ message, recordKind, id }: VerifyProblem): string =>
+    recordKind === undefined ? message : `${recordKind} ${id ?? ''}: ${message}`;
+  const messages = async (path: string): Promise<string[]> => (await verify(path)).problems.map(told);
+
+  const A = 'roles a: the acceptance of /name of production';
+  const ALTERED = `${A} is not as it was accepted`;
+  it.each([
+    ['the reason', `UPDATE acceptances SET reason = 'who knows' WHERE remote_id = 'a'`, [ALTERED]],
+    ['the fingerprint', `UPDATE acceptances SET fingerprint = 'f3' WHERE remote_id = 'a'`, [ALTERED]],
+    ['the end', `UPDATE acceptances SET until = '2027-01-01T00:00:00.000Z' WHERE remote_id = 'a'`, [ALTERED]],
+    [
+      'that there is an end',
+      `UPDATE acceptances SET until = NULL WHERE remote_id = 'b'`,
+      [ALTERED.replace('roles a', 'roles b')],
+    ],
+    [
+      'the place',
+      `UPDATE acceptances SET path = '/other' WHERE remote_id = 'a'`,
+      [
+        'roles a: the acceptance of /other of production was put in by another hand: it has no seal',
+        `${A} is gone, or not settled any more: its seal is left`,
+      ],
+    ],
+    [
+      'by adding one',
+      `INSERT INTO acceptances SELECT source, kind, scope, 'c', path, 'f4', reason, accepted_at, until
+       FROM acceptances WHERE remote_id = 'a'`,
+      ['roles c: the acceptance of /name of production was put in by another hand: it has no seal'],
+    ],
+    [
+      'by removing one',
+      `DELETE FROM acceptances WHERE remote_id = 'a'`,
+      [`${A} is gone, or not settled any more: its seal is left`],
+    ],
+    [
+      'a seal',
+      `UPDATE row_seals SET seal = zeroblob(32) WHERE "set" = 'acceptances' AND member LIKE '%"a"%'`,
+      [ALTERED, 'the seals of accepted drift are not all there, or not as they were made'],
+    ],
+    [
+      'by removing the seal of all',
+      `DELETE FROM row_seals WHERE "set" = 'acceptances' AND member = ''`,
+      ['the seals of accepted drift are not all there, or not as they were made'],
+    ],
+    [
+      'the key of fingerprints',
+      `UPDATE fingerprint_key SET key = zeroblob(32)`,
+      ['the key of the drift fingerprints is not as it was made'],
+    ],
+    [
+      'when a failed run ended',
+      `UPDATE runs SET finished_at = '2027-01-01T00:00:00.000Z' WHERE run = 2`,
+      ['the row of run 2 is not as it was written when the run ended'],
+    ],
+    [
+      'when one given up began',
+      `UPDATE runs SET started_at = '2025-01-01T00:00:00.000Z' WHERE run = 3`,
+      ['the row of run 3 is not as it was written when the run ended'],
+    ],
+    [
+      'why it failed',
+      `UPDATE runs SET error = NULL WHERE run = 3`,
+      ['the row of run 3 is not as it was written when the run ended'],
+    ],
+    [
+      'the end of one that died',
+      `UPDATE runs SET finished_at = started_at WHERE run = 4`,
+      ['the row of run 4 is not as it was written when the run ended'],
+    ],
+    [
+      'a failed run back to running',
+      `UPDATE runs SET outcome = 'running' WHERE run = 4`,
+      ['the row of run 4 is gone, or not settled any more: its seal is left'],
+    ],
+    [
+      'that a published run was narrowed',
+      `UPDATE runs SET kinds = '["roles"]' WHERE run = 1`,
+      ['the row of run 1 is not as it was written when the run ended'],
+    ],
+    [
+      'by removing a failed run',
+      `DELETE FROM runs WHERE run = 3`,
+      ['the row of run 3 is gone, or not settled any more: its seal is left'],
+    ],
+  ])('is missed: somebody changed %s', async (_name, statement, expected) => {
+    const path = await mirrorWithBoth();
+    expect(await messages(path)).toEqual([]);
+    change(path, statement);
+    expect((await messages(path)).sort()).toEqual([...expected].sort());
+  });
+
+  it('is missed when the row and its seal went together, whatever the program does afterwards', async () => {
+    const path = await mirrorWithBoth();
+    change(path, `DELETE FROM acceptances WHERE remote_id = 'a'`);
+    change(path, `DELETE FROM row_seals WHERE member LIKE '%"a"%'`);
+    const mirror = open({ path });
+    mirror.acceptDrift({ ...accepted, id: 'c', fingerprint: 'f5' });
+    mirror.withdrawAcceptance('production', 'f2');
+    mirror.close();
+    expect(await messages(path)).toEqual([
+      'the seals of accepted drift are not all there, or not as they were made',
+    ]);
+  });
+
+  it('is not made good by what the program does elsewhere, and is by what it does there', async () => {
+    const path = await mirrorWithBoth();
+    change(path, `UPDATE acceptances SET reason = 'who knows'`);
+    const mirror = open({ path });
+    mirror.acceptDrift({ ...accepted, reason: 'looked at again' });
+    expect((await verifyMirror(mirror)).problems.map(told)).toEqual([
+      'roles b: the acceptance of /name of production is not as it was accepted',
+    ]);
+    mirror.withdrawAcceptance('production', 'f2');
+    expect((await verifyMirror(mirror)).problems).toEqual([]);
+  });
+
+  it('stands through accepting, withdrawing, runs, retention, an upgrade and in copies', async () => {
+    const path = await mirrorWithBoth();
+    const mirror = open({ path });
+    const sound = async (): Promise<void> => expect((await verifyMirror(mirror)).problems).toEqual([]);
+    mirror.acceptDrift({ ...accepted, reason: 'again', fingerprint: 'f6' });
+    mirror.acceptDrift({ ...accepted, source: 'a "quoted"\n\u0001 é \u{1f600}', path: '' });
+    await sound();
+    mirror.withdrawAcceptance('a "quoted"\n\u0001 é \u{1f600}', 'f1');
+    mirror.withdrawAcceptance('production', 'f2');
+    await sound();
+    const under = begin(mirror);
+    await sound();
+    under.abandon({ code: 'unreachable', message: 'no answer' });
+    for (const name of ['A2', 'A3', 'A4']) await sync(mirror, 'roles', ORG, [role('a', name)]);
+    await mirror.forget({ policy: { last: 1 }, isEqual: () => false });
+    expect(mirror.runs().length).toBeLessThan(8);
+    await sound();
+    const copy = `${path}.copy`;
+    await mirror.backupTo(copy);
+    mirror.close();
+    expect(await messages(copy)).toEqual([]);
+    // As the migration leaves the rows of an older mirror.
+    const file = new Database(path);
+    file.exec(`DELETE FROM row_seals WHERE member <> ''; UPDATE row_seals SET seal = x''`);
+    file.close();
+    open({ path }).close();
+    expect(await messages(path)).toEqual([]);
+    change(path, `DELETE FROM acceptances`);
+    expect(await messages(path)).toEqual([`${A} is gone, or not settled any more: its seal is left`]);
   });
 });

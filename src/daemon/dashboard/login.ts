@@ -41,7 +41,10 @@ export function createLogin(parts: LoginParts): Hono {
     const to = localPath(form.get('to') ?? undefined);
     if (!access.needsLogin) return context.redirect(to, 303);
     // The right one first: whatever others try, its owner gets in.
-    if (!access.isToken(form.get('token')?.trim() ?? '')) {
+    const token = form.get('token')?.trim() ?? '';
+    // As anywhere else, who sends none has tried none: there is nothing to count or to log.
+    if (token === '') return page(context, loginHtml(to, 'That is not the token.'), 401);
+    if (!access.isToken(token)) {
       const waitSeconds = await wrongTokens.add(addressOf(context));
       if (waitSeconds === 0) return page(context, loginHtml(to, 'That is not the token.'), 401);
       context.header('Retry-After', String(waitSeconds));

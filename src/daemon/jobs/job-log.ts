@@ -49,11 +49,10 @@ export class JobLog {
     const why = reason === null ? '' : `: ${reason}`;
     const isRecovered = outcome === 'done' && last !== undefined && !last.startsWith('done');
     const message = `${name} ${isRecovered ? 'is done again' : WORDS[outcome]}${isSame ? ' as before' : ''}${why}`;
-    const isTold = isSame || (isMirrorGone && errorCode === 'mirror_missing');
-    this.#log[isTold ? 'info' : LEVELS[outcome]](
-      facts,
-      isSame && outcome === 'done' ? `${name} is done` : message,
-    );
+    const isOfMirror = isMirrorGone && errorCode === 'mirror_missing';
+    // At every tick it would fill the log, for as long as the mirror stays away.
+    const level = isOfMirror && isSame ? 'debug' : isOfMirror || isSame ? 'info' : LEVELS[outcome];
+    this.#log[level](facts, isSame && outcome === 'done' ? `${name} is done` : message);
   }
 }
 

@@ -25,6 +25,22 @@ export const fieldShapes = sqliteTable(
   (table) => [primaryKey({ columns: [table.source, table.kind, table.field, table.type] })],
 );
 
+/** What the counts of a kind were made by. */
+export const fieldShapeBases = sqliteTable(
+  'field_shape_bases',
+  {
+    /** `sources.id`. */
+    source: integer('source').notNull(),
+    kind: text('kind').notNull(),
+    /**
+     * JSON array of the fields whose members were counted: the objects that the catalog documented then. Where it documents
+     * others now, the kind is counted anew.
+     */
+    objects: text('objects').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.source, table.kind] })],
+);
+
 /** Fields that a kind's records gained, lost or retyped, by the run that found it. */
 export const schemaChanges = sqliteTable(
   'schema_changes',

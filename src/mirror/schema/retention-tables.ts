@@ -106,3 +106,21 @@ export const replacedRoots = sqliteTable(
     index('replaced_roots_gone').on(table.run, table.intoRun).where(sql.raw('"into_run" IS NOT NULL')),
   ],
 );
+
+/**
+ * Seals of rows that no run's root vouches for: accepted drift, the key of the fingerprints, and what runs say of themselves,
+ * failed ones too. Each is kept apart from its row, so that a row that was taken out leaves its seal behind; and the seals of a
+ * set have one together, so that neither do both go without being missed.
+ */
+export const rowSeals = sqliteTable(
+  'row_seals',
+  {
+    /** `acceptances`, `fingerprint_key` or `runs`: the table of the rows. */
+    set: text('set').notNull(),
+    /** What identifies the row, as a JSON array; empty for the set as a whole. */
+    member: text('member').notNull(),
+    /** SHA-256 over the row; of a set: its members' combined, empty until the rows of an older mirror are sealed. */
+    seal: blob('seal', { mode: 'buffer' }).notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.set, table.member] })],
+);

@@ -67,9 +67,8 @@ describe('a request without Content-Length', () => {
     const post = 'POST /api/v1/runs HTTP/1.1';
     expect((await rawCall(url, [post, AUTHORIZED])).status).toBe(415);
     expect((await rawCall(url, [post, AUTHORIZED, JSON_TYPE])).status).toBe(400);
-    expect(logged).toEqual([]);
     expect((await rawCall(url, ['POST /login HTTP/1.1'])).status).toBe(401);
-    expect(logged).toEqual([expect.stringMatching(/^a wrong token was sent/)]);
+    expect(logged).toEqual([]);
   });
 
   it.each(METHODS)('%s to the replica: 405', async (method) => {

@@ -1,0 +1,155 @@
+/**
+ * Seals of rows that no run's root vouches for: accepted drift, the key of its fingerprints, and what runs say of themselves,
+ * failed ones above all. Whoever writes such a row seals it in the same transaction; `verify` compares.
+ *
+ * A row's seal stands in `row_seals`, so that a row that is taken out leaves it behind. The seal of a set is the XOR of a
+ * digest of each of its seals: it follows a change without reading the others, and what was altered by another hand stays
+ * visible whatever the program changes afterwards.
+ */
+import { createHash } from 'node:crypto';
+import type { Connection } from './database.ts';
+
+/** The tables whose rows are sealed. */
+export const SEALED_SETS = ['acceptances', 'fingerprint_key', 'runs'] as const;
+export type SealedSet = (typeof SEALED_SETS)[number];
+
+interface SetDefinition {
+  /** The columns of its key, in the order of the member's JSON array. */
+  readonly key: readonly string[];
+  /** The rest of what is sealed. */
+  readonly columns: readonly string[];
+  /** Rows that are not settled yet are left out. */
+  readonly where: string;
+}
+
+const SETS: Readonly<Record<SealedSet, SetDefinition>> = {
+  acceptances: {
+    key: ['source', 'kind', 'scope', 'remote_id', 'path'],
+    columns: ['fingerprint', 'reason', 'accepted_at', 'until'],
+    where: 'true',
+  },
+  fingerprint_key: { key: ['id'], columns: ['hex(key)'], where: 'true' },
+  runs: {
+    key: ['run'],
+    // Retention changes the digests and roots, and the chain vouches for them.
+    columns: [
+      ...[
+        '(SELECT name FROM sources o WHERE o.id = source)',
+        '"trigger"',
+        'kinds',
+        'started_at',
+        'finished_at',
+      ],
+      ...[
+        'outcome',
+        'requests',
+        'retries',
+        'added',
+        'changed',
+        'removed',
+        'unchanged',
+        'error_code',
+        'error',
+      ],
+    ],
+    where: `outcome <> 'running'`,
+  },
+};
+
+/** What is sealed of a row. */
+export interface SealedRow {
+  /** JSON array of its key. */
+  readonly member: string;
+  /** JSON array of its other columns. */
+  readonly text: string;
+}
+
+export type RowKey = readonly (string | number)[];
+
+/** Rows of a set; with `more` only those that meet that condition. */
+export function sealedRowsSql(set: SealedSet, more = 'true'): string {
+  const { key, columns, where } = SETS[set];
+  return `SELECT json_array(${key.join(', ')}) AS member, json_array(${columns.join(', ')}) AS text
+    FROM ${set} WHERE ${where} AND ${more}`;
+}
+
+export function rowSeal(set: SealedSet, { member, text }: SealedRow): Buffer {
+  return sha256(`tidemark.row/1\n${set}\n${member}\n${text}`);
+}
+
+/** What a seal contributes to that of its set. */
+export function shareOf(set: SealedSet, member: string, seal: Buffer): Buffer {
+  return sha256(`tidemark.set/1\n${set}\n${member}\n${seal.toString('hex')}`);
+}
+
+/** The seal of a set with no rows; each share is combined into it, and out of it, in the same way. */
+export const EMPTY_SET: Buffer = Buffer.alloc(32);
+
+export function combined(one: Buffer, other: Buffer): Buffer {
+  return Buffer.from(one.map((byte, index) => byte ^ (other[index] ?? 0)));
+}
+
+/** Seals the row as it stands now; where it is gone, its seal goes too. The caller's transaction wrote, or dropped, it. */
+export function sealRow(writer: Connection, set: SealedSet, key: RowKey): void {
+  rowSealer(writer, set)(key);
+}
+
+/** The same for many rows of a set. */
+export function rowSealer(writer: Connection, set: SealedSet): (key: RowKey) => void {
+  const isRow = SETS[set].key.map((column) => `${column} = ?`).join(' AND ');
+  const find = writer.prepare<(string | number)[], SealedRow>(sealedRowsSql(set, isRow));
+  const drop = writer.prepare<[string]>(`DELETE FROM row_seals WHERE "set" = '${set}' AND member = ?`);
+  const read = sealReader(writer, set);
+  const write = sealWriter(writer, set);
+  return (key) => {
+    const found = find.get(...key);
+    const member = found?.member ?? JSON.stringify(key);
+    const before = read(member);
+    let whole = read('') ?? EMPTY_SET;
+    if (before !== undefined) whole = combined(whole, shareOf(set, member, before));
+    if (found === undefined) {
+      drop.run(member);
+    } else {
+      const seal = rowSeal(set, found);
+      whole = combined(whole, shareOf(set, member, seal));
+      write(member, seal);
+    }
+    write('', whole);
+  };
+}
+
+/** Seals the rows that an older mirror brought along. On every opening for writing, to be done once. */
+export function sealOldRows(writer: Connection): void {
+  const unsealed = SEALED_SETS.filter((set) => sealReader(writer, set)('')?.length === 0);
+  if (unsealed.length === 0) return;
+  writer
+    .transaction(() => {
+      for (const set of unsealed) {
+        const write = sealWriter(writer, set);
+        let whole = EMPTY_SET;
+        for (const row of writer.prepare<[], SealedRow>(sealedRowsSql(set)).all()) {
+          const seal = rowSeal(set, row);
+          whole = combined(whole, shareOf(set, row.member, seal));
+          write(row.member, seal);
+        }
+        write('', whole);
+      }
+    })
+    .immediate();
+}
+
+function sealReader(connection: Connection, set: SealedSet): (member: string) => Buffer | undefined {
+  const read = connection
+    .prepare<[string], Buffer>(`SELECT seal FROM row_seals WHERE "set" = '${set}' AND member = ?`)
+    .pluck();
+  return (member) => read.get(member);
+}
+
+function sealWriter(writer: Connection, set: SealedSet): (member: string, seal: Buffer) => void {
+  const write = writer.prepare<[string, Buffer]>(`INSERT OR REPLACE INTO row_seals VALUES ('${set}', ?, ?)`);
+  return (member, seal) => void write.run(member, seal);
+}
+
+function sha256(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}
