@@ -3,6 +3,8 @@ import type { Kind } from '../catalog/definition.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
+import { withBreaker } from './breaker.ts';
+import type { Breaker } from './breaker.ts';
 import { createCounters } from './figures.ts';
 import type { RequestCounters, RequestFigures } from './figures.ts';
 import { createLimiter } from './limiter.ts';
@@ -33,7 +35,9 @@ export interface ConnectionOptions {
 }
 
 export interface Connection {
+  /** Fails at once when the breaker is open. */
   readonly transport: Transport;
+  readonly breaker: Breaker;
   readonly limiter: Limiter;
   readonly policy: RetryPolicy;
   readonly budget: RetryBudget;
@@ -54,13 +58,15 @@ export interface Connection {
  */
 export function openConnection(options: ConnectionOptions): Connection {
   const { baseUrl, apiKey, rate, retry, clock, random, log, rateLog, kindRateLog } = options;
-  const transport = openTransport({
+  const sending = openTransport({
     baseUrl,
     apiKey,
     userAgent: options.userAgent,
     concurrency: rate.concurrency,
     timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },
   });
+  const breaker = withBreaker(sending);
+  const { transport } = breaker;
   const maxWaitMs = retry.maxWaitSeconds * 1000;
   const counters = createCounters();
   const limiter = createLimiter({
@@ -73,6 +79,7 @@ export function openConnection(options: ConnectionOptions): Connection {
   });
   return {
     transport,
+    breaker,
     limiter,
     policy: { attempts: retry.attempts, maxWaitMs },
     budget: createRetryBudget(counters),
