@@ -1,7 +1,7 @@
 /** A service that accepts and never answers costs a run a few limits of time, and not one for each request. */
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createWriteClient } from '../../src/api/write-client.ts';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { silentLogger } from '../../src/core/logger.ts';
@@ -13,6 +13,8 @@ import { clientFor, KEY, MemorySink, Opened, targetOf } from './walk-rig.ts';
 
 const opened = new Opened();
 afterEach(() => opened.close());
+// The HTTP client looks at its limits once or twice a second: five of them in a row take seconds, however short they are.
+vi.setConfig({ testTimeout: 60_000 });
 
 const SHORT = { connectMs: 100, headersMs: 100, bodyMs: 100, totalMs: 1000 };
 const SILENT: Reply = { hang: 'all' };
@@ -75,17 +77,17 @@ describe('a service that never answers', () => {
 });
 
 describe('a service that answers', () => {
-  it.each([503, 404, 401])('with %i now and then is asked on', async (status) => {
+  it.each([503, 404])('with %i now and then is asked on', async (status) => {
     const retry = { attempts: 1, maxWaitSeconds: 300 };
     const { server, client } = await opened.rig(
       (_request, nth) => (nth % 5 === 0 ? { status, body: {} } : SILENT),
       { timeouts: SHORT, retry },
     );
     const codes = new Set<unknown>();
-    for (let walk = 0; walk < 14; walk += 1)
+    for (let walk = 0; walk < 7; walk += 1)
       codes.add((await client.walk(targetOf(), new MemorySink())).error?.code);
     expect(codes).not.toContain('unresponsive');
-    expect(server.requests).toHaveLength(14);
+    expect(server.requests).toHaveLength(7);
   });
 
   it('slowly, and in time only for small pages, is read', async () => {
