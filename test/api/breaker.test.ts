@@ -1,6 +1,6 @@
 /** A service that accepts and never answers costs a run a few limits of time, and not one for each request. */
 import { createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createWriteClient } from '../../src/api/write-client.ts';
 import { definitionOf } from '../../src/catalog/catalog.ts';
@@ -16,7 +16,7 @@ afterEach(() => opened.close());
 // The HTTP client looks at its limits once or twice a second: five of them in a row take seconds, however short they are.
 vi.setConfig({ testTimeout: 60_000 });
 
-const SHORT = { connectMs: 100, headersMs: 100, bodyMs: 100, totalMs: 1000 };
+const SHORT = { connectMs: 100, headersMs: 100, bodyMs: 100 };
 const SILENT: Reply = { hang: 'all' };
 const EMPTY: Reply = { body: { count: 0, next: null, previous: null, results: [] } };
 const LISTS = ['a', 'b', 'c', 'd'].map((organization) => targetOf('domains', { organization }));
@@ -59,13 +59,20 @@ describe('a service that never answers', () => {
 
   it('is one as well where no connection comes about', async () => {
     let connections = 0;
+    const sockets = new Set<Socket>();
     // Accepts, and never says its part of the TLS handshake.
     const server = createServer((socket) => {
       connections += 1;
+      sockets.add(socket);
       socket.on('error', () => undefined);
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    opened.add({ close: () => new Promise((resolve) => server.close(resolve)) });
+    opened.add({
+      close: () => {
+        for (const socket of sockets) socket.destroy();
+        return new Promise((resolve) => server.close(resolve));
+      },
+    });
     const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const client = opened.add(clientFor(url, { timeouts: SHORT }));
     const { error } = await client.walk(targetOf(), new MemorySink());
@@ -104,7 +111,10 @@ describe('a service that answers', () => {
 
   it('with headers and no body is asked on: that is for the limit of the whole run', async () => {
     const retry = { attempts: 1, maxWaitSeconds: 300 };
-    const { client } = await opened.rig(() => ({ hang: 'headers' }), { timeouts: SHORT, retry });
+    const { client } = await opened.rig(() => ({ hang: 'headers', contentLength: 10 }), {
+      timeouts: SHORT,
+      retry,
+    });
     for (let walk = 0; walk < 7; walk += 1)
       expect((await client.walk(targetOf(), new MemorySink())).error?.code).toBe('timeout');
   });
