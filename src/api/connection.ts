@@ -2,6 +2,8 @@
 import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
+import { withBreaker } from './breaker.ts';
+import type { Breaker } from './breaker.ts';
 import { createCounters } from './figures.ts';
 import type { RequestCounters, RequestFigures } from './figures.ts';
 import { createLimiter } from './limiter.ts';
@@ -35,7 +37,9 @@ export interface ConnectionOptions {
 }
 
 export interface Connection {
+  /** Fails at once when the breaker is open. */
   readonly transport: Transport;
+  readonly breaker: Breaker;
   readonly limiter: Limiter;
   readonly policy: RetryPolicy;
   readonly budget: RetryBudget;
@@ -57,13 +61,15 @@ export interface Connection {
  */
 export function openConnection(options: ConnectionOptions): Connection {
   const { baseUrl, apiKey, rate, retry, clock, random, log, rateLog } = options;
-  const transport = openTransport({
+  const sending = openTransport({
     baseUrl,
     apiKey,
     userAgent: options.userAgent,
     concurrency: rate.concurrency,
     timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },
   });
+  const breaker = withBreaker(sending);
+  const { transport } = breaker;
   const maxWaitMs = retry.maxWaitSeconds * 1000;
   const counters = createCounters();
   const neutral = neutralText(apiKey);
@@ -77,6 +83,7 @@ export function openConnection(options: ConnectionOptions): Connection {
   });
   return {
     transport,
+    breaker,
     limiter,
     policy: { attempts: retry.attempts, maxWaitMs },
     budget: createRetryBudget(counters),

@@ -94,6 +94,18 @@ export function wasNeverSent(error: TidemarkError): boolean {
   return codes.length > 0 && codes.every((code) => BEFORE_SENDING.has(code));
 }
 
+/** Limits that pass before anything of an answer came. */
+const NO_ANSWER: ReadonlySet<string> = new Set([
+  'ETIMEDOUT',
+  'UND_ERR_CONNECT_TIMEOUT',
+  'UND_ERR_HEADERS_TIMEOUT',
+]);
+
+/** True where the request ended by a limit of time, and no status had come. */
+export function wasSilent(error: TidemarkError): boolean {
+  return error.code === 'timeout' && codesOf(error.cause).some((code) => NO_ANSWER.has(code));
+}
+
 /** Any failure of the dispatcher as `unreachable`, `timeout` or `malformed`. `host` is host and port, for the message. */
 export function networkError(thrown: unknown, host: string): TidemarkError {
   const codes = codesOf(thrown);

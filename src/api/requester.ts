@@ -3,6 +3,7 @@ import type { Kind } from '../catalog/definition.ts';
 import type { Clock } from '../core/clock.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
+import type { Breaker } from './breaker.ts';
 import { answerError } from './error-body.ts';
 import type { RequestCounters } from './figures.ts';
 import type { Limiter, Slot, Turn } from './limiter.ts';
@@ -38,6 +39,7 @@ export interface Requester {
 export interface RequesterOptions {
   readonly get: Get;
   readonly limiter: Limiter;
+  readonly breaker: Pick<Breaker, 'refusal'>;
   readonly policy: RetryPolicy;
   readonly budget: RetryBudget;
   readonly counters: RequestCounters;
@@ -70,11 +72,15 @@ export function createRequester(options: RequesterOptions): Requester {
       throw error;
     };
     const task = (startedAt: number): Promise<Answer> => {
+      const late = options.breaker.refusal();
+      if (late !== null) return Promise.reject(late);
       counters.requests += 1;
       const told = { method: 'GET', path: logged ?? (() => path), kind, attempt } as const;
       return requestLog.told(told, get(path, signal)).then((answer) => succeeded(answer, startedAt));
     };
-    return limiter.run(task, signal, turn);
+    const refusal = options.breaker.refusal();
+    // Before its turn: nothing is to wait for the limits only to be refused.
+    return refusal === null ? limiter.run(task, signal, turn) : Promise.reject(refusal);
   };
 
   return {

@@ -90,6 +90,8 @@ async function again<T>(
   for (let number = 1; ; number += 1) {
     if (!(error instanceof TidemarkError)) throw error;
     options.onFailure?.(error);
+    // Retryable in a run to come, not in this one: nothing more is sent in it.
+    if (error.code === 'unresponsive') throw error;
     if (!error.isRetryable || number >= policy.attempts) throw error;
     const asked = error.retryAfterMs;
     if (asked !== undefined && asked > policy.maxWaitMs) throw patienceEnds(error, asked, policy.maxWaitMs);

@@ -124,15 +124,24 @@ class Doubt extends Error {
 }
 
 async function sendOnce(connection: Connection, ask: Sending): Promise<WriteOutcome> {
-  const { definition, scope } = ask.target;
-  const path =
-    ask.target.path ??
-    fillPath(ask.operation.path, {
-      ...scope,
-      ...(ask.id === undefined ? {} : { [definition.idParameter]: ask.id }),
-    });
+  // All of it within: the start that is held must be free again however this ends.
+  try {
+    ask.signal?.throwIfAborted();
+    return await sendTo(connection, ask, pathOf(ask));
+  } finally {
+    ask.held?.release();
+  }
+}
+
+function pathOf({ target, id, operation }: Sending): string {
+  const { definition, scope, path } = target;
+  const own = id === undefined ? {} : { [definition.idParameter]: id };
+  return path ?? fillPath(operation.path, { ...scope, ...own });
+}
+
+async function sendTo(connection: Connection, ask: Sending, path: string): Promise<WriteOutcome> {
+  const { definition } = ask.target;
   const { policy, budget, clock, random, log } = connection;
-  ask.signal?.throwIfAborted();
   const flight: Flight = { isUnanswered: false };
   try {
     const answer = await retrying(
@@ -162,8 +171,6 @@ async function sendOnce(connection: Connection, ask: Sending): Promise<WriteOutc
     // Aborted while it waited for its turn: nothing left this machine. What was answered meanwhile counts as answered.
     if (!(error instanceof TidemarkError) || isReasonOf(ask, error)) throw error;
     return { outcome: 'refused', error };
-  } finally {
-    ask.held?.release();
   }
 }
 
@@ -201,6 +208,8 @@ function attemptWrite(
   const task = (startedAt: number): Promise<Answer> => {
     if (ask.begin?.aborted === true) return Promise.reject(abortReason(ask.begin));
     if (ask.isLate?.() === true) return Promise.reject(new Late());
+    const refusal = connection.breaker.refusal();
+    if (refusal !== null) return Promise.reject(refusal);
     counters.requests += 1;
     flight.isUnanswered = true;
     const told = {

@@ -10,7 +10,13 @@ import type { Coverage, LoadedState } from '../state/state.ts';
 const ROOT: Kind = SCOPE_KIND.organization_id;
 
 /** With these at the root nothing else is read, and nothing could be sent. */
-const SILENT: ReadonlySet<ErrorCode> = new Set(['unauthorized', 'unreachable', 'timeout', 'server_error']);
+const SILENT: ReadonlySet<ErrorCode> = new Set([
+  'unauthorized',
+  'unreachable',
+  'timeout',
+  'unresponsive',
+  'server_error',
+]);
 const REFUSED: ReadonlySet<ErrorCode> = new Set(['unauthorized', 'forbidden']);
 
 /** A step whose record could not be looked at. */

@@ -40,6 +40,8 @@ export interface SourceConfig {
   readonly rate: RateLimits;
   readonly pageSize: number;
   readonly retry: { readonly attempts: number; readonly maxWaitSeconds: number };
+  /** Longest time that one sync may take; 0 for no limit. */
+  readonly sync: { readonly maxDurationMs: number };
   readonly recordings: { readonly sharingPerRun: number | 'all'; readonly fullSweepEveryMs: number };
   readonly removals: {
     readonly maxRecords: number;

@@ -127,6 +127,14 @@ const SOURCE = section('One remote service.', {
       example: 300,
     }),
   }),
+  sync: section('How a sync is bounded.', {
+    maxDuration: option(duration, {
+      default: '24h',
+      description:
+        'Longest time that one sync may take; 0s is no limit. What it had read by then is not kept, as after an interrupt, so set it well above the longest honest run: a first one, or one with sharingPerRun: all, may take hours within the rates.',
+      example: '24h',
+    }),
+  }),
   recordings: section('Session recordings, which are many.', {
     sharingPerRun: option(wholeNumberOrAll(0, 10_000_000), {
       default: 200,

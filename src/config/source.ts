@@ -138,6 +138,7 @@ export function checkSource(checking: Checking, parsed: ParsedSource, index: num
     },
     pageSize: parsed.pageSize,
     retry: parsed.retry,
+    sync: { maxDurationMs: parsed.sync.maxDuration },
     recordings: {
       sharingPerRun: parsed.recordings.sharingPerRun,
       fullSweepEveryMs: parsed.recordings.fullSweepEvery,

@@ -19,6 +19,7 @@ export type ErrorCode =
   | 'server_error' // 5xx after all attempts
   | 'unreachable' // DNS, connection refused, TLS, reset
   | 'timeout' // one of the request's limits passed
+  | 'unresponsive' // no request has had an answer for so long that no more are sent
   | 'redirected' // 3xx: never followed, the key would travel
   | 'malformed' // an answer that is not what the interface promises (HTML, cut JSON, no list)
   | 'walk_unproven' // a list that ended without proving that it is whole

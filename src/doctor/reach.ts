@@ -36,6 +36,7 @@ const HOPELESS: ReadonlySet<string> = new Set([
   'unauthorized',
   'unreachable',
   'timeout',
+  'unresponsive',
   'redirected',
   'malformed',
   'throttled',

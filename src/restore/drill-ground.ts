@@ -117,6 +117,7 @@ export function groundSource(
     rate: { perMinute: 0, perHour: 0, concurrency: CONCURRENCY },
     pageSize: 500,
     retry: { attempts: 3, maxWaitSeconds: 5 },
+    sync: { maxDurationMs: 0 },
     recordings: { sharingPerRun: 0, fullSweepEveryMs: 0 },
     removals: { maxRecords: 0, maxShare: 1, confirmAfterMs: 0 },
     restore: { maxShare: 1, minRecords: 1, maxAgeMs: 0, ownUser: null },

@@ -98,6 +98,10 @@ const LOOK_LONG_MS = [2000, 4000, 8000, 16_000, 30_000];
 
 /** After which waits a request without an answer is looked for again, milliseconds. */
 export function waitsFor({ request: { role } }: ReadyStep, error: TidemarkError | null): readonly number[] {
-  const isPatienceLost = error?.code === 'timeout' || error?.status === 504 || error?.status === 408;
+  const isPatienceLost =
+    error?.code === 'timeout' ||
+    error?.code === 'unresponsive' ||
+    error?.status === 504 ||
+    error?.status === 408;
   return role === 'create' && isPatienceLost ? LOOK_LONG_MS : LOOK_AGAIN_MS;
 }

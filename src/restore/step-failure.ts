@@ -13,6 +13,7 @@ import { hintFor } from './step-hints.ts';
 const HOPELESS: ReadonlySet<ErrorCode> = new Set([
   'unauthorized',
   'unreachable',
+  'unresponsive',
   'throttled',
   'retry_budget',
 ]);

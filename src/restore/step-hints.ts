@@ -15,6 +15,7 @@ const HINTS: Readonly<Partial<Record<StepErrorCode, string>>> = {
   server_error: LATER,
   timeout: LATER,
   unreachable: LATER,
+  unresponsive: LATER,
   retry_budget: LATER,
 };
 

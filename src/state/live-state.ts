@@ -121,8 +121,12 @@ async function readOnce(
   const { client, events, log, reader, signal, source, fingerprintKey } = options;
   return syncSource({
     mirror,
-    // A part of what a kind read one by one holds would look like removals.
-    source: { ...source, recordings: { ...source.recordings, sharingPerRun: 'all' } },
+    // A part of what a kind read one by one holds would look like removals. And whoever waits for it ends it, no limit.
+    source: {
+      ...source,
+      sync: { maxDurationMs: 0 },
+      recordings: { ...source.recordings, sharingPerRun: 'all' },
+    },
     client,
     clock: reader.clock,
     log,

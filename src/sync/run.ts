@@ -5,7 +5,8 @@
 import { volatileFields } from '../catalog/definition.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import { isoTime } from '../core/clock.ts';
-import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
+import { duration } from '../core/wording.ts';
 import { isSameContent } from './content.ts';
 import { narrowedKinds } from './extent.ts';
 import type { RunReport, SyncOptions } from './options.ts';
@@ -22,7 +23,9 @@ export type { RunReport, SyncOptions } from './options.ts';
  * interruption, and then nothing of the run is visible.
  */
 export async function syncSource(options: SyncOptions): Promise<RunReport> {
-  const { mirror, source, client, clock, signal } = options;
+  const { mirror, source, client, clock } = options;
+  const limit = new DurationLimit(options);
+  const { signal } = limit;
   const startedAt = isoTime(clock.now());
   const definitions = new Map(source.definitions.map((definition) => [definition.kind, definition]));
   const redaction = source.redact ? redactionWith(options.fingerprintKey ?? mirror.fingerprintKey()) : null;
@@ -62,7 +65,8 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       concurrency: Math.max(1, source.rate.concurrency),
       signal,
     };
-    const sweeps = await new Pass(context, options, held, gone).sweepAll();
+    const sweeps = await new Pass(context, { ...options, signal }, held, gone).sweepAll();
+    limit.end();
     signal.throwIfAborted();
     options.events.publishing();
     const figures = client.figures();
@@ -92,8 +96,71 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       ...(error === null ? {} : { error }),
     };
   } catch (error) {
-    run.abandon(asTidemarkError(signal.aborted ? interruption() : error), client.figures());
-    throw error;
+    const passed = limit.reasonOf(error);
+    run.abandon(passed ?? asTidemarkError(signal.aborted ? interruption() : error), client.figures());
+    if (passed === null) throw error;
+    options.log.warn({ source: source.name, run: run.run, code: passed.code }, passed.message);
+    const { requests, retries } = client.figures();
+    const { code, message, hint = null } = passed;
+    return {
+      run: run.run,
+      source: source.name,
+      outcome: 'failed',
+      started_at: startedAt,
+      finished_at: isoTime(clock.now()),
+      requests,
+      retries,
+      // What they had read is not kept: none of them can say anything of the mirror.
+      sweeps: [],
+      error: { code, message, hint, permission: null },
+    };
+  } finally {
+    limit.end();
+  }
+}
+
+/** A timer waits no longer than this, 24 days; one that is set to more ends at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** How long a sync may last (`sync.maxDuration`). It ends the run as an interrupt does, but only the run of this source. */
+class DurationLimit {
+  /** Aborted by the caller's, and when the time has passed. */
+  readonly signal: AbortSignal;
+  readonly #reason: TidemarkError;
+  readonly #over = new AbortController();
+
+  constructor({ source, clock, signal }: Pick<SyncOptions, 'source' | 'clock' | 'signal'>) {
+    const { maxDurationMs } = source.sync;
+    this.#reason = new TidemarkError(
+      'timeout',
+      `the sync of ${source.name} was ended after ${duration(maxDurationMs)} (sync.maxDuration of the source); what was published before is untouched`,
+      {
+        hint: 'run `tidemark doctor` to see how fast the service answers; set sync.maxDuration higher where the run needs longer',
+      },
+    );
+    if (maxDurationMs === 0) {
+      this.signal = signal;
+      return;
+    }
+    const passed = new AbortController();
+    this.signal = AbortSignal.any([signal, passed.signal]);
+    clock.sleep(Math.min(maxDurationMs, LONGEST_TIMER_MS), this.#over.signal).then(
+      () => passed.abort(this.#reason),
+      // The run is over before.
+      () => undefined,
+    );
+  }
+
+  /** Nothing is ended any more. */
+  end(): void {
+    this.#over.abort();
+  }
+
+  /** Why the run ended, where the time had passed; null where something else ended it. */
+  reasonOf(thrown: unknown): TidemarkError | null {
+    if (!this.signal.aborted || this.signal.reason !== this.#reason) return null;
+    const isOwnTrouble = thrown instanceof TidemarkError && isLocalTrouble(thrown.code);
+    return isOwnTrouble ? null : this.#reason;
   }
 }
 

@@ -28,6 +28,7 @@ const STOPPING: ReadonlySet<ErrorCode> = new Set([
   'retry_budget',
   'throttled',
   'unreachable',
+  'unresponsive',
 ]);
 const REFUSED: ReadonlySet<ErrorCode> = new Set(['forbidden', 'unauthorized']);
 

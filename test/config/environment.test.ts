@@ -35,6 +35,7 @@ describe('the environment alone', () => {
       TIDEMARK_PAGE_SIZE: '9',
       TIDEMARK_RETRY_ATTEMPTS: '1',
       TIDEMARK_RETRY_MAX_WAIT_SECONDS: '3',
+      TIDEMARK_SYNC_MAX_DURATION: '90m',
       TIDEMARK_RECORDINGS_SHARING_PER_RUN: 'all',
       TIDEMARK_RECORDINGS_FULL_SWEEP_EVERY: '2h',
       TIDEMARK_REMOVALS_MAX_RECORDS: '4',
@@ -58,6 +59,7 @@ describe('the environment alone', () => {
       rate: { perMinute: 0, perHour: 7, concurrency: 2 },
       pageSize: 9,
       retry: { attempts: 1, maxWaitSeconds: 3 },
+      sync: { maxDurationMs: 5_400_000 },
       recordings: { sharingPerRun: 'all', fullSweepEveryMs: 7_200_000 },
       removals: { maxRecords: 4, maxShare: 0.5, confirmAfterMs: 300_000 },
     });

@@ -20,6 +20,7 @@ sources:
     rate: { perMinute: 10 }
     pageSize: 50
     retry: { attempts: 2, maxWaitSeconds: 30 }
+    sync: { maxDuration: 30m }
     recordings: { sharingPerRun: all, fullSweepEvery: 7d }
     removals: { maxRecords: 0, maxShare: 1, confirmAfter: 90s }
 schedules:
@@ -53,6 +54,7 @@ log: { level: debug }
       },
       pageSize: 50,
       retry: { attempts: 2, maxWaitSeconds: 30 },
+      sync: { maxDurationMs: 1_800_000 },
       recordings: { sharingPerRun: 'all', fullSweepEveryMs: 604_800_000 },
       removals: { maxRecords: 0, maxShare: 1, confirmAfterMs: 90_000 },
       restore: { maxShare: 0.3, minRecords: 10, maxAgeMs: 86_400_000, ownUser: null },
