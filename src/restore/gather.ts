@@ -106,6 +106,8 @@ export async function gather(options: GatherOptions): Promise<Gathered> {
     const found = [...wanted, ...there].filter(isWithin).flatMap(idsOf);
     requireFound(ids ?? [], new Set(found), request);
   }
+  if (skipped.length === 0)
+    requireProjects(request.filter.projects ?? [], options.idMap, [desired, live], [...wanted, ...there]);
   requireFields(request.fields, asked, definitions, [...wanted, ...there]);
   const notes: string[] = [];
   const ownUserId = ownUserIn(source, definitions, [...there, ...wanted], notes);
@@ -279,6 +281,33 @@ function requireFound(ids: readonly string[], found: ReadonlySet<string>, { filt
     `${what} has the id ${missing.join(', ')}, neither in FROM nor live`,
     {
       hint: 'correct the id; for one that was removed before, name an earlier state (`tidemark log KIND ID` tells when)',
+    },
+  );
+}
+
+function requireProjects(
+  asked: readonly string[],
+  idMap: readonly IdMapping[],
+  states: readonly LoadedState[],
+  records: readonly ParsedRecord[],
+): void {
+  if (asked.length === 0) return;
+  const known = new Set([
+    ...states.flatMap((state) => [
+      ...state.projectsOf([]),
+      ...state.collections().map(({ scope }) => scope.project_id),
+    ]),
+    ...records.map(({ kind, scope, id }) => (kind === SCOPE_KIND.project_id ? id : scope.project_id)),
+  ]);
+  const missing = asked.filter(
+    (id) => !everyId(SCOPE_KIND.project_id, [id], idMap).some((each) => known.has(each)),
+  );
+  if (missing.length === 0) return;
+  throw new TidemarkError(
+    'reference_unknown',
+    `there is no project ${missing.join(', ')}, neither in FROM nor live`,
+    {
+      hint: '`tidemark export --kind projects` shows those that the mirror holds',
     },
   );
 }
