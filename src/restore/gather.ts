@@ -96,6 +96,12 @@ export async function gather(options: GatherOptions): Promise<Gathered> {
     [...kindsOf({ kind: own, scope, id })].some(
       (kind) => asked.has(kind) && parts.some((part) => selectsRecord(part, { kind, scope, id })),
     );
+  const isAnswered = live.collections().every(({ kind, scope }) => {
+    const coverage = live.coverage(kind, scope);
+    return coverage.how !== 'unread' || coverage.code === 'not_found';
+  });
+  if (isAnswered)
+    requireProjects(request.filter.projects ?? [], options.idMap, [desired, live], [...wanted, ...there]);
   const skipped = [
     ...skippedCollections(options, live, asked, parts, (kind) =>
       [...wanted, ...there].some((record) => record.kind === kind && isWithin(record)),
@@ -106,8 +112,6 @@ export async function gather(options: GatherOptions): Promise<Gathered> {
     const found = [...wanted, ...there].filter(isWithin).flatMap(idsOf);
     requireFound(ids ?? [], new Set(found), request);
   }
-  if (skipped.length === 0)
-    requireProjects(request.filter.projects ?? [], options.idMap, [desired, live], [...wanted, ...there]);
   requireFields(request.fields, asked, definitions, [...wanted, ...there]);
   const notes: string[] = [];
   const ownUserId = ownUserIn(source, definitions, [...there, ...wanted], notes);
