@@ -36,8 +36,8 @@ interface ApplyCommandOptions {
 
 /** Exit as `restore --apply`; 6 where live has moved since, or the plan was changed or refused; 1 or 5 where live could not be looked at: nothing was sent then. */
 export async function apply(context: CommandContext, options: ApplyCommandOptions): Promise<ExitCode> {
-  requireConsent(context, options, 'tidemark restore');
   const plan = await planIn(context, options.plan);
+  requireConsent(context, options, 'tidemark restore');
   const session = openSession(context, {
     command: 'apply',
     writes: true,

@@ -63,7 +63,7 @@ export async function restore(context: CommandContext, asked: RestoreOptions): P
     const options = withRealIds(asked, config, { mirror: () => mirror, sources: [source.name] });
     const gathered = await gatherFor(session, reference, requestOf(options, reference));
     const plan = planRestore(gathered.input);
-    const unfinished = mirror === null ? null : unfinishedNote(mirror, source.name);
+    const unfinished = mirror === null ? null : unfinishedNote(mirror, source.name, asked.apply === true);
     const notes = [
       ...(unfinished === null ? [] : [unfinished]),
       ...gathered.notes,
@@ -86,6 +86,11 @@ function checkOptions(context: CommandContext, options: RestoreOptions): Referen
   };
   if (reference.form === 'live')
     wrong('live is what is restored, not what it is restored from', 'name a state, like baseline or run:N');
+  if (options.wholeFile === true && reference.form !== 'file')
+    wrong(
+      '--whole-file is about a file, and the state is none',
+      'name file:PATH as the state, or leave it out',
+    );
   if (options.maxRemovals !== undefined && options.prune !== true)
     wrong('--max-removals limits what --prune removes', 'give --prune as well, or neither');
   if (options.apply !== true && options.yes === true)

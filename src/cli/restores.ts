@@ -7,6 +7,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
 import { maskedRestore, renderRestoreText } from '../report/plan-restore.ts';
 import { restoreReport } from '../restore/apply.ts';
+import { isAtWork } from '../restore/resume.ts';
 import { readPlan } from '../restore/plan-file.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print } from './context.ts';
@@ -56,7 +57,7 @@ export async function restores(
           row.from,
           row.startedAt,
           row.finishedAt === null ? '' : duration(Date.parse(row.finishedAt) - Date.parse(row.startedAt)),
-          row.outcome,
+          outcomeNow(row, mirror),
           ...[counts.applied, counts.failed, counts.blocked, counts.manual].map(count),
           row.undoes === null ? '' : String(row.undoes),
         ];
@@ -88,7 +89,7 @@ export async function showRestore(
         hint: '`tidemark restores` lists them',
       });
     }
-    const report = restoreReport(mirror, number);
+    const report = { ...restoreReport(mirror, number), outcome: outcomeNow(row, mirror) };
     const definitions = definitionsFor(config, report.source);
     await print(
       context,
@@ -108,18 +109,23 @@ export async function showRestore(
 }
 
 function restoreDocument(row: RestoreRow, mirror: Mirror): object {
-  const { restore, source, planHash, from, undoes, startedAt, finishedAt, outcome } = row;
+  const { restore, source, planHash, from, undoes, startedAt, finishedAt } = row;
   return {
     restore,
     source,
     plan: planHash,
     from,
     undoes,
-    outcome,
+    outcome: outcomeNow(row, mirror),
     started_at: startedAt,
     finished_at: finishedAt,
     summary: countsOf(mirror.restoreSteps(restore)),
   };
+}
+
+/** A process that was killed could not journal its end. */
+function outcomeNow(row: RestoreRow, mirror: Mirror): RestoreRow['outcome'] {
+  return row.outcome === 'running' && !isAtWork(mirror, row) ? 'interrupted' : row.outcome;
 }
 
 function countsOf(steps: readonly RestoreStepRow[]): Record<RestoreStepRow['outcome'], number> {

@@ -2,6 +2,7 @@
  * One writer per mirror. The lock is a write transaction held open on a small SQLite file beside the mirror: the
  * operating system releases it when the process dies, however it dies. Readers never need it.
  */
+import { existsSync } from 'node:fs';
 import { TidemarkError } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import {
@@ -50,6 +51,28 @@ export function acquireWriterLock(mirrorPath: string, holder: LockHolder): Write
         connection.close();
       },
     };
+  });
+}
+
+/** Who holds the writer lock of the mirror at this instant; null where nobody does, or it cannot be told. */
+export function writerOf(mirrorPath: string): LockHolder | null {
+  const path = `${mirrorPath}-lock`;
+  if (!existsSync(path)) return null;
+  return translated(path, () => {
+    const connection = connect(path, { isReadonly: false });
+    try {
+      connection.pragma('busy_timeout = 0');
+      connection.exec('BEGIN IMMEDIATE');
+      connection.exec('ROLLBACK');
+      return null;
+    } catch (error) {
+      if (sqliteCode(error)?.startsWith('SQLITE_BUSY') !== true) throw error;
+      connection.pragma('busy_timeout = 200');
+      const text = holderText(connection);
+      return text === undefined ? null : (JSON.parse(text) as LockHolder);
+    } finally {
+      connection.close();
+    }
   });
 }
 

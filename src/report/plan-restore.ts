@@ -264,7 +264,11 @@ function nextLines({
   const isOver = outcome !== 'interrupted' && outcome !== 'running';
   const isLost = steps.every(({ outcome: end, error }) => end !== 'failed' || LOST.has(error?.code ?? ''));
   return [
-    ...(!isOver || summary.open > 0 ? [resume] : []),
+    ...(outcome === 'running'
+      ? ['it is running: wait until it has ended']
+      : !isOver || summary.open > 0
+        ? [resume]
+        : []),
     ...(summary.failed + summary.skipped > 0 && isOver && summary.open === 0 && !isLost
       ? [`try what failed again: \`tidemark restore --resume ${restore}\``]
       : []),

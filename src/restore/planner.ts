@@ -115,7 +115,7 @@ function requireSomething({ desired, live }: PlanInput): void {
     'not_found',
     'nothing was compared: neither state holds anything that the filters let through',
     {
-      hint: 'widen the filters, or look at `tidemark status` for what could not be read',
+      hint: 'widen the filters; `tidemark doctor` tells whether the service answers and what the key reaches',
     },
   );
 }

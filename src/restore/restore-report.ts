@@ -95,15 +95,16 @@ export const PERHAPS_SENT = 'perhaps_sent';
 const REFUSED: ReadonlySet<StepErrorCode> = new Set(['unauthorized', 'forbidden']);
 
 /**
- * Exit code of a restore (design.md, Commands): 130 interrupted; 0 all applied and verified, without a warning; 5 nothing applied because
- * the key was refused; 6 nothing applied because live had moved; 3 anything else.
+ * Exit code of a restore (design.md, Commands): 130 interrupted; 0 all applied and verified, without a warning; 5 nothing applied this time because
+ * the key was refused; 6 nothing applied this time because live had moved; 3 anything else.
  */
 export function restoreExitCode(report: RestoreReport): ExitCode {
   if (report.outcome === 'interrupted' || report.outcome === 'running') return EXIT.interrupted;
   if (report.outcome === 'complete') {
     return report.steps.some(({ warning }) => warning !== undefined) ? EXIT.partial : EXIT.done;
   }
-  if (report.outcome === 'failed') {
+  // What was applied before a resume says nothing about what this one could do.
+  if (report.outcome === 'failed' || report.this_time?.applied === 0) {
     const codes = report.steps.flatMap(({ outcome, error }) =>
       outcome === 'failed' && error !== null ? [error.code] : [],
     );

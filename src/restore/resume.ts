@@ -1,5 +1,6 @@
 /** Restores that were not finished, and how they go on (design.md, Never broken 6). */
 import { TidemarkError } from '../core/errors.ts';
+import { writerOf } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
 import type { Plan } from './plan.ts';
@@ -29,11 +30,24 @@ export function readResumable(mirror: Mirror, source: string, restore?: number):
 /**
  * A line that says that the source's latest restore was interrupted, for whoever plans another one; null where it was not.
  */
-export function unfinishedNote(mirror: Mirror, source: string): string | null {
+export function unfinishedNote(mirror: Mirror, source: string, holdsLock: boolean): string | null {
   const [newest] = mirror.restores({ source, limit: 1 });
   if (newest === undefined || (newest.outcome !== 'interrupted' && newest.outcome !== 'running')) return null;
   const { restore } = newest;
+  // Whoever holds the lock finds only what was left behind.
+  if (!holdsLock && isAtWork(mirror, newest))
+    return `restore ${restore} of ${newest.startedAt} is running: wait until it has ended`;
   return `restore ${restore} of ${newest.startedAt} is unfinished: \`tidemark restore --resume ${restore}\` goes on with it`;
+}
+
+/** Commands that apply a plan, as the writer's lock names them. */
+const APPLIERS: ReadonlySet<string> = new Set(['restore', 'apply', 'undo']);
+
+/** True while a living process applies it: the lock of one that was killed is free, and the journal says running still. */
+export function isAtWork({ path }: Pick<Mirror, 'path'>, { outcome }: Pick<RestoreRow, 'outcome'>): boolean {
+  if (outcome !== 'running') return false;
+  const writer = writerOf(path);
+  return writer !== null && APPLIERS.has(writer.command);
 }
 
 /** What was approved long ago may not be what is wanted after a newer restore, or after it was taken back. */

@@ -35,7 +35,9 @@ export function nothingCompared(
             : `give the key the permission ${permission ?? 'to read'}, or look at \`tidemark status\` for what it may read`
           : told === undefined && asked !== ''
             ? 'correct the filter, or leave it out'
-            : 'look at `tidemark status` for what could not be read',
+            : told?.code === undefined || told.code === null || REFUSED.has(told.code)
+              ? 'look at `tidemark status` for what could not be read'
+              : 'run `tidemark doctor`: it tries the service and says what fails',
       },
     );
   }

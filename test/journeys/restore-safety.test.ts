@@ -57,6 +57,9 @@ describe('consent', () => {
     const cases: [string[], string][] = [
       [['restore', 'live'], 'live is what is restored'],
       [['restore', '--yes'], '--yes agrees to what --apply sends'],
+      [['restore', 'latest', '--whole-file'], '--whole-file is about a file'],
+      [['apply', 'nofile.json'], 'there is no plan'],
+      [['restore', '--project', '987654321'], 'there is no project 987654321'],
       [['restore', '--max-removals', '3'], '--max-removals limits what --prune removes'],
       [['restore', '--max-share', '2'], 'from 0 to 1'],
       [['restore', '--kind', 'session_recordings'], 'never written'],
@@ -165,8 +168,12 @@ describe('one writer', () => {
       const { stderr } = await story.expectRun(1, ...args);
       expect(stderr).toMatch(/restore/);
     }
-    // Looking is free.
-    await story.expectRun(2, 'restore');
+    // Looking is free, and tells the living one from one that was left behind.
+    const looked = await story.expectRun(2, 'restore');
+    expect(looked.stderr).toMatch(/restore 1 of \S+ is running: wait/);
+    expect(looked.stderr).not.toContain('--resume');
+    expect((await story.expectRun(0, 'restores', 'list')).stdout).toContain('running');
+    expect((await story.expectRun(0, 'restores', 'show', '1')).stdout).not.toContain('--resume');
     expect(story.writes().length).toBe(from);
     held.open();
     expect((await first).code).toBe(0);
