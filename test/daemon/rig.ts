@@ -74,6 +74,8 @@ export class Rig {
       `    baseUrl: ${this.service.url}`,
       `    apiKeyFile: ${this.keyFile}`,
       '    rate: { perMinute: 0, perHour: 0, concurrency: 4 }',
+      // Its sleep would look as if the job waited: this rig tells by sleepers who is at work.
+      '    sync: { maxDuration: 0s }',
       'schedules:',
       ...rows,
       more,

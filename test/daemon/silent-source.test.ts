@@ -13,7 +13,7 @@ async function rigOf(cron: string, others: readonly string[]): Promise<Rig> {
   const text = readFileSync(rig.configFile, 'utf8');
   const rows = others.map(
     (name) =>
-      `  - { name: ${name}, baseUrl: "${url}", apiKeyFile: ${rig.keyFile}, rate: { perMinute: 0, perHour: 0, concurrency: 4 } }\n`,
+      `  - { name: ${name}, baseUrl: "${url}", apiKeyFile: ${rig.keyFile}, rate: { perMinute: 0, perHour: 0, concurrency: 4 }, sync: { maxDuration: 0s } }\n`,
   );
   writeFileSync(rig.configFile, text.replace('schedules:', `${rows.join('')}schedules:`));
   return rig;

@@ -102,14 +102,14 @@ describe('sync.maxDuration', () => {
     const r = await rig();
     await r.run();
     const before = held(r);
-    const asked = Promise.withResolvers<void>();
+    const asked = Promise.withResolvers<null>();
     r.far.set('domains', []);
     r.far.quirks.push(({ path }, response) => {
       if (path !== `/api/organizations/${ORG}/domains/`) return false;
       // Its headers have come; the rest never does.
       response.writeHead(200, { 'content-type': 'application/json' });
       response.flushHeaders();
-      asked.resolve();
+      asked.resolve(null);
       return true;
     });
     const running = r.run({ maxDurationMs: 1_800_000 });
