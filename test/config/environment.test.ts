@@ -95,7 +95,7 @@ describe('the environment alone', () => {
       'TIDEMARK_DEFINITIONS: expected a mapping by kind, got "{\\"invites\\":"',
       'TIDEMARK_KINDS_EXCLUDE: expected a kind, got "rolez"; did you mean "roles"?',
       'TIDEMARK_KINDS_EXCLUDE: expected a kind, got nothing',
-      'TIDEMARK_LOG_LEVEL: expected one of silent, error, warn, info, debug, got "true"',
+      'TIDEMARK_LOG_LEVEL: expected one of silent, error, warn, info, debug, trace, got "true"',
       'TIDEMARK_PAGE_SIZE: expected a whole number from 1 to 10000, got "0x10"',
       'TIDEMARK_RATE_PER_MINUTE: expected a whole number from 0 to 1000000, got "480/min"',
       'TIDEMARK_REMOVALS_MAX_SHARE: expected a number from 0 to 1, got "NaN"',
