@@ -12,27 +12,23 @@ const MASK = '[secret]';
 const MIN_ENCODED_LENGTH = 6;
 
 /** Escape sequences of terminals: CSI with its parameters, OSC and its like up to their end, and two-character ones. */
-const ESCAPE_SEQUENCE =
-  '\u001b\\[[0-?]*[ -/]*[@-~]|\u009b[0-?]*[ -/]*[@-~]|\u001b[\\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\\\)|\u001b[ -/]*[0-~]';
-/** Control, format (zero-width, bidirectional), lone surrogate and line-separating characters. */
-const UNSHOWN = String.raw`\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}`;
+const ESCAPE_SEQUENCES =
+  /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]|\u001b[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\)|\u001b[ -/]*[0-~]/gu;
+/** White space, and control, format (zero-width, bidirectional), lone surrogate and line-separating characters. */
+const UNSHOWN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\s]+/gu;
 
 /**
- * Some servers echo the Authorization header in their error pages: the key is replaced wherever it stands, in every form that
- * `keyPattern` knows, before and after the text is cleaned, since cleaning joins what control characters split. This is the
- * one place beside the transport that reveals it.
+ * Some servers echo the Authorization header in their error pages: the key is replaced in every form that `keyPattern` knows.
+ * In the cleaned text, since cleaning joins what control characters split. This is the one place beside the transport that
+ * reveals it.
  */
 export function neutralText(apiKey: Secret): NeutralText {
-  const escapes = new RegExp(ESCAPE_SEQUENCE, 'gu');
-  const unshown = new RegExp(String.raw`[${UNSHOWN}\s]+`, 'gu');
   let pattern: RegExp | null | undefined;
   return (text) => {
     const key = apiKey.reveal();
     pattern ??= keyPattern(key);
-    const masked = (each: string): string => (pattern ? each.replaceAll(pattern, MASK) : each);
-    const line = masked(
-      masked(text.slice(0, MAX_INPUT)).replaceAll(escapes, '').replaceAll(unshown, ' '),
-    ).trim();
+    const input = text.slice(0, MAX_INPUT);
+    const line = masked(input, pattern).trim();
     // Where the input was cut, the key may have been, and what is left of it has no pattern.
     const whole =
       text.length <= MAX_INPUT ? line : line.slice(0, Math.max(0, line.length - longestForm(key)));
@@ -40,22 +36,34 @@ export function neutralText(apiKey: Secret): NeutralText {
   };
 }
 
+function masked(text: string, pattern: RegExp | null): string {
+  const clean = text.replaceAll(ESCAPE_SEQUENCES, '').replaceAll(UNSHOWN, ' ');
+  if (pattern === null) return clean;
+  const hidden = clean.replaceAll(pattern, MASK);
+  if (hidden !== clean) return hidden;
+  // An escape character alone in the key takes the key's next character for its own, and hides the key from the pattern.
+  const kept = text.replaceAll(UNSHOWN, ' ');
+  const hiddenThere = kept.replaceAll(pattern, MASK);
+  return hiddenThere === kept ? clean : hiddenThere;
+}
+
 /**
- * Matches a secret as it is, in any case of letters, and with any of its characters percent-encoded (once or twice), escaped
- * as in JSON, JavaScript or HTML; in base64, both alphabets, wherever it stands in the encoded text (`Bearer KEY`), with the
- * rest of that text; in hexadecimal digits; each also with escape sequences, control, format and white-space characters
- * between its characters. Null for an empty secret.
+ * Matches a secret in cleaned text as it is, in any case of letters, and with any of its characters percent-encoded (once or
+ * twice), escaped as in JSON, JavaScript or HTML; in base64, both alphabets, wherever it stands in the encoded text
+ * (`Bearer KEY`), with the rest of that text; in hexadecimal digits; each also with single spaces between its characters,
+ * which is what cleaning leaves of others. Every repetition is bounded and no two alternatives match the same text, so that
+ * no input takes more than linear time. Null for an empty secret.
  */
 function keyPattern(secret: string): RegExp | null {
   if (secret === '') return null;
   // White space between the letters of a short secret, such as a user's name, is a space between words.
-  const between = `(?:${ESCAPE_SEQUENCE}|[${UNSHOWN}${secret.length < MIN_ENCODED_LENGTH ? '' : '\\s'}])*`;
+  const between = secret.length < MIN_ENCODED_LENGTH ? '' : ' ?';
   const forms = [Array.from(secret).map(escapedForms).join(between)];
   if (secret.length >= MIN_ENCODED_LENGTH) {
     const bytes = Buffer.from(secret);
     for (const text of base64Cores(bytes))
       forms.push(Array.from(text).map(base64Character).join(between) + BASE64_REST);
-    forms.push([...bytes].map((byte) => anyCase(hex(byte, 2))).join(`[:\\s]?${between}`));
+    forms.push([...bytes].map((byte) => anyCase(hex(byte, 2))).join('[ :]{0,2}'));
   }
   return new RegExp(forms.join('|'), 'gu');
 }
@@ -83,17 +91,19 @@ function base64Character(character: string): string {
 function escapedForms(character: string): string {
   const code = character.codePointAt(0) ?? 0;
   const percent = [...Buffer.from(character)].map((byte) => `%(?:25)?${anyCase(hex(byte, 2))}`).join('');
-  const inScript = character.split('').map((unit) => String.raw`\\+u${anyCase(hex(unit.charCodeAt(0), 4))}`);
+  const inScript = character
+    .split('')
+    .map((unit) => String.raw`\\{1,4}u${anyCase(hex(unit.charCodeAt(0), 4))}`);
   return `(?:${[
     anyCase(character),
     percent,
     inScript.join(''),
-    String.raw`\\+u\{0*${anyCase(hex(code, 1))}\}`,
-    String.raw`\\+x${anyCase(hex(code, 2))}`,
-    `&#0*${code};?`,
-    `&#[xX]0*${anyCase(hex(code, 1))};?`,
+    String.raw`\\{1,4}u\{0{0,8}${anyCase(hex(code, 1))}\}`,
+    String.raw`\\{1,4}x${anyCase(hex(code, 2))}`,
+    `&#0{0,8}${code};?`,
+    `&#[xX]0{0,8}${anyCase(hex(code, 1))};?`,
     // JSON may escape a slash, and every escaping of quotes and of itself is by a backslash.
-    ...(/["'/\\]/.test(character) ? [String.raw`\\+` + literal(character)] : []),
+    ...(/["'/\\]/.test(character) ? [String.raw`\\{1,4}` + literal(character)] : []),
   ].join('|')})`;
 }
 

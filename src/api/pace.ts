@@ -103,8 +103,18 @@ export function notAhead(pace: Pace, now: number): Pace {
 }
 
 /** What was written of a pace; null where that is not one, as of another version. */
+function parsed(text: string): Partial<Pace> {
+  try {
+    return (JSON.parse(text) ?? {}) as Partial<Pace>;
+  } catch (error) {
+    // A damaged file: the pace begins anew.
+    if (error instanceof SyntaxError) return {};
+    throw error;
+  }
+}
+
 export function parsePace(text: string): Pace | null {
-  const value = JSON.parse(text) as Partial<Pace>;
+  const value = parsed(text);
   const { refusedAt, pausedUntil, rate, fullRate, doublesEveryMs, granted, grantedAt } = value;
   const pace = { refusedAt, pausedUntil, rate, fullRate, doublesEveryMs, granted, grantedAt };
   return Object.values(pace).every((each) => Number.isFinite(each)) ? (pace as Pace) : null;

@@ -294,7 +294,7 @@ export class Pass {
     }
     if (!this.#hasChain) return this.#finish(null, this.#isLost ? 'none' : 'count');
     if (this.#tally.withoutId > 0) return this.#finish(null);
-    const isOrdered = this.#order.isProven;
+    const isOrdered = this.#isOrderProven;
     if (!isOrdered && (this.#disorder !== null || !this.#isAccountedFor)) return this.#finish(null);
     const count = this.#trustedCount();
     // Rows put in at the head while the walk was under way would shift what was read, or change the count.
@@ -305,9 +305,14 @@ export class Pass {
     return { ask: HEAD };
   }
 
+  /** Of pages behind links only the first is held against the order. */
+  get #isOrderProven(): boolean {
+    return this.#mode === 'offset' && this.#order.isProven;
+  }
+
   /** What an unbroken reading proves once the head was looked at again, or need not be. */
   #proof(): PassEnd['proof'] {
-    if (this.#order.isProven) return 'order';
+    if (this.#isOrderProven) return 'order';
     if (this.#mode !== 'offset') return 'cursor';
     const { count } = this.#tally;
     const came = count === null ? 0 : count - (this.#first?.count ?? count);

@@ -132,10 +132,11 @@ function maskedQuery(path: string): string {
 function shownHeaders(headers: NonNullable<Answer['headers']>, neutral: NeutralText): Record<string, string> {
   return Object.fromEntries(
     Object.entries(headers)
-      .filter(([name]) => !SECRET_HEADER.test(name))
+      // A created record's address holds its id, which may be a secret (an invite's is its sign-up link).
+      .filter(([name]) => !SECRET_HEADER.test(name) && !/^(content-)?location$/i.test(name))
       .map(([name, value]) => [
         neutral(name),
-        // Addresses in them (`location`, `link`) may carry secrets in their queries.
+        // Addresses in them (`link`) may carry secrets in their queries.
         neutral(textOf(value).replaceAll(/\?[^\s>;,"]*/g, (query) => maskedQuery(query))),
       ]),
   );

@@ -1,7 +1,9 @@
 /** The configuration in force: read anew when it may have changed, the old one kept when the new one is wrong. */
 import { statSync } from 'node:fs';
+import type { BigIntStats } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { systemCodeOf } from '../core/system-trouble.ts';
 import type { DaemonEffects } from './effects.ts';
 import type { Troubles } from './troubles.ts';
 
@@ -87,8 +89,8 @@ export class Settings {
     const states = statesOf(files);
     const now = this.#effects.clock.now();
     const isYoung = files.some((path) => {
-      const stats = statSync(path, { throwIfNoEntry: false });
-      return stats !== undefined && Math.abs(now - stats.ctimeMs) < SETTLED_MS;
+      const stats = lookAt(path);
+      return typeof stats !== 'string' && Math.abs(now - Number(stats.ctimeMs)) < SETTLED_MS;
     });
     return isYoung ? null : states;
   }
@@ -106,8 +108,19 @@ function statesOf(paths: readonly string[]): string {
 }
 
 function stateOf(path: string): string {
-  const stats = statSync(path, { throwIfNoEntry: false, bigint: true });
-  return stats === undefined
-    ? 'none'
+  const stats = lookAt(path);
+  return typeof stats === 'string'
+    ? stats
     : `${stats.dev}:${stats.ino}:${stats.mtimeNs}:${stats.ctimeNs}:${stats.size}`;
+}
+
+/** A file that cannot be looked at (no right to its directory, a mount that is away) is told by its reading, not here: its code. */
+function lookAt(path: string): BigIntStats | string {
+  try {
+    return statSync(path, { throwIfNoEntry: false, bigint: true }) ?? 'none';
+  } catch (error) {
+    const code = systemCodeOf(error);
+    if (code === undefined) throw error;
+    return code;
+  }
 }

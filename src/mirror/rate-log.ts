@@ -26,6 +26,8 @@ const APPLICATION_ID = 0x5444524c;
 /** Another form of the tables begins anew: they hold an hour. */
 const FORM = 1;
 const HOUR_MS = 3_600_000;
+/** Windows are a little longer than the service's. */
+const MARGIN_MS = 60_000;
 /** How long starts that a process keeps free are believed, unless it says so again. */
 const HELD_MS = 60_000;
 /** A start writes three or four pages. Small ones keep SQLite's own log at a megabyte, with few checkpoints: each takes a sync. */
@@ -203,6 +205,7 @@ class SharedStarts {
   readonly #nth: Statement<[number, number, number], number>;
   readonly #insert: Statement<[number, number, number], unknown>;
   readonly #drop: Statement<[number, number], unknown>;
+  readonly #dropOld: Statement<[number, number, number], unknown>;
   readonly #shift: Statement<[number, number], unknown>;
   readonly #raise: Statement<[number, number, number, number], unknown>;
   readonly #count: Statement<[number, number], number>;
@@ -230,6 +233,7 @@ class SharedStarts {
     );
     this.#insert = connection.prepare('INSERT INTO starts VALUES (?, ?, ?)');
     this.#drop = connection.prepare('DELETE FROM starts WHERE limit_id = ? AND n <= ?');
+    this.#dropOld = connection.prepare('DELETE FROM starts WHERE limit_id = ? AND n <= ? AND at <= ?');
     this.#shift = connection.prepare('UPDATE starts SET at = at - ? WHERE limit_id = ?');
     this.#raise = connection.prepare('UPDATE starts SET at = ? WHERE limit_id = ? AND n >= ? AND at < ?');
     this.#count = number('SELECT count(*) FROM starts WHERE limit_id = ? AND at > ?');
@@ -243,7 +247,8 @@ class SharedStarts {
   add(at: number): number {
     const n = (this.#notAhead()?.n ?? 0) + 1;
     this.#insert.run(this.#id, n, at);
-    this.#drop.run(this.#id, n - this.#keeps);
+    // By age too: another source with this key may look back further.
+    this.#dropOld.run(this.#id, n - this.#keeps, at - HOUR_MS - MARGIN_MS);
     return n;
   }
 
@@ -306,7 +311,9 @@ function openFile(path: string, now: number): Connection {
 function prepareFile(connection: Connection, path: string, now: number): void {
   const isOurs = (): boolean => connection.pragma('application_id', { simple: true }) === APPLICATION_ID;
   const isInForm = (): boolean => isOurs() && connection.pragma('user_version', { simple: true }) === FORM;
-  if (!isOurs() && connection.prepare('SELECT count(*) FROM sqlite_master').pluck().get() !== 0) {
+  // In this order: another process that is making the file commits its tables and its mark as one.
+  const hasTables = connection.prepare('SELECT count(*) FROM sqlite_master').pluck().get() !== 0;
+  if (hasTables && !isOurs()) {
     throw new TidemarkError('mirror_foreign', `${path} is not a log of Tidemark; it was left as it is`, {
       hint: 'move that file away, or set `mirror` to another path',
     });
@@ -327,7 +334,7 @@ function prepareFile(connection: Connection, path: string, now: number): void {
         connection.pragma(`user_version = ${FORM}`);
       }
       // Keys that are no longer used, and processes that died.
-      connection.prepare('DELETE FROM starts WHERE at <= ?').run(now - HOUR_MS - 60_000);
+      connection.prepare('DELETE FROM starts WHERE at <= ?').run(now - HOUR_MS - MARGIN_MS);
       connection.prepare('DELETE FROM held WHERE until < ?').run(now);
     })
     .immediate();

@@ -45,11 +45,13 @@ export function createBoundedServer(handle: HttpHandler): Server {
     (incoming, outgoing) => {
       answers += 1;
       connections.begin(incoming);
+      // What still waits for its body is no answer yet, and must not keep others from theirs.
+      const isCrowded = answers > MAX_ANSWERS && connections.countAnswered() > MAX_ANSWERS;
       outgoing.once('close', () => {
         answers -= 1;
         connections.end(incoming.socket);
       });
-      handle(incoming, outgoing, answers > MAX_ANSWERS);
+      handle(incoming, outgoing, isCrowded);
     },
   );
   server.timeout = IDLE_TIMEOUT_MS;
@@ -61,6 +63,13 @@ interface Connection {
   readonly address: string;
   /** The request that is being read or answered; null before the first one and between two. */
   request: IncomingMessage | null;
+}
+
+/** True while a body that was announced has not come whole. */
+function isAwaited({ complete, headers }: IncomingMessage): boolean {
+  const isAnnounced =
+    headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+  return isAnnounced && !complete;
 }
 
 class Connections {
@@ -86,6 +95,13 @@ class Connections {
   begin(incoming: IncomingMessage): void {
     const connection = this.#known.get(incoming.socket);
     if (connection !== undefined) connection.request = incoming;
+  }
+
+  /** Requests that are there whole, and not answered yet. */
+  countAnswered(): number {
+    let count = 0;
+    for (const { request } of this.#known.values()) if (request !== null && !isAwaited(request)) count += 1;
+    return count;
   }
 
   end(socket: Socket): void {

@@ -188,13 +188,21 @@ export function unkeptError(stage: CollectionStage, definition: ResourceDefiniti
   const { one, many } = definition.title;
   const named = unkept
     .slice(0, MOST_NAMED)
-    .map(({ id, reason }) => `${JSON.stringify(id.slice(0, MOST_ID_SHOWN))} ${reason}`);
+    .map(
+      ({ id, reason }) =>
+        `${isIdSecret(definition) ? '[secret]' : JSON.stringify(id.slice(0, MOST_ID_SHOWN))} ${reason}`,
+    );
   const more = unkept.length > MOST_NAMED ? `; and ${unkept.length - MOST_NAMED} more` : '';
   return new TidemarkError(
     'malformed',
     `${unkept.length} ${unkept.length === 1 ? one : many} cannot be kept: ${named.join('; ')}${more}`,
     { hint: 'what the mirror held of them stands and nothing was removed; correct them in the service' },
   );
+}
+
+/** An invite's id, for one, is its sign-up link. */
+function isIdSecret({ fields, idPath }: ResourceDefinition): boolean {
+  return fields.some(({ isSecret, name }) => isSecret && name === idPath.at(-1));
 }
 
 /** Records that a message names. */
@@ -204,9 +212,7 @@ const MOST_ID_SHOWN = 100;
 
 /** The client, which tells what the retrieves of absent records say. */
 function tellingLookups(client: ReadClient, definition: ResourceDefinition, log: Logger): ReadClient {
-  const isIdSecret = definition.fields.some(
-    ({ isSecret, name }) => isSecret && name === definition.idPath[0],
-  );
+  const isMasked = isIdSecret(definition);
   return {
     walk: (...asked) => client.walk(...asked),
     walkHead: (...asked) => client.walkHead(...asked),
@@ -216,7 +222,7 @@ function tellingLookups(client: ReadClient, definition: ResourceDefinition, log:
       const found = await client.retrieve(...asked);
       const [, , id] = asked;
       log.debug(
-        { id: isIdSecret ? '[secret]' : id, found: found.found },
+        { id: isMasked ? '[secret]' : id, found: found.found },
         found.found
           ? 'retrieve found a record that the list did not show: it is kept'
           : 'retrieve confirmed that a record is gone',

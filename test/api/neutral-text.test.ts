@@ -24,6 +24,7 @@ const FORMS: readonly (readonly [string, string])[] = [
   ['with NUL and backspace', each((c) => `${c}\u0000\b`)],
   ['with zero-width and bidirectional marks', each((c) => `${c}\u200b\u202e\u2066\ufeff`)],
   ['with soft hyphens', each((c) => `${c}\u00ad`)],
+  ['with an escape character alone inside', `${KEY.slice(0, 8)}\u001b${KEY.slice(8)}`],
   ['wrapped over lines', `${KEY.slice(0, 9)}\r\n  ${KEY.slice(9)}`],
   ['percent-encoded', encodeURIComponent(KEY)],
   ['wholly percent-encoded, upper case', each((c) => `%${hex(c, 2).toUpperCase()}`)],
@@ -125,9 +126,21 @@ describe('other text', () => {
   });
 
   it('costs no more the larger and the more repetitive it is', () => {
-    const hostile = ['p', 'cGh4', '%70', '\u001b[', 'phx_SECRET012345678', '\u200b'].map((part) =>
-      part.repeat(40_000),
-    );
+    const hostile = [
+      'p',
+      'p\u001b]\u0007',
+      '70 68 78 ',
+      '\\\\',
+      '&#0000',
+      'cGh4',
+      '%70',
+      '\u001b[',
+      'phx_SECRET012345678',
+      '\u200b',
+    ].map((part) => part.repeat(40_000));
+    hostile.push(`p${'\u001b]\u0007'.repeat(1200)}${'x'.repeat(400)}`);
+    const digits = Buffer.from(`Bearer ${KEY}`).toString('hex').replaceAll(/(..)/g, '$1 ');
+    hostile.push(digits.slice(0, -3).repeat(60));
     for (const text of hostile) expect(neutral(text).length).toBeLessThanOrEqual(200);
   });
 });

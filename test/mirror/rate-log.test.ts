@@ -175,7 +175,8 @@ describe('the log of requests beside the mirror', () => {
     expect(statSync(`${path}-wal`).size).toBeLessThan(2_000_000);
     const reader = connect(path, { isReadonly: true });
     onTestFinished(() => void reader.close());
-    expect(reader.prepare('SELECT count(*) FROM starts').pluck().get()).toBe(200);
+    // Those of the last hour and its margin, since another source with this key may look back further.
+    expect(reader.prepare('SELECT count(*) FROM starts').pluck().get()).toBeLessThan(300);
   });
 
   it('is read for estimates: the starts of the last hour, by key and kind', async () => {
