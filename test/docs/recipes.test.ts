@@ -1,0 +1,80 @@
+/** The recipes of docs/sql.md on a mirror of two sources that see one service, and on its indexes. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { createSandbox } from '../../src/server/sandbox.ts';
+import { commandLine } from '../journeys/command-line.ts';
+import { openMirrorToRead } from './mirror-answer.ts';
+
+const page = readFileSync(new URL('../../docs/sql.md', import.meta.url), 'utf8');
+const recipes = new Map(
+  [...page.matchAll(/^### (\d+)\. .*\n\n```sql\n([^]*?)```/gm)].map(([, number = '', sql = '']) => [
+    Number(number),
+    sql,
+  ]),
+);
+
+const directory = mkdtempSync(join(tmpdir(), 'tidemark-recipes-'));
+const SOURCES = ['first', 'second'];
+
+async function mirrorOf(url: string, sources: readonly string[]): Promise<string> {
+  const mirror = join(directory, `${sources.length}.db`);
+  const config = join(directory, `${sources.length}.yaml`);
+  const rate = '{ perMinute: 0, perHour: 0 }';
+  const rows = sources.map(
+    (name) =>
+      `  - { name: ${name}, baseUrl: "${url}", apiKey: sandbox-key, rate: ${rate}, kinds: { exclude: [session_recordings] } }`,
+  );
+  writeFileSync(config, `mirror: ${mirror}\nsources:\n${rows.join('\n')}\n`);
+  const ended = await commandLine(['sync', '--quiet', '--config', config], { env: {}, cwd: directory });
+  expect(ended.code, ended.stderr).toBe(0);
+  return mirror;
+}
+
+let one = '';
+let two = '';
+beforeAll(async () => {
+  const sandbox = await createSandbox({
+    clock: systemClock,
+    keys: [{ key: 'sandbox-key', permissions: 'all' }],
+    seed: 'demo',
+  });
+  try {
+    const { url } = await sandbox.listen({ host: '127.0.0.1', port: 0 });
+    one = await mirrorOf(url, SOURCES.slice(0, 1));
+    two = await mirrorOf(url, SOURCES);
+  } finally {
+    await sandbox.close();
+  }
+});
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+describe('the recipes', () => {
+  it('are numbered without a gap', () => {
+    expect([...recipes.keys()]).toEqual(Array.from({ length: recipes.size }, (_each, index) => index + 1));
+    expect(recipes.size).toBeGreaterThan(18);
+  });
+
+  it.each([1, 2, 3, 4, 5, 6, 12])(
+    '%i: two sources that see the same give each row twice, and no row more',
+    (number) => {
+      const sql = recipes.get(number) ?? '';
+      const once = openMirrorToRead(one, sql).rows;
+      expect(once.length).toBeGreaterThan(0);
+      expect(openMirrorToRead(two, sql).rows.toSorted()).toEqual([...once, ...once].toSorted());
+    },
+  );
+
+  it('19: looks its records up by an index, however many revisions there are', () => {
+    const { rows } = openMirrorToRead(one, `EXPLAIN QUERY PLAN ${recipes.get(19)}`);
+    const plan = rows.map((row) => row.split(' | ').at(-1) ?? '');
+    // What is read whole: the revisions, once, and the groups that come out of them.
+    expect(plan.filter((step) => step.startsWith('SCAN')).map((step) => step.split(' ')[1])).toEqual([
+      'revisions',
+      'v',
+    ]);
+    expect(plan.filter((step) => /^SEARCH (c|k) /.test(step))).toHaveLength(2);
+  });
+});
