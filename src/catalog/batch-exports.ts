@@ -37,8 +37,7 @@ export const batchExports: ResourceDefinition = {
   idPath: ['id'],
   idType: 'uuid',
   idParameter: 'id',
-  // Not the project, which no creation names: a profile whose service takes it says so.
-  naturalKey: ['/name'],
+  naturalKey: ['/team_id', '/name'],
   nameFrom: ['/name'],
   permission: { ...BATCH_EXPORT, isDocumented: true },
   operations: [

@@ -28,7 +28,13 @@ import {
   waitsFor,
 } from './step-parts.ts';
 import type { Planning } from './step-parts.ts';
-import { creatableFields, memberPointer, topMember, writableFields } from './writable.ts';
+import {
+  creatableFields,
+  memberPointer,
+  topMember,
+  unsendableReferences,
+  writableFields,
+} from './writable.ts';
 
 /** Plans one missing record. */
 export function planCreation(
@@ -175,17 +181,9 @@ function joined(reasons: readonly (string | null)[]): string | null {
 
 /** What the record hangs from and no request can say: where the service puts it is its own choice. */
 function leftToService(definition: ResourceDefinition, desired: ParsedRecord): string | null {
-  const { references, restore, scope } = definition;
-  const creatable = new Set(creatableFields(definition).map(({ name }) => name));
-  const names = references.flatMap(({ pointer, kind }) => {
-    const name = topMember(pointer);
-    const value = resolvePointer(desired.body, pointer) ?? null;
-    const isTold =
-      creatable.has(name) ||
-      scope.some((key) => key === name) ||
-      restore.derived.some((each) => each.kind === kind);
-    return isTold || value === null ? [] : [name];
-  });
+  const names = unsendableReferences(definition)
+    .filter((pointer) => (resolvePointer(desired.body, pointer) ?? null) !== null)
+    .map(topMember);
   return names.length === 0 ? null : `no request takes ${names.join(', ')}: the service chooses it`;
 }
 

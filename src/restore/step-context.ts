@@ -15,6 +15,7 @@ import { filledBody, filledPath, filledSecrets } from './filled-request.ts';
 import type { RestoreJournal } from './journal.ts';
 import type { LiveRecords } from './live-records.ts';
 import type { PlannedRequest, PlanStep } from './plan.ts';
+import { unsendableReferences } from './writable.ts';
 
 export type DesiredLookup = (key: {
   readonly kind: Kind;
@@ -121,11 +122,16 @@ export function readyStep(context: StepContext, step: PlanStep, request: Planned
   };
 }
 
-/** The natural key that the step's record has, or will have; null where the kind has none. */
+/**
+ * The natural key that the step's record has, or will have; null where the kind has none, and of a creation where the service
+ * chooses a part of it: only its content tells then.
+ */
 export function keyOfStep({ step, definition, sent, request }: ReadyStep): string | null {
   // As it is sent: in the plan's own digest an id that an earlier step gives is not known yet.
   const ofSent = sent === null ? null : naturalKeyDigest(definition, sent);
   if (ofSent !== null || request.kind !== step.kind) return ofSent;
+  const chosen = request.role === 'create' ? unsendableReferences(definition) : [];
+  if (definition.naturalKey.some((pointer) => chosen.includes(pointer))) return null;
   return step.precondition?.state === 'absent' ? step.precondition.digest : null;
 }
 

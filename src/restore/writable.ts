@@ -38,3 +38,19 @@ export function topMember(pointer: string): string {
 export function memberPointer(name: string): string {
   return `/${escapeSegment(name)}`;
 }
+
+/** Pointers of references that no creation can say, nor its path: the service chooses where the record hangs. */
+export function unsendableReferences(definition: ResourceDefinition): string[] {
+  const creatable = new Set(creatableFields(definition).map(({ name }) => name));
+  const { references, restore, scope } = definition;
+  return references
+    .filter(({ pointer, kind }) => {
+      const name = topMember(pointer);
+      return (
+        !creatable.has(name) &&
+        !scope.some((key) => key === name) &&
+        !restore.derived.some((each) => each.kind === kind)
+      );
+    })
+    .map(({ pointer }) => pointer);
+}
