@@ -179,7 +179,7 @@ const KIND = section('One kind.', {
     ),
     {
       description:
-        'Paths that take the same body, used in place of the documented ones; a 404, 405 or 5xx there leads back to the documented one. Parameters beside scope and id are fields of the body.',
+        'Other paths that take the same body, tried when the documented one answers 500. Parameters beside scope and id are fields of the body.',
       example: { create: '/api/projects/:team_id/batch_exports/' },
     },
   ),

@@ -40,14 +40,13 @@ function finishedPrecondition(precondition: DraftPrecondition, numberOf: NumberO
 function finishedRequest(draft: DraftRequest, numberOf: NumberOf): PlannedRequest {
   const { template, parameters, fills, alternative, body, ...rest } = draft;
   const path = finishedPath({ template, parameters }, numberOf);
-  const first = alternative === null ? null : finishedPath(alternative, numberOf);
   return {
     ...rest,
     ...path,
-    path: shownPath(first ?? path),
+    path: shownPath(path),
     body: body === null ? null : withStepTexts(body, fills, numberOf),
     fills: fills.map((fill): Fill => (fill.from === 'step' ? { ...fill, step: numberOf(fill.step) } : fill)),
-    alternative: first,
+    alternative: alternative === null ? null : finishedPath(alternative, numberOf),
   };
 }
 

@@ -38,12 +38,12 @@ export interface PlannedRequest extends PathPlan {
   readonly role: 'create' | 'update' | 'remove' | 'act';
   /** Name of the action of an `act`; else null. */
   readonly act: string | null;
-  /** The path that is used first, as far as it is known, for people: `{id of step 3}` where it is not. */
+  /** The path as far as it is known, for people: `{id of step 3}` where it is not. */
   readonly path: string;
   /** Null for removals. Without the values of `fills`. */
   readonly body: JsonObject | null;
   readonly fills: readonly Fill[];
-  /** The profile's path, which is used first: the catalog's follows where it answers 404, 405 or 5xx. Null without one. */
+  /** Another path that takes the same body when this one answers 500; null where there is none. */
   readonly alternative: PathPlan | null;
 }
 

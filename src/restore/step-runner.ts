@@ -256,15 +256,17 @@ async function request(
   const { client, clock, patience, signal } = context;
   const { definition, scope, id, body } = ready;
   const { role, act } = ready.request;
-  const common = {
+  // wire-notes.md, Restore: where the documented path answers 500, another one takes the same body.
+  const path = before.status !== null && before.status >= 500 ? ready.alternativePath : null;
+  const target = { definition, scope, ...(path === null ? {} : { path }) };
+  const signals = {
     signal: patience,
     begin: signal,
     isLate: () => held?.isLone !== true && clock.monotonicMs() - lookedAt > MAX_LOOK_AGE_MS,
+    ...(held === null ? {} : { held }),
     slot,
   };
-  const send = (path: string | null, start: HeldStart | null): Promise<WriteOutcome> => {
-    const target = { definition, scope, ...(path === null ? {} : { path }) };
-    const signals = { ...common, ...(start === null ? {} : { held: start }) };
+  const send = (): Promise<WriteOutcome> => {
     if (id === null) return client.create(target, body ?? '{}', signals);
     if (role === 'remove') return client.remove({ ...target, id }, signals);
     if (role === 'act') return client.act({ ...target, id }, act ?? '', body ?? '{}', signals);
@@ -272,14 +274,7 @@ async function request(
   };
   tell(context, ready.step, 'waits for its turn and is sent', { role });
   try {
-    // wire-notes.md, Restore: the profile names a path because the documented one fails. That stays the second choice.
-    const isOtherRefused = before.status !== null && isPathTrouble(before.status);
-    const path = isOtherRefused ? null : ready.alternativePath;
-    let answer = await send(path, held);
-    // The path is unknown to this deployment: nothing was done, and the start that was kept is used up.
-    if (path !== null && answer.outcome === 'refused' && isUnknownPath(answer.error.status))
-      answer = await send(null, null);
-    const outcome = scrubbedOutcome(answer, ready.secrets);
+    const outcome = scrubbedOutcome(await send(), ready.secrets);
     tellAnswer(context, ready.step, outcome);
     return outcome;
   } catch (error) {
@@ -316,15 +311,6 @@ function tell(
   facts: Readonly<Record<string, unknown>>,
 ): void {
   if (log.isLevelEnabled('debug')) log.debug({ step: n, kind, action, ...facts }, message);
-}
-
-function isUnknownPath(status: number | undefined): boolean {
-  return status === 404 || status === 405;
-}
-
-/** An answer that may be about the path, so that the other one is tried next. */
-function isPathTrouble(status: number): boolean {
-  return status >= 500 || isUnknownPath(status);
 }
 
 /** Looks what became of a write without an answer, and sends it again only when it was not done. */
