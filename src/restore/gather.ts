@@ -96,12 +96,6 @@ export async function gather(options: GatherOptions): Promise<Gathered> {
     [...kindsOf({ kind: own, scope, id })].some(
       (kind) => asked.has(kind) && parts.some((part) => selectsRecord(part, { kind, scope, id })),
     );
-  const isAnswered = live.collections().every(({ kind, scope }) => {
-    const coverage = live.coverage(kind, scope);
-    return coverage.how !== 'unread' || coverage.code === 'not_found';
-  });
-  if (isAnswered)
-    requireProjects(request.filter.projects ?? [], options.idMap, [desired, live], [...wanted, ...there]);
   const skipped = [
     ...skippedCollections(options, live, asked, parts, (kind) =>
       [...wanted, ...there].some((record) => record.kind === kind && isWithin(record)),
@@ -285,33 +279,6 @@ function requireFound(ids: readonly string[], found: ReadonlySet<string>, { filt
     `${what} has the id ${missing.join(', ')}, neither in FROM nor live`,
     {
       hint: 'correct the id; for one that was removed before, name an earlier state (`tidemark log KIND ID` tells when)',
-    },
-  );
-}
-
-function requireProjects(
-  asked: readonly string[],
-  idMap: readonly IdMapping[],
-  states: readonly LoadedState[],
-  records: readonly ParsedRecord[],
-): void {
-  if (asked.length === 0) return;
-  const known = new Set([
-    ...states.flatMap((state) => [
-      ...state.projectsOf([]),
-      ...state.collections().map(({ scope }) => scope.project_id),
-    ]),
-    ...records.map(({ kind, scope, id }) => (kind === SCOPE_KIND.project_id ? id : scope.project_id)),
-  ]);
-  const missing = asked.filter(
-    (id) => !everyId(SCOPE_KIND.project_id, [id], idMap).some((each) => known.has(each)),
-  );
-  if (missing.length === 0) return;
-  throw new TidemarkError(
-    'reference_unknown',
-    `there is no project ${missing.join(', ')}, neither in FROM nor live`,
-    {
-      hint: '`tidemark export --kind projects` shows those that the mirror holds',
     },
   );
 }

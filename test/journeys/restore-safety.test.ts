@@ -59,7 +59,6 @@ describe('consent', () => {
       [['restore', '--yes'], '--yes agrees to what --apply sends'],
       [['restore', 'latest', '--whole-file'], '--whole-file is about a file'],
       [['apply', 'nofile.json'], 'there is no plan'],
-      [['restore', '--project', '987654321'], 'there is no project 987654321'],
       [['restore', '--max-removals', '3'], '--max-removals limits what --prune removes'],
       [['restore', '--max-share', '2'], 'from 0 to 1'],
       [['restore', '--kind', 'session_recordings'], 'never written'],
