@@ -74,12 +74,12 @@ export function sealedRowsSql(set: SealedSet, more = 'true'): string {
 }
 
 export function rowSeal(set: SealedSet, { member, text }: SealedRow): Buffer {
-  return sha256(`tidemark.row/1\n${set}\n${member}\n${text}`);
+  return sha256(`row of a mirror, 1\n${set}\n${member}\n${text}`);
 }
 
 /** What a seal contributes to that of its set. */
 export function shareOf(set: SealedSet, member: string, seal: Buffer): Buffer {
-  return sha256(`tidemark.set/1\n${set}\n${member}\n${seal.toString('hex')}`);
+  return sha256(`set of a mirror, 1\n${set}\n${member}\n${seal.toString('hex')}`);
 }
 
 /** The seal of a set with no rows; each share is combined into it, and out of it, in the same way. */
