@@ -29,6 +29,7 @@ const NEEDS: Readonly<Record<string, Needs>> = {
   'docs/notices.md': { notRun: 1 },
   'docs/replica.md': { notRun: 1 },
   'docs/sandbox.md': { notRun: 1 },
+  'docs/troubleshooting.md': { notRun: 2 },
   'docs/sql.md': { mirror: 'data/demo/mirror.db' },
 };
 
