@@ -28,6 +28,8 @@ interface StoredAcceptance extends Omit<DriftAcceptance, 'scope' | 'until'> {
   readonly until: string | null;
 }
 
+const FINGERPRINT_KEY_BYTES = 32;
+
 const COLUMNS = `source, fingerprint, kind, scope, remote_id AS id, path, reason, accepted_at AS acceptedAt, until`;
 
 /** By source, kind, scope, id and path. */
@@ -63,7 +65,9 @@ export function makeFingerprintKey(writer: Connection): void {
   if (writer.prepare('SELECT 1 FROM fingerprint_key').get() !== undefined) return;
   writer
     .transaction(() => {
-      writer.prepare('INSERT INTO fingerprint_key (id, key) VALUES (1, ?)').run(randomBytes(32));
+      writer
+        .prepare('INSERT INTO fingerprint_key (id, key) VALUES (1, ?)')
+        .run(randomBytes(FINGERPRINT_KEY_BYTES));
       sealRow(writer, 'fingerprint_key', [1]);
     })
     .immediate();
@@ -71,12 +75,13 @@ export function makeFingerprintKey(writer: Connection): void {
 
 /**
  * The key of this mirror's fingerprints, 32 bytes.
- * @throws TidemarkError `mirror_corrupt` where it is gone: under another one no acceptance would hold
+ * @throws TidemarkError `mirror_corrupt` where it is gone or damaged: under another one no acceptance would hold
  */
 export function readFingerprintKey(connection: Connection): Uint8Array {
-  const key = connection.prepare<[], Buffer>('SELECT key FROM fingerprint_key').pluck().get();
-  if (key !== undefined) return key;
-  throw new TidemarkError('mirror_corrupt', 'the key of the drift fingerprints is gone from the mirror', {
+  const key = connection.prepare<[], unknown>('SELECT key FROM fingerprint_key').pluck().get();
+  if (key instanceof Uint8Array && key.length === FINGERPRINT_KEY_BYTES) return key;
+  const state = key === undefined ? 'is gone from the mirror' : 'cannot be read: the mirror is damaged';
+  throw new TidemarkError('mirror_corrupt', `the key of the drift fingerprints ${state}`, {
     hint: 'restore the mirror from a copy; or run `tidemark sync`, which makes another one, and accept the drift anew',
   });
 }

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
 import { readSituation } from '../../src/daemon/http/health-facts.ts';
+import type { JobObserver } from '../../src/daemon/jobs/observer.ts';
 import { openMirror } from '../../src/mirror/mirror.ts';
 import { respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
@@ -143,6 +144,22 @@ describe('this machine', () => {
     expect(outcomes(rig).at(-1)).toBe('schedule done');
     expect(rig.loud()).toHaveLength(1);
     expect(health()).toMatchObject({ state: 'ok', reasons: [] });
+  });
+
+  it('a mirror that goes away while a sync that ended is told: one line', async () => {
+    const rig = await Rig.create(EVERY_TEN);
+    let told = 0;
+    const observer: JobObserver = {
+      name: 'test',
+      ended: async (_job, { keeper }) => {
+        rmSync(rig.mirrorPath, { force: true });
+        told += 1;
+        await Promise.resolve(keeper.reader());
+      },
+    };
+    await rig.start({ observers: [observer] });
+    expect(told).toBe(1);
+    expect(rig.loud()).toEqual([`the mirror is gone: ${rig.mirrorPath} is not there any more`]);
   });
 
   it('a mirror that is not there at the start: a new one is begun, with a line', async () => {

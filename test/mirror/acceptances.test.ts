@@ -37,6 +37,14 @@ describe('the key of fingerprints', () => {
     file.close();
     expect(() => mirror.fingerprintKey()).toThrow(expect.objectContaining({ code: 'mirror_corrupt' }));
   });
+
+  it.each(["x'00'", "'text'", '7'])('is refused where it was damaged: %s', (value) => {
+    const mirror = open();
+    const file = new Database(mirror.path);
+    file.exec(`UPDATE fingerprint_key SET key = ${value}`);
+    file.close();
+    expect(() => mirror.fingerprintKey()).toThrow(expect.objectContaining({ code: 'mirror_corrupt' }));
+  });
 });
 
 describe('accepted drift', () => {

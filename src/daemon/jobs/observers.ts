@@ -76,8 +76,11 @@ export class Observers {
   }
 
   #say({ name }: JobObserver, thrown: unknown): void {
-    if (this.#context().signal.aborted) return;
+    const { keeper, signal } = this.#context();
+    if (signal.aborted) return;
     const { code, message } = asTidemarkError(thrown);
+    // A mirror that is gone is told by its keeper.
+    if (code === 'mirror_missing' && keeper.isGone()) return;
     this.#log.error({ about: name, code }, message);
   }
 }
