@@ -7,8 +7,8 @@ export default defineConfig({
     globalSetup: ['test/tools/build-program.ts'],
     setupFiles: ['test/tools/own-temporary-directory.ts'],
     pool: 'forks',
-    // Test files wait for processes and sockets more than they compute: one at a time leaves a small machine idle.
-    maxWorkers: Math.max(2, availableParallelism() - 1),
+    // Test files wait for processes and sockets more than they compute: as many at a time as there are cores leaves some idle.
+    maxWorkers: availableParallelism() + 1,
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },

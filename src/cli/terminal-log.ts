@@ -16,7 +16,9 @@ export function commandLog(
 ): Logger {
   const least = context.options.logLevel ?? level;
   if (least === 'silent') return silentLogger;
-  return context.stderr.isTTY === true ? terminalLog(context, least, systemClock) : createLogger(least);
+  return context.stderr.isTTY === true
+    ? terminalLog(context, least, systemClock)
+    : createLogger(least, context.stderr);
 }
 
 /** Writes lines of at least `least` to the terminal. */

@@ -15,12 +15,9 @@ export interface Logger {
   child(facts: Record<string, unknown>): Logger;
 }
 
-/** A logger that writes JSON lines of at least `level` to the file descriptor (stderr). */
-export function createLogger(level: LogLevel, fileDescriptor = 2): Logger {
-  return pino(
-    { level, base: null, timestamp: pino.stdTimeFunctions.isoTime },
-    pino.destination({ dest: fileDescriptor, sync: true }),
-  );
+/** A logger that writes JSON lines of at least `level` to the stream (stderr). */
+export function createLogger(level: LogLevel, stream: { write(line: string): unknown }): Logger {
+  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream);
 }
 
 const ignore = (): void => undefined;

@@ -1,7 +1,13 @@
 /** The command line within this process: for tables of cases, where a process for each would take too long. */
 import { Writable } from 'node:stream';
 import { runCommandLine } from '../../src/cli/program.ts';
-import type { Ended } from './harness.ts';
+import { inject } from 'vitest';
+
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
 
 class Sink extends Writable {
   text = '';
@@ -27,7 +33,7 @@ export async function commandLine(
     signal: new AbortController().signal,
     pid: process.pid,
     execPath: process.execPath,
-    entry: '',
+    entry: inject('program'),
   });
   return { code, stdout: stdout.text, stderr: stderr.text };
 }

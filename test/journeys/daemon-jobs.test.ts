@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Ended } from './harness.ts';
-import { environment, scratch, start, tidemark } from './harness.ts';
+import { environment, runProgram, scratch, start, tidemark } from './harness.ts';
 import { FakeService, respond } from './service.ts';
 
 class Story {
@@ -197,7 +197,7 @@ describe('the process of a job', () => {
 
   it('is no command for people', async () => {
     const story = await Story.create();
-    const called = await tidemark(['daemon-job'], { env: story.env });
+    const called = await runProgram(['daemon-job'], { env: story.env });
     expect(called).toMatchObject({ code: 4 });
     expect(called.stderr).toContain('what the daemon starts for its jobs');
     expect((await tidemark(['--help'], { env: story.env })).stdout).not.toContain('daemon-job');

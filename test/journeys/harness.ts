@@ -1,19 +1,16 @@
-/** Runs the real command line as its users do: a process of its own, its streams and exit code. */
+/** Runs the real command line as its users do, in this process or in one of its own: its output and exit code. */
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inject, onTestFinished } from 'vitest';
+import { commandLine, type Ended } from './command-line.ts';
 
 /** The program as it ships, built once for all tests (`test/tools/build-program.ts`). */
 export const program = inject('program');
 
-export interface Ended {
-  readonly code: number | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
+export type { Ended };
 
 export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
@@ -22,13 +19,18 @@ export interface RunOptions {
   readonly node?: readonly string[];
 }
 
+function inheritedEnvironment(): Record<string, string> {
+  const { PATH = '', TMPDIR = tmpdir() } = process.env;
+  return { PATH, TMPDIR };
+}
+
 /** Starts `tidemark ARGS`; the caller may kill it. */
 export function start(
   args: readonly string[],
   options: RunOptions = {},
 ): { child: ChildProcess; ended: Promise<Ended> } {
   const child = spawn(process.execPath, [...(options.node ?? []), program, ...args], {
-    env: { PATH: process.env['PATH'], TMPDIR: process.env['TMPDIR'], ...options.env },
+    env: { ...inheritedEnvironment(), ...options.env },
     cwd: options.cwd ?? tmpdir(),
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -43,8 +45,16 @@ export function start(
   return { child, ended };
 }
 
-/** Runs `tidemark ARGS` to its end. */
-export function tidemark(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
+/** Runs `tidemark ARGS` to its end, in this process: `runProgram` where the process itself is what the test is about. */
+export function tidemark(
+  args: readonly string[],
+  { env = {}, cwd = tmpdir() }: Omit<RunOptions, 'node'> = {},
+): Promise<Ended> {
+  return commandLine(args, { env: { ...inheritedEnvironment(), ...env }, cwd });
+}
+
+/** Runs `tidemark ARGS` to its end, as a process of its own. */
+export function runProgram(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
   return start(args, options).ended;
 }
 

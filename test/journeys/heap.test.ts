@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { environment, scratch, tidemark } from './harness.ts';
+import { environment, scratch, runProgram } from './harness.ts';
 import { FakeService } from './service.ts';
 
 const MOST_BYTES = 24 * 1024 * 1024;
@@ -20,7 +20,7 @@ it('holds the young generation through a sync whose garbage would let it grow', 
   service.set('domains', records);
   const directory = scratch();
   const told = join(directory, 'young');
-  const { code, stderr } = await tidemark(['sync', '--quiet'], {
+  const { code, stderr } = await runProgram(['sync', '--quiet'], {
     env: { ...environment(service.url, directory), YOUNG_GENERATION_FILE: told },
     node: ['--import', fileURLToPath(new URL('young-generation.ts', import.meta.url))],
   });

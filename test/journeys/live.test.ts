@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { DOMAINS, askedFor, world } from './comparison.ts';
 import type { World } from './comparison.ts';
-import { start, tidemark } from './harness.ts';
+import { runProgram, start, tidemark } from './harness.ts';
 import { forbidden, notFound, ORG } from './service.ts';
 
 const DOMAIN_PATH = `/api/organizations/${ORG}/domains/`;
@@ -162,7 +162,7 @@ describe('diff with live', () => {
     utimesSync(left, 0, 0);
     const own = { ...env, TMPDIR: temporary };
     const live = (): string[] => readdirSync(temporary).filter((name) => name.startsWith('tidemark-live-'));
-    expect((await tidemark(['diff', '--quiet'], { env: own, cwd: directory })).code).toBe(0);
+    expect((await runProgram(['diff', '--quiet'], { env: own, cwd: directory })).code).toBe(0);
     expect(live()).toEqual([]);
 
     const { child, ended } = start(['diff'], { env: own, cwd: directory });
@@ -191,7 +191,7 @@ describe('diff with live', () => {
     symlinkSync(elsewhere, join(temporary, 'tidemark-live-link'));
     utimesSync(elsewhere, 0, 0);
     const own = { ...env, TMPDIR: temporary };
-    expect((await tidemark(['diff', '--quiet'], { env: own, cwd: directory })).code).toBe(0);
+    expect((await runProgram(['diff', '--quiet'], { env: own, cwd: directory })).code).toBe(0);
     expect([readdirSync(elsewhere), readdirSync(temporary)]).toEqual([[], ['tidemark-live-link']]);
   });
 

@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { environment, scratch, tidemark } from './harness.ts';
+import { environment, scratch, runProgram } from './harness.ts';
 import { ORG } from './service.ts';
 
 const PAGE = 1000;
@@ -80,7 +80,7 @@ async function peaks(count: number): Promise<Peaks> {
     PEAK_MEMORY_FILE: told,
   });
   const peak = async (args: readonly string[]): Promise<number> => {
-    const { code, stderr } = await tidemark(args, { env, node: ['--import', probe] });
+    const { code, stderr } = await runProgram(args, { env, node: ['--import', probe] });
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     return Number(readFileSync(told, 'utf8'));
   };
