@@ -20,10 +20,15 @@ export interface CourseRules {
   readonly idPath: readonly string[];
 }
 
+/** `chain`: each page joins on to the one before, and a second reading, or the mirror, says the same. */
+export type ListProof = 'one page' | 'order' | 'cursor' | 'chain' | 'count';
+
 export interface CourseEnd {
   readonly error: TidemarkError | null;
   readonly mode: 'full' | 'head';
   readonly isOnePage: boolean;
+  /** What shows that the list was read whole; null where nothing did, or where the walk ended at what is known. */
+  readonly proof: ListProof | null;
   readonly count: number | null;
   readonly distinct: number;
 }
@@ -77,6 +82,7 @@ export class Course {
           error,
           mode: end.stoppedAtKnown ? 'head' : 'full',
           isOnePage: end.proof === 'page',
+          proof: error !== null || end.stoppedAtKnown ? null : proofOf(end),
           count: end.count,
           distinct: end.distinct,
         },
@@ -155,4 +161,10 @@ export class Course {
         return false;
     }
   }
+}
+
+function proofOf({ proof }: PassEnd): ListProof {
+  if (proof === 'page') return 'one page';
+  // Proven without a sign of its own: by a count that was right when the list ended.
+  return proof === 'none' ? 'count' : proof;
 }

@@ -12,6 +12,7 @@ import type { Logger } from '../core/logger.ts';
 import { pathOf, readLink } from './address.ts';
 import type { PageAddress } from './address.ts';
 import { Course } from './course.ts';
+import type { ListProof } from './course.ts';
 import { readPage } from './envelope.ts';
 import { createHeadOrder } from './head-order.ts';
 import type { NeutralText } from './neutral-text.ts';
@@ -113,8 +114,8 @@ class Walk {
       this.#note(page, accepted);
       const step = this.#course.take(page, accepted, headOnly && order.look(page.records));
       if ('end' in step) {
-        const { error, isOnePage, mode } = step.end;
-        if (error === null) return this.#verdict('complete', null, isOnePage, mode);
+        const { error, isOnePage, mode, proof } = step.end;
+        if (error === null) return this.#verdict('complete', null, isOnePage, mode, proof);
         // A list in circles broke the walk off; one that ended unproven was at least read to its end.
         const outcome = error.code === 'walk_loop' ? 'failed' : 'incomplete';
         return this.#verdict(outcome, ofList(error, target.definition), isOnePage, mode);
@@ -283,11 +284,12 @@ class Walk {
     error: TidemarkError | null,
     isOnePage: boolean,
     mode: WalkVerdict['mode'],
+    proof: ListProof | null = null,
   ): WalkVerdict {
     this.#tell('the walk ended', {
       outcome,
       mode,
-      proof: proofOf(outcome, mode, isOnePage),
+      proof: proof ?? 'none',
       pages: this.#pages,
       passes: this.#passes,
       rows: this.#received,
@@ -306,16 +308,6 @@ class Walk {
       error,
     };
   }
-}
-
-/** What makes the list whole: one answer held it all, or its pages together do. */
-function proofOf(
-  outcome: WalkVerdict['outcome'],
-  mode: WalkVerdict['mode'],
-  isOnePage: boolean,
-): 'one page' | 'chain' | 'none' {
-  if (outcome !== 'complete' || mode === 'head') return 'none';
-  return isOnePage ? 'one page' : 'chain';
 }
 
 /** Marks what the requests threw, so that the sink's own failures are never taken for the far side's. */
