@@ -95,14 +95,18 @@ export function openConnection(options: ConnectionOptions): Connection {
     requestLog: createRequestLog(log, neutral, clock),
     prefix: baseUrl.pathname.replace(/\/+$/, ''),
     figures: () => {
-      const waitingUntil = limiter.waitingUntil();
+      const { askedToWaitUntil, ...counted } = counters;
+      const waitingUntil = Math.max(
+        limiter.waitingUntil() ?? 0,
+        askedToWaitUntil > clock.now() ? askedToWaitUntil : 0,
+      );
       const kinds = limiter.kinds();
       return {
-        ...counters,
+        ...counted,
         perMinute: limiter.perMinute(),
         perHour: limiter.perHour(),
         ...(kinds.length === 0 ? {} : { kinds }),
-        ...(waitingUntil === undefined ? {} : { waitingUntil }),
+        ...(waitingUntil === 0 ? {} : { waitingUntil }),
       };
     },
     close: async () => {

@@ -29,7 +29,10 @@ export interface RequestFigures {
   readonly perHour: WindowUse;
   /** Beside those of the key; left out where no kind has limits of its own. */
   readonly kinds?: readonly KindUse[];
-  /** Set while everything waits for the far side or for a window: epoch milliseconds of the end of the wait. */
+  /**
+   * Set while requests wait because the service asked for it (`Retry-After`), or for a window: epoch milliseconds of the end
+   * of the wait.
+   */
   readonly waitingUntil?: number;
 }
 
@@ -39,8 +42,10 @@ export interface RequestCounters {
   retries: number;
   throttled: number;
   bytes: number;
+  /** The latest end of a wait that the service asked for, epoch milliseconds; 0 for none. */
+  askedToWaitUntil: number;
 }
 
 export function createCounters(): RequestCounters {
-  return { requests: 0, retries: 0, throttled: 0, bytes: 0 };
+  return { requests: 0, retries: 0, throttled: 0, bytes: 0, askedToWaitUntil: 0 };
 }

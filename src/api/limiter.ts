@@ -15,8 +15,8 @@ import { notAhead, PACED_STARTS, parsePace, rateAt, refused, untilFasterMs } fro
 import type { Pace } from './pace.ts';
 import { limitsOfKinds, NO_WAIT, RateLimit, startsToKeep } from './rate-limit.ts';
 import type { KindLimits, Place, Wait } from './rate-limit.ts';
-import { memoryRateLog } from './rate-log.ts';
-import type { RateLog, Starts } from './rate-log.ts';
+import { FallbackRateLog, memoryRateLog } from './rate-log.ts';
+import type { RateLog } from './rate-log.ts';
 import { tellWait } from './request-log.ts';
 import { Slots } from './slots.ts';
 import type { Slot } from './slots.ts';
@@ -127,8 +127,14 @@ export function createLimiter(options: LimiterOptions): Limiter {
   const queue = new PQueue(rate.concurrency === 0 ? {} : { concurrency: rate.concurrency });
   const slots = new Slots(rate.concurrency, (hold) => queue.add(hold, URGENT));
   const keeps = startsToKeep(rate);
-  let log = options.rateLog ?? memoryRateLog(() => clock.monotonicMs(), keeps);
-  let isShared = options.rateLog !== undefined;
+  const isShared = options.rateLog !== undefined;
+  const log: RateLog =
+    options.rateLog === undefined
+      ? memoryRateLog(() => clock.monotonicMs(), keeps)
+      : new FallbackRateLog(options.rateLog, {
+          ...{ clock, keeps, log: options.log },
+          names: [null, ...(rate.kinds ?? []).map(({ kinds }) => kinds[0])],
+        });
   const key = new RateLimit(rate, null, () => log);
   const ofKinds = limitsOfKinds(rate.kinds ?? [], () => log);
   const ofEachKind = [...new Set(ofKinds.values())];
@@ -138,21 +144,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
   /** Requests that this process got through since the refusal at that time. */
   let passed = { since: Number.NEGATIVE_INFINITY, count: 0 };
 
-  /** The work sees and changes the log as one; a log that cannot be used is replaced by memory and fails nothing. */
-  const atomically = <T>(work: () => T): T => {
-    try {
-      return log.atomically(work);
-    } catch (error) {
-      if (!isShared || !(error instanceof TidemarkError)) throw error;
-      options.log.warn(
-        { code: error.code, reason: error.message },
-        'the log of requests cannot be used: requests of other processes are not counted against the rate limit',
-      );
-      isShared = false;
-      log = inMemory(log, [key, ...ofEachKind], () => clock.now(), keeps);
-      return log.atomically(work);
-    }
-  };
+  /** The work sees and changes the log as one. */
+  const atomically = <T>(work: () => T): T => log.atomically(work);
 
   const paceNow = (now: number): Pace | null => {
     const text = log.readPace();
@@ -456,38 +449,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
       }),
     // A kind that waits for its own limit is all there is to wait for only where nothing else goes on.
     waitingUntil: () => last.key?.until ?? (queue.pending + queue.size === 0 ? last.kind?.until : undefined),
-    close: () => {
-      log.close();
-      isShared = false;
-      log = memoryRateLog(() => clock.now(), keeps);
-    },
+    close: () => log.close(),
   };
-}
-
-/** A log in memory in place of one that failed, with what can still be read of that. */
-function inMemory(failed: RateLog, limits: readonly RateLimit[], now: () => number, keeps: number): RateLog {
-  const known = limits.map((limit) => {
-    const name = limit.kinds?.[0] ?? null;
-    try {
-      return { name, times: latestOf(failed.starts(name), keeps) };
-    } catch {
-      // Nothing of it can be read: a file that is damaged, or was never opened.
-      return { name, times: [] };
-    }
-  });
-  failed.close();
-  const log = memoryRateLog(now, keeps);
-  for (const { name, times } of known) for (const at of times) log.starts(name).add(at);
-  return log;
-}
-
-function latestOf(starts: Starts, most: number): number[] {
-  const times: number[] = [];
-  for (let n = most; n > 0; n -= 1) {
-    const at = starts.nthLatest(n);
-    if (at !== undefined) times.push(at);
-  }
-  return times;
 }
 
 /** Resolves to true when it is told to, or when the signal is aborted; to false where nobody will tell. */

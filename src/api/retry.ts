@@ -1,6 +1,7 @@
 /** The one retry layer (design.md, The sync): full jitter, few attempts, and an end to a whole run's retries. */
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
+import type { RequestCounters } from './figures.ts';
 
 export interface RetryPolicy {
   /** Attempts per request, the first included. */
@@ -23,10 +24,14 @@ export interface RetryBudget {
    * @throws TidemarkError `retry_budget` when the run has spent them
    */
   take(cause: TidemarkError): void;
+  /** The service asked to wait until then, epoch milliseconds. */
+  askedToWait(until: number): void;
 }
 
 /** The budget of one run over its counters. */
-export function createRetryBudget(counters: { requests: number; retries: number }): RetryBudget {
+export function createRetryBudget(
+  counters: Pick<RequestCounters, 'requests' | 'retries' | 'askedToWaitUntil'>,
+): RetryBudget {
   return {
     take: (cause) => {
       const most = Math.max(FREE_RETRIES, Math.floor(counters.requests * RETRY_SHARE));
@@ -42,6 +47,9 @@ export function createRetryBudget(counters: { requests: number; retries: number 
         );
       }
       counters.retries += 1;
+    },
+    askedToWait: (until) => {
+      counters.askedToWaitUntil = Math.max(counters.askedToWaitUntil, until);
     },
   };
 }
@@ -98,6 +106,7 @@ async function again<T>(
     const wait = asked ?? Math.min(backoffMs(number, random()), policy.maxWaitMs);
     if (clock.monotonicMs() + wait - startedAt > MAX_REQUEST_MS) throw error;
     budget.take(error);
+    if (asked !== undefined) budget.askedToWait(clock.now() + wait);
     options.onRetry?.(error, number, wait);
     await clock.sleep(Math.ceil(wait), signal);
     try {

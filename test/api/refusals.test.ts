@@ -2,6 +2,7 @@ import { createServer as createTlsServer } from 'node:https';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
+import { AnswerWatch } from '../../src/daemon/jobs/turns.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import type { Reply } from '../faults/fault-server.ts';
 import { listReply, rowsOf } from '../faults/list-server.ts';
@@ -117,6 +118,26 @@ describe('429', () => {
     clock.advance(10_000);
     expect((await first).outcome).toBe('complete');
     expect((await second).outcome).toBe('incomplete');
+    expect(client.figures().waitingUntil).toBeUndefined();
+  });
+
+  it('of another kind with Retry-After is a wait that can be seen: the service answers', async () => {
+    const clock = new FakeClock({ movesItself: false });
+    const { client } = await opened.rig(
+      (request, nth) =>
+        nth === 1
+          ? { status: 503, headers: { 'retry-after': '240' }, body: {} }
+          : listReply(rowsOf(2), request),
+      { clock },
+    );
+    const walk = client.walk(targetOf(), new MemorySink());
+    await expect.poll(() => clock.sleeping).toBe(1);
+    const watch = new AnswerWatch(clock);
+    watch.look(client.figures(), 0, false);
+    expect(client.figures().waitingUntil).toBe(clock.now() + 240_000);
+    expect(watch.look(client.figures(), 0, false)).toBe(0);
+    clock.advance(240_000);
+    expect((await walk).outcome).toBe('complete');
     expect(client.figures().waitingUntil).toBeUndefined();
   });
 

@@ -10,7 +10,7 @@ const passing = (retryAfterMs?: number): TidemarkError =>
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
   });
 
-function options(clock: FakeClock, counters = { requests: 0, retries: 0 }) {
+function options(clock: FakeClock, counters = { requests: 0, retries: 0, askedToWaitUntil: 0 }) {
   return {
     policy: { attempts: 5, maxWaitMs: 300_000 },
     budget: createRetryBudget(counters),
@@ -95,7 +95,7 @@ describe('retries', () => {
     [200, 50],
     [1000, 250],
   ])('of a run of %i requests end at %i', (requests, most) => {
-    const counters = { requests, retries: 0 };
+    const counters = { requests, retries: 0, askedToWaitUntil: 0 };
     const budget = createRetryBudget(counters);
     for (let n = 0; n < most; n += 1) budget.take(passing());
     expect(() => budget.take(passing())).toThrow(expect.objectContaining({ code: 'retry_budget' }));

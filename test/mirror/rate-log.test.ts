@@ -271,6 +271,49 @@ describe('a log that cannot be used fails nothing', () => {
     expect(machine.warnings).toHaveLength(1);
   });
 
+  it('is used again once it can be, and learns what was sent meanwhile', async () => {
+    const machine = new Machine();
+    const limiter = machine.process({ perMinute: 3 });
+    await limiter.run(started);
+    const other = connect(rateLogPath(machine.mirrorPath), { isReadonly: false });
+    onTestFinished(() => void other.close());
+    other.exec('BEGIN IMMEDIATE');
+    await limiter.run(started);
+    expect(machine.warnings).toEqual([expect.stringContaining('the log of requests cannot be used')]);
+    other.exec('ROLLBACK');
+    // At once it is not tried again: where a program holds the file, each try takes its time.
+    expect(
+      readStarts({ mirrorPath: machine.mirrorPath, fingerprint: KEY, clock: machine.clock }, null),
+    ).toHaveLength(1);
+    machine.clock.advance(30_000);
+    await limiter.run(started);
+    expect(
+      readStarts({ mirrorPath: machine.mirrorPath, fingerprint: KEY, clock: machine.clock }, null),
+    ).toHaveLength(3);
+    expect(machine.warnings).toHaveLength(1);
+    // Another process has no room until the oldest leave the window.
+    const from = machine.clock.now();
+    const at = await machine.process({ perMinute: 3 }).run(started);
+    expect(at - from).toBe(MINUTE - 30_000);
+  });
+
+  it('counts a request that was on its way when the log failed', async () => {
+    const machine = new Machine();
+    const limiter = machine.process({ perMinute: 3 });
+    const answers: (() => void)[] = [];
+    const running = limiter.run(() => new Promise<void>((resolve) => answers.push(resolve)));
+    const other = connect(rateLogPath(machine.mirrorPath), { isReadonly: false });
+    onTestFinished(() => void other.close());
+    other.exec('BEGIN IMMEDIATE');
+    for (const answer of answers) answer();
+    await running;
+    expect(limiter.perMinute().used).toBe(2);
+    other.exec('ROLLBACK');
+    machine.clock.advance(30_000);
+    await limiter.run(started);
+    expect(limiter.perMinute().used).toBeGreaterThanOrEqual(2);
+  });
+
   it.skipIf(process.getuid?.() === 0)('nor does a directory that may not be written', async () => {
     const machine = new Machine();
     chmodSync(machine.directory, 0o500);
