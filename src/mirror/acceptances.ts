@@ -78,7 +78,7 @@ export function makeFingerprintKey(writer: Connection): void {
  * @throws TidemarkError `mirror_corrupt` where it is gone or damaged: under another one no acceptance would hold
  */
 export function readFingerprintKey(connection: Connection): Uint8Array {
-  const key = connection.prepare<[], unknown>('SELECT key FROM fingerprint_key').pluck().get();
+  const key = connection.prepare('SELECT key FROM fingerprint_key').pluck().get();
   if (key instanceof Uint8Array && key.length === FINGERPRINT_KEY_BYTES) return key;
   const state = key === undefined ? 'is gone from the mirror' : 'cannot be read: the mirror is damaged';
   throw new TidemarkError('mirror_corrupt', `the key of the drift fingerprints ${state}`, {
