@@ -72,6 +72,8 @@ function send(
         port,
         method,
         path,
+        // A connection each: the server shares the test's thread, and closes an idle one during long work.
+        agent: false,
         headers: {
           ...(key === null ? {} : { authorization: `Bearer ${key}` }),
           ...(payload === undefined
