@@ -4,12 +4,10 @@
  */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { measureWrites } from './measure.ts';
-import type { WritesCost } from './measure.ts';
+import { measureWrites, type WritesCost } from './measure.ts';
 import { environment, RECORDINGS_PATH, startPageSource } from './page-source.ts';
 import * as restore from './restore.ts';
-import { atMost, atMostTimes, megabytes, program } from './section.ts';
-import type { BenchContext, Line } from './section.ts';
+import { atMost, atMostTimes, megabytes, program, type BenchContext, type Line } from './section.ts';
 import * as sync from './sync.ts';
 
 const SMALL = 20_000;

@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { median } from './measure.ts';
 import { environment, startPageSource } from './page-source.ts';
-import { atMost, megabytes, milliseconds, program } from './section.ts';
-import type { BenchContext, Line } from './section.ts';
+import { atMost, megabytes, milliseconds, program, type BenchContext, type Line } from './section.ts';
 
 const IDLE_BYTES = 90e6;
 const PAGE_MS = 50;

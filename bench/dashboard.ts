@@ -7,14 +7,12 @@ import { silentLogger } from '../src/core/logger.ts';
 import { CopyShelf } from '../src/daemon/copies/copy-shelf.ts';
 import { startHttp } from '../src/daemon/http/http.ts';
 import type { DaemonView } from '../src/daemon/view.ts';
-import type { Mirror } from '../src/mirror/mirror.ts';
-import { openMirror } from '../src/mirror/mirror.ts';
+import { type Mirror, openMirror } from '../src/mirror/mirror.ts';
 import { measure, median } from './measure.ts';
 import { environment, startPageSource } from './page-source.ts';
 import { recording, recordingId } from './recording.ts';
 import { openBenchMirror, syncRecordings } from './recordings.ts';
-import { atMost, program } from './section.ts';
-import type { BenchContext, Line } from './section.ts';
+import { atMost, program, type BenchContext, type Line } from './section.ts';
 
 const PAGE_MS = 50;
 const SCRAPE_MS = 20;

@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { measure, measureCommand, median, medianRatio } from './measure.ts';
 import { environment, startPageSource } from './page-source.ts';
 import { offline } from './recordings.ts';
-import { atMostTimes, milliseconds, program } from './section.ts';
-import type { BenchContext, Line } from './section.ts';
+import { atMostTimes, milliseconds, program, type BenchContext, type Line } from './section.ts';
 
 /** The share of the records that changed between the two runs. */
 const SHARE = 0.01;

@@ -10,8 +10,7 @@ import { measure, measureLook, median } from './measure.ts';
 import { environment, startPageSource } from './page-source.ts';
 import { recording, recordingId } from './recording.ts';
 import { offline, openBenchMirror, syncRecordings } from './recordings.ts';
-import { atMost, byteCount, program } from './section.ts';
-import type { BenchContext, Line } from './section.ts';
+import { atMost, byteCount, program, type BenchContext, type Line } from './section.ts';
 
 /** The share of the records that changes each day: another one every day. */
 const SHARE = 0.01;

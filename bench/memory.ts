@@ -1,10 +1,16 @@
 /** Memory and the event loop while a large list is mirrored first and read again, and `status` on the large mirror. */
 import { join } from 'node:path';
-import { measure, measureProbed, median } from './measure.ts';
-import type { ProbedCost } from './measure.ts';
+import { measure, measureProbed, median, type ProbedCost } from './measure.ts';
 import { environment, startPageSource } from './page-source.ts';
-import { atMost, atMostTimes, megabytes, milliseconds, program } from './section.ts';
-import type { BenchContext, Line } from './section.ts';
+import {
+  atMost,
+  atMostTimes,
+  megabytes,
+  milliseconds,
+  program,
+  type BenchContext,
+  type Line,
+} from './section.ts';
 
 const STATUS_ROUNDS = 10;
 /** What counts as flat: the peak moves by some percent from run to run. */

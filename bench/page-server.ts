@@ -5,8 +5,7 @@
  * GET /requests tells the requests by path since it was last asked; POST /change?share=S&times=N puts it N changes after
  * its beginning, each of which altered another such share of the recordings, spread over the whole list.
  */
-import { createServer } from 'node:http';
-import type { ServerResponse } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { recording } from './recording.ts';
 

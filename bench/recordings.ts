@@ -3,8 +3,7 @@ import { CATALOG, definitionOf } from '../src/catalog/catalog.ts';
 import { volatileFields } from '../src/catalog/definition.ts';
 import { systemClock } from '../src/core/clock.ts';
 import { scanRecord } from '../src/core/json-scan.ts';
-import type { Mirror } from '../src/mirror/mirror.ts';
-import { openMirror } from '../src/mirror/mirror.ts';
+import { type Mirror, openMirror } from '../src/mirror/mirror.ts';
 import { isSameContent } from '../src/sync/content.ts';
 import { environment } from './page-source.ts';
 

@@ -10,8 +10,7 @@ import { createInterface } from 'node:readline';
 import { measure, median, medianRatio } from './measure.ts';
 import { environment, RECORDINGS_PATH, startPageSource } from './page-source.ts';
 import { offline } from './recordings.ts';
-import { atMost, atMostTimes, here, program } from './section.ts';
-import type { BenchContext, Line } from './section.ts';
+import { atMost, atMostTimes, here, program, type BenchContext, type Line } from './section.ts';
 
 /** Records on a page. */
 const PAGE = 1_000;

@@ -4,8 +4,7 @@
  * POST /break?changes=N takes it back to its beginning with N domains altered, spread over the list. GET /steps tells
  * what was asked of single domains since it was last asked: how often, by method, and the time from the first to the last.
  */
-import { createServer } from 'node:http';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 const total = Number(process.argv[2] ?? 100_000);

@@ -8,8 +8,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { measure, median, medianRatio } from './measure.ts';
 import { environment } from './page-source.ts';
-import { atMost, here, milliseconds, program } from './section.ts';
-import type { BenchContext, Line } from './section.ts';
+import { atMost, here, milliseconds, program, type BenchContext, type Line } from './section.ts';
 
 /** The share of the records that a careless hand altered. */
 const SHARE = 0.1;

@@ -1,7 +1,6 @@
 /** How long the built program takes to start. */
 import { measure, median } from './measure.ts';
-import { atMost, milliseconds, program } from './section.ts';
-import type { BenchContext, Line } from './section.ts';
+import { atMost, milliseconds, program, type BenchContext, type Line } from './section.ts';
 
 const ROUNDS = 15;
 

@@ -3,8 +3,17 @@ import { readdirSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { measure, median, medianRatio } from './measure.ts';
 import { RECORDINGS_PATH, environment, startPageSource } from './page-source.ts';
-import { atMost, atMostTimes, byteCount, here, megabytes, milliseconds, program } from './section.ts';
-import type { BenchContext, Line } from './section.ts';
+import {
+  atMost,
+  atMostTimes,
+  byteCount,
+  here,
+  megabytes,
+  milliseconds,
+  program,
+  type BenchContext,
+  type Line,
+} from './section.ts';
 
 const PAGE = 1000;
 

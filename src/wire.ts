@@ -9,8 +9,7 @@ import { loadConfig } from './config/load.ts';
 import { systemClock } from './core/clock.ts';
 import { TidemarkError } from './core/errors.ts';
 import { suggest } from './core/suggest.ts';
-import { openMirror } from './mirror/mirror.ts';
-import type { Mirror } from './mirror/mirror.ts';
+import { openMirror, type Mirror } from './mirror/mirror.ts';
 
 export interface ConfigChoice {
   readonly config?: string;

@@ -1,6 +1,5 @@
 /** Where a page stands in its list, and the path that asks for it. */
-import type { CollectionTarget } from './target.ts';
-import { collectionPath } from './target.ts';
+import { type CollectionTarget, collectionPath } from './target.ts';
 
 export type PageAddress =
   | { readonly by: 'offset'; readonly offset: number }

@@ -2,21 +2,14 @@
 import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
-import { withBreaker } from './breaker.ts';
-import type { Breaker } from './breaker.ts';
-import { createCounters } from './figures.ts';
-import type { RequestCounters, RequestFigures } from './figures.ts';
-import { createLimiter } from './limiter.ts';
-import type { Limiter, RateLimits } from './limiter.ts';
-import { neutralText } from './neutral-text.ts';
-import type { NeutralText } from './neutral-text.ts';
+import { withBreaker, type Breaker } from './breaker.ts';
+import { createCounters, type RequestCounters, type RequestFigures } from './figures.ts';
+import { createLimiter, type Limiter, type RateLimits } from './limiter.ts';
+import { neutralText, type NeutralText } from './neutral-text.ts';
 import type { RateLog } from './rate-log.ts';
-import { createRequestLog } from './request-log.ts';
-import type { RequestLog } from './request-log.ts';
-import { createRetryBudget } from './retry.ts';
-import type { RetryBudget, RetryPolicy } from './retry.ts';
-import { DEFAULT_TIMEOUTS, openTransport } from './transport.ts';
-import type { Timeouts, Transport } from './transport.ts';
+import { createRequestLog, type RequestLog } from './request-log.ts';
+import { createRetryBudget, type RetryBudget, type RetryPolicy } from './retry.ts';
+import { DEFAULT_TIMEOUTS, openTransport, type Timeouts, type Transport } from './transport.ts';
 
 export interface ConnectionOptions {
   /** A path in it is put before every request's. */

@@ -3,8 +3,7 @@
  * count disagree is read again a bounded number of times before it is called unproven. Pure.
  */
 import type { TidemarkError } from '../core/errors.ts';
-import { HEAD } from './address.ts';
-import type { PageAddress } from './address.ts';
+import { HEAD, type PageAddress } from './address.ts';
 import { Pass } from './pass.ts';
 import type { PassEnd, PassRules } from './pass-rules.ts';
 import type { Accepted, FetchedPage } from './pass-tally.ts';

@@ -1,10 +1,8 @@
 /** A list answer of any shape that wire-notes.md, Lists, names, as one page. */
 import type { ResourceDefinition } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
-import { scanList } from '../core/json-scan.ts';
-import type { RecordShape, ScannedRecord } from '../core/json-scan.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject, parseLossless } from '../core/json.ts';
+import { scanList, type RecordShape, type ScannedRecord } from '../core/json-scan.ts';
 import type { NeutralText } from './neutral-text.ts';
 import type { Answer } from './transport.ts';
 

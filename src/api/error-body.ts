@@ -1,6 +1,5 @@
 /** Answers that are not a success, as errors to decide on (wire-notes.md, Errors). */
-import { TidemarkError } from '../core/errors.ts';
-import type { ErrorCode } from '../core/errors.ts';
+import { TidemarkError, type ErrorCode } from '../core/errors.ts';
 import type { NeutralText } from './neutral-text.ts';
 import { parseRetryAfter, retryAfterFromDetail } from './retry-after.ts';
 import type { Answer } from './transport.ts';

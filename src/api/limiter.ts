@@ -6,20 +6,23 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import type { Kind } from '../catalog/definition.ts';
-import type { Clock } from '../core/clock.ts';
-import { abortReason } from '../core/clock.ts';
+import { type Clock, abortReason } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { KindUse, WindowUse } from './figures.ts';
-import { notAhead, PACED_STARTS, parsePace, rateAt, refused, untilFasterMs } from './pace.ts';
-import type { Pace } from './pace.ts';
-import { limitsOfKinds, NO_WAIT, RateLimit, startsToKeep } from './rate-limit.ts';
-import type { KindLimits, Place, Wait } from './rate-limit.ts';
-import { FallbackRateLog, memoryRateLog } from './rate-log.ts';
-import type { RateLog } from './rate-log.ts';
+import { notAhead, PACED_STARTS, parsePace, rateAt, refused, untilFasterMs, type Pace } from './pace.ts';
+import {
+  limitsOfKinds,
+  NO_WAIT,
+  RateLimit,
+  startsToKeep,
+  type KindLimits,
+  type Place,
+  type Wait,
+} from './rate-limit.ts';
+import { FallbackRateLog, memoryRateLog, type RateLog } from './rate-log.ts';
 import { tellWait } from './request-log.ts';
-import { Slots } from './slots.ts';
-import type { Slot } from './slots.ts';
+import { Slots, type Slot } from './slots.ts';
 
 export type { Slot } from './slots.ts';
 

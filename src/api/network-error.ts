@@ -1,6 +1,5 @@
 /** What goes wrong below HTTP, as one clear line that names host and port. */
-import { TidemarkError } from '../core/errors.ts';
-import type { ErrorCode } from '../core/errors.ts';
+import { TidemarkError, type ErrorCode } from '../core/errors.ts';
 
 interface Fault {
   readonly code: ErrorCode;

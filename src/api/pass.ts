@@ -4,16 +4,12 @@
  * list can drive it as well as a server.
  */
 import type { TidemarkError } from '../core/errors.ts';
-import type { PageAddress } from './address.ts';
-import { HEAD, offsetOf } from './address.ts';
-import { disorderAt, extendTail, findAnchor, overlapFor } from './anchor.ts';
-import type { Anchor, Tail } from './anchor.ts';
+import { type PageAddress, HEAD, offsetOf } from './address.ts';
+import { disorderAt, extendTail, findAnchor, overlapFor, type Anchor, type Tail } from './anchor.ts';
 import { isWholeList } from './envelope.ts';
-import { nextByList } from './list-mode.ts';
-import type { ListMode } from './list-mode.ts';
+import { nextByList, type ListMode } from './list-mode.ts';
 import { ListOrder } from './list-order.ts';
-import { PassTally } from './pass-tally.ts';
-import type { Accepted, FetchedPage } from './pass-tally.ts';
+import { PassTally, type Accepted, type FetchedPage } from './pass-tally.ts';
 import type { PassEnd, PassRules, PassStep } from './pass-rules.ts';
 import { loopError, unprovenError } from './walk-errors.ts';
 

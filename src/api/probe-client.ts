@@ -3,23 +3,17 @@
  * service's clock says. It is given GET and nothing else, as the client of reading commands is.
  */
 import { fillPath } from '../catalog/catalog.ts';
-import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
-import { operationOf } from '../catalog/definition.ts';
-import { TidemarkError } from '../core/errors.ts';
-import type { ErrorCode } from '../core/errors.ts';
-import { HEAD, pathOf, readLink } from './address.ts';
-import type { PageAddress } from './address.ts';
-import type { ConnectionOptions } from './connection.ts';
-import { openConnection } from './connection.ts';
-import { readPage } from './envelope.ts';
-import type { ListPage } from './envelope.ts';
+import { type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
+import { TidemarkError, type ErrorCode } from '../core/errors.ts';
+import { HEAD, pathOf, readLink, type PageAddress } from './address.ts';
+import { type ConnectionOptions, openConnection } from './connection.ts';
+import { readPage, type ListPage } from './envelope.ts';
 import type { RequestFigures } from './figures.ts';
 import { loggedPath } from './logged-path.ts';
 import { createRequester } from './requester.ts';
 import { readRecord } from './retrieved.ts';
 import type { CollectionTarget } from './target.ts';
-import type { Answer, Get } from './transport.ts';
-import { getOnly } from './transport.ts';
+import { type Answer, type Get, getOnly } from './transport.ts';
 
 /** One page of a list, and what its text shows beside the records. */
 export interface ProbedPage extends ListPage {

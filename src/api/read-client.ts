@@ -3,17 +3,14 @@
  * change the far side (design.md, Never broken 3).
  */
 import { fillPath } from '../catalog/catalog.ts';
-import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
-import { operationOf } from '../catalog/definition.ts';
+import { type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
-import type { Connection, ConnectionOptions } from './connection.ts';
-import { openConnection } from './connection.ts';
+import { type Connection, type ConnectionOptions, openConnection } from './connection.ts';
 import type { RequestFigures } from './figures.ts';
 import { loggedPath } from './logged-path.ts';
 import { createRequester } from './requester.ts';
-import { readRecord } from './retrieved.ts';
-import type { Retrieved } from './retrieved.ts';
+import { readRecord, type Retrieved } from './retrieved.ts';
 import type { CollectionTarget } from './target.ts';
 import type { Slot } from './limiter.ts';
 import { getOnly } from './transport.ts';

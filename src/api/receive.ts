@@ -3,8 +3,7 @@
  * signal and a timer of its own for every answer cost more than all the rest of a small one.
  */
 import { whenAborted } from '../core/aborted.ts';
-import type { RealTimeLimits } from '../core/clock.ts';
-import { abortReason } from '../core/clock.ts';
+import { type RealTimeLimits, abortReason } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 
 /** Of an answer that is no success only the beginning is of use. */

@@ -9,8 +9,7 @@ import type { RequestCounters } from './figures.ts';
 import type { Limiter, Slot, Turn } from './limiter.ts';
 import type { NeutralText } from './neutral-text.ts';
 import type { RequestLog } from './request-log.ts';
-import { backoffMs, retrying } from './retry.ts';
-import type { RetryBudget, RetryPolicy } from './retry.ts';
+import { backoffMs, retrying, type RetryBudget, type RetryPolicy } from './retry.ts';
 import type { Answer, Get } from './transport.ts';
 
 export interface Request<T> {

@@ -9,8 +9,7 @@ import { TidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import { decodeStrictly, unreadable } from './answer-text.ts';
 import { networkError, totalTimeout } from './network-error.ts';
-import { MAX_ERROR_BYTES, receive } from './receive.ts';
-import type { Received } from './receive.ts';
+import { MAX_ERROR_BYTES, receive, type Received } from './receive.ts';
 
 /** Limits of one request, milliseconds. */
 export interface Timeouts {

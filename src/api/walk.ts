@@ -4,25 +4,20 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import { whenAborted } from '../core/aborted.ts';
-import { abortReason } from '../core/clock.ts';
-import type { Clock } from '../core/clock.ts';
+import { abortReason, type Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { RecordShape } from '../core/json-scan.ts';
 import type { Logger } from '../core/logger.ts';
-import { pathOf, readLink } from './address.ts';
-import type { PageAddress } from './address.ts';
-import { Course } from './course.ts';
-import type { ListProof } from './course.ts';
+import { pathOf, readLink, type PageAddress } from './address.ts';
+import { Course, type ListProof } from './course.ts';
 import { readPage } from './envelope.ts';
 import { createHeadOrder } from './head-order.ts';
 import type { NeutralText } from './neutral-text.ts';
-import { createPageSize } from './page-size.ts';
-import type { PageSize } from './page-size.ts';
+import { createPageSize, type PageSize } from './page-size.ts';
 import type { Accepted, FetchedPage } from './pass-tally.ts';
 import type { WalkSink, WalkVerdict } from './read-client.ts';
 import type { Requester } from './requester.ts';
-import { bornMember, orderMember } from './target.ts';
-import type { CollectionTarget } from './target.ts';
+import { bornMember, orderMember, type CollectionTarget } from './target.ts';
 import { ofFailure, ofForeignNext, ofList, outcomeOf, refusalOf } from './walk-errors.ts';
 
 export interface WalkOptions {

@@ -3,19 +3,22 @@
  * again here, whatever its method: whoever holds the journal looks first (design.md, Never broken 6).
  */
 import { fillPath } from '../catalog/catalog.ts';
-import type { Kind, Operation, ResourceDefinition, Scope } from '../catalog/definition.ts';
-import { operationOf } from '../catalog/definition.ts';
+import {
+  type Kind,
+  type Operation,
+  type ResourceDefinition,
+  type Scope,
+  operationOf,
+} from '../catalog/definition.ts';
 import { abortReason } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
-import type { Connection, ConnectionOptions } from './connection.ts';
-import { openConnection } from './connection.ts';
+import { type Connection, type ConnectionOptions, openConnection } from './connection.ts';
 import { answerError } from './error-body.ts';
 import type { RequestFigures } from './figures.ts';
 import type { HeldStart, Slot } from './limiter.ts';
 import { loggedPath } from './logged-path.ts';
 import { wasNeverSent } from './network-error.ts';
-import type { ReadClient } from './read-client.ts';
-import { readClientOver } from './read-client.ts';
+import { type ReadClient, readClientOver } from './read-client.ts';
 import type { ToldRequest } from './request-log.ts';
 import { backoffMs, retrying } from './retry.ts';
 import type { Answer } from './transport.ts';

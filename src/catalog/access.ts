@@ -1,6 +1,5 @@
 /** Who may do what: members, invites, roles, role memberships (interface.md: Invite, Member, path-only families). */
-import type { ResourceDefinition } from './definition.ts';
-import { DEFAULT_LISTING } from './definition.ts';
+import { type ResourceDefinition, DEFAULT_LISTING } from './definition.ts';
 import { action, owned, verbs, volatile, writable } from './fields.ts';
 import { PLAIN_RESTORE } from './restore-rules.ts';
 

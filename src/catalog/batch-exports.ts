@@ -1,6 +1,5 @@
 /** Batch exports (interface.md: Batch export, Batch export run; Endpoints: Batch exports). */
-import type { ResourceDefinition, SecretsNeeded } from './definition.ts';
-import { DEFAULT_LISTING } from './definition.ts';
+import { type ResourceDefinition, type SecretsNeeded, DEFAULT_LISTING } from './definition.ts';
 import { action, owned, verbs, volatile, writable } from './fields.ts';
 import { PLAIN_RESTORE } from './restore-rules.ts';
 

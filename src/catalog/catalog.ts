@@ -1,8 +1,7 @@
 /** The catalog: every kind of the interface, parents before children. */
 import { invites, members, roleMemberships, roles } from './access.ts';
 import { batchExports } from './batch-exports.ts';
-import type { Kind, ResourceDefinition, Scope } from './definition.ts';
-import { KINDS, SCOPE_KEYS } from './definition.ts';
+import { type Kind, type ResourceDefinition, type Scope, KINDS, SCOPE_KEYS } from './definition.ts';
 import { domains, organizations } from './organizations.ts';
 import {
   pipelineDestinations,

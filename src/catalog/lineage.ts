@@ -1,7 +1,6 @@
 /** How kinds hang from one another. All of it follows from the catalog's rows: a new row needs nothing here. */
 import { CATALOG, definitionOf } from './catalog.ts';
-import type { Kind, ResourceDefinition, ScopeKey } from './definition.ts';
-import { SCOPE_KEYS } from './definition.ts';
+import { type Kind, type ResourceDefinition, type ScopeKey, SCOPE_KEYS } from './definition.ts';
 
 /** The kinds whose records lead to this kind's collections, outermost first; none for the root. */
 export function parentsOf(definition: ResourceDefinition): readonly Kind[] {

@@ -1,6 +1,5 @@
 /** Organizations and their domains (interface.md: Organization, Domain; Endpoints: Organizations, Domains). */
-import type { ResourceDefinition } from './definition.ts';
-import { DEFAULT_LISTING } from './definition.ts';
+import { type ResourceDefinition, DEFAULT_LISTING } from './definition.ts';
 import { action, owned, verbs, volatile, writable } from './fields.ts';
 import { PLAIN_RESTORE } from './restore-rules.ts';
 

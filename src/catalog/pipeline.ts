@@ -1,6 +1,11 @@
 /** The five component families (interface.md: Pipeline component; Endpoints: Pipeline …, Path-only families). */
-import type { FieldDefinition, Kind, Operation, ResourceDefinition } from './definition.ts';
-import { DEFAULT_LISTING } from './definition.ts';
+import {
+  type FieldDefinition,
+  type Kind,
+  type Operation,
+  type ResourceDefinition,
+  DEFAULT_LISTING,
+} from './definition.ts';
 import { action, owned, verbs, volatile, writable } from './fields.ts';
 import { PLAIN_RESTORE } from './restore-rules.ts';
 

@@ -1,6 +1,5 @@
 /** Projects and proxy records (interface.md: path-only families). Their fields are not shown. */
-import type { ResourceDefinition } from './definition.ts';
-import { DEFAULT_LISTING } from './definition.ts';
+import { type ResourceDefinition, DEFAULT_LISTING } from './definition.ts';
 import { action, verbs, volatile, owned } from './fields.ts';
 import { PLAIN_RESTORE } from './restore-rules.ts';
 

@@ -1,6 +1,5 @@
 /** Session recordings and their sharing (interface.md: Session recording, Sharing configuration of a recording). */
-import type { ResourceDefinition } from './definition.ts';
-import { DEFAULT_LISTING } from './definition.ts';
+import { type ResourceDefinition, DEFAULT_LISTING } from './definition.ts';
 import { owned, verbs, volatile } from './fields.ts';
 import { neverRestored } from './restore-rules.ts';
 

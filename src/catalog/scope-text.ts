@@ -1,6 +1,5 @@
 /** Where something stands, in words: parents and their ids. */
-import type { Kind, Scope } from './definition.ts';
-import { SCOPE_KEYS } from './definition.ts';
+import { type Kind, type Scope, SCOPE_KEYS } from './definition.ts';
 
 /** `organization 0190…, role 7`, or nothing for the root. */
 export function scopeText(scope: Scope): string {

@@ -1,6 +1,5 @@
 /** Fields that an answer leaves out and shows elsewhere: a query's text inside the read-only `schema` (wire-notes.md, Secrets). */
-import type { JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import { type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import type { ResourceDefinition } from './definition.ts';
 
 /**

@@ -1,6 +1,5 @@
 /** Projects as their organization names them (wire-notes.md: `teams`), where no list of projects can be read. */
-import { getOwn, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
-import type { JsonValue } from '../core/json.ts';
+import { getOwn, isJsonObject, isRawNumber, parseLossless, type JsonValue } from '../core/json.ts';
 
 /** The ids in an organization's `teams`: objects with arbitrary keys, of which `id` is the project's. */
 export function teamIds(organizationText: string): string[] {

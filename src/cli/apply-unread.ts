@@ -1,8 +1,7 @@
 /** Why `tidemark apply` could not hold a saved plan against live: an error of its own, since nothing moved for all anybody knows. */
 import type { Kind } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
-import type { ErrorCode } from '../core/errors.ts';
-import { TidemarkError } from '../core/errors.ts';
+import { type ErrorCode, TidemarkError } from '../core/errors.ts';
 import type { PlanStep } from '../restore/plan.ts';
 import type { Moved } from '../restore/plan-moved.ts';
 import type { Coverage, LoadedState } from '../state/state.ts';

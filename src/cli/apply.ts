@@ -1,8 +1,7 @@
 /** `tidemark apply PLAN`: sends a plan that `restore --out` saved, if live is still what it was made against. */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import { TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-trouble.ts';
 import { systemCodeOf } from '../core/system-trouble.ts';
 import { plural } from '../core/wording.ts';
@@ -10,20 +9,16 @@ import { isSecretId, withMaskedId } from '../report/mask.ts';
 import { fieldLine } from '../report/field-line.ts';
 import { planSide } from '../restore/gather.ts';
 import { kindsToRead } from '../restore/kinds-to-read.ts';
-import { isExecutable } from '../restore/plan.ts';
-import type { Plan, PlanStep } from '../restore/plan.ts';
+import { isExecutable, type Plan, type PlanStep } from '../restore/plan.ts';
 import { readPlan } from '../restore/plan-file.ts';
-import { movedSince } from '../restore/plan-moved.ts';
-import type { Moved } from '../restore/plan-moved.ts';
-import { requireAnswered, toldApart, unreadError } from './apply-unread.ts';
-import type { UnreadStep } from './apply-unread.ts';
+import { movedSince, type Moved } from '../restore/plan-moved.ts';
+import { requireAnswered, toldApart, unreadError, type UnreadStep } from './apply-unread.ts';
 import type { CommandContext } from './context.ts';
 import { requireConsent } from './plan-consent.ts';
 import { desiredOf } from './plan-desired.ts';
 import { showAndSend } from './plan-show.ts';
 import type { DesiredLookup } from './restore-send.ts';
-import type { RestoreSession } from './restore-session.ts';
-import { openSession } from './restore-session.ts';
+import { type RestoreSession, openSession } from './restore-session.ts';
 
 /** What moved is named for so many steps; the rest is counted. */
 const MOVED_SHOWN = 20;

@@ -1,10 +1,8 @@
 /** `tidemark blame KIND ID`: every field of a record, its value, and since when it has been so. */
 import { definitionsFor } from '../config/source-definitions.ts';
-import { EXIT } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
-import { recordBlame } from '../diff/history.ts';
-import type { BlameField } from '../diff/history.ts';
+import { recordBlame, type BlameField } from '../diff/history.ts';
 import { recordName } from '../diff/name.ts';
 import { maskedAt, withMaskedId } from '../report/mask.ts';
 import { pathText } from '../report/sections.ts';
@@ -12,8 +10,7 @@ import { foldedValue } from '../report/value-text.ts';
 import { resolvePoint } from '../state/point.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, remark, tellReason } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { print, remark, tellReason, type CommandContext } from './context.ts';
 import {
   notThereYet,
   recordHeading,
@@ -22,8 +19,7 @@ import {
   shownRenewal,
   sightingText,
 } from './record-heading.ts';
-import { lookUpRecord } from './record-lookup.ts';
-import type { RecordQuestion } from './record-lookup.ts';
+import { lookUpRecord, type RecordQuestion } from './record-lookup.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
 export interface BlameOptions extends RecordQuestion {

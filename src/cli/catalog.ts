@@ -1,13 +1,10 @@
 /** `tidemark catalog`: what is mirrored, compared and restorable. */
 import { CATALOG } from '../catalog/catalog.ts';
-import type { ResourceDefinition } from '../catalog/definition.ts';
-import { operationOf } from '../catalog/definition.ts';
+import { type ResourceDefinition, operationOf } from '../catalog/definition.ts';
 import { NOT_MIRRORED } from '../catalog/not-mirrored.ts';
-import { EXIT, TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { readConfig } from '../wire.ts';
-import { print } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { print, type CommandContext } from './context.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
 export async function catalog(context: CommandContext): Promise<ExitCode> {

@@ -1,7 +1,6 @@
 /** The reference of the command line (docs/cli.md), written from the command table and the exit codes. */
 import { COMMANDS } from './command-table.ts';
-import type { NamedCommand } from './command-walk.ts';
-import { described, namedCommands, synopsis } from './command-walk.ts';
+import { type NamedCommand, described, namedCommands, synopsis } from './command-walk.ts';
 import { EXIT_CODES } from './exit-codes.ts';
 import { FIRST_EXAMPLES, GLOBAL_OPTIONS, HELP_OPTION, VERSION_OPTION } from './global-options.ts';
 

@@ -3,13 +3,11 @@
  * tab; then `:files` or `:directories` where names of those may stand too, with what comes before them in the word.
  */
 import { systemClock } from '../core/clock.ts';
-import { EXIT } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
 import { COMMANDS } from './command-table.ts';
 import type { Shell } from './completion-commands.ts';
 import { completionOf } from './completion/completion-of.ts';
-import { print } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { print, type CommandContext } from './context.ts';
 
 /** After it nothing more is begun: the scripts end this process after two seconds, where the system can. */
 const BUDGET_MS = 1500;

@@ -1,11 +1,9 @@
 /** `tidemark config check`: the configuration as it was understood, and what to look at. */
 import type { RateLimits } from '../config/config.ts';
-import { EXIT } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
 import { readConfig } from '../wire.ts';
-import { print } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { print, type CommandContext } from './context.ts';
 import { windowsText } from './rate-text.ts';
 
 /** All mistakes come as one error (exit 4); warnings are printed and do not fail. */

@@ -2,22 +2,18 @@
 import { hostname } from 'node:os';
 import { basename, resolve } from 'node:path';
 import { isoTime, systemClock } from '../core/clock.ts';
-import { EXIT, TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import type { Config } from '../config/config.ts';
 import { plural } from '../core/wording.ts';
-import type { Copy } from '../daemon/copies/copy-list.ts';
-import { readCopies, readCopy } from '../daemon/copies/copy-list.ts';
+import { type Copy, readCopies, readCopy } from '../daemon/copies/copy-list.ts';
 import { parseCopyName } from '../daemon/copies/copy-name.ts';
 import { readIdentities } from '../daemon/copies/encryption.ts';
-import type { OpenedCopy, OpenOptions } from '../daemon/copies/opened-copy.ts';
-import { restoreCopy, verifyCopy } from '../daemon/copies/opened-copy.ts';
+import { type OpenedCopy, type OpenOptions, restoreCopy, verifyCopy } from '../daemon/copies/opened-copy.ts';
 import { openWorkplace } from '../daemon/copies/workplace.ts';
 import { neutralise } from '../report/neutralise.ts';
 import { readConfig } from '../wire.ts';
-import { isInteractive, print, remark, tellReason } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { isInteractive, print, remark, tellReason, type CommandContext } from './context.ts';
 import { copiesOf, copyDocument } from './copies.ts';
 
 export interface VerifyOptions {

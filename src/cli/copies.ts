@@ -1,20 +1,16 @@
 /** `tidemark copies list` and `copies make`: what copies there are, and one more. */
 import { hostname } from 'node:os';
 import { systemClock } from '../core/clock.ts';
-import type { ExitCode } from '../core/errors.ts';
-import { EXIT, TidemarkError } from '../core/errors.ts';
+import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
 import type { Config, CopiesConfig } from '../config/config.ts';
 import { duration, megabytes, plural } from '../core/wording.ts';
-import type { Copier, CopyOutcome } from '../daemon/copies/copier.ts';
-import { createCopier } from '../daemon/copies/copier.ts';
+import { type Copier, type CopyOutcome, createCopier } from '../daemon/copies/copier.ts';
 import type { CopyPhase } from '../daemon/copies/copy-job.ts';
-import type { Copy } from '../daemon/copies/copy-list.ts';
-import { readCopies } from '../daemon/copies/copy-list.ts';
+import { type Copy, readCopies } from '../daemon/copies/copy-list.ts';
 import { withheldBy } from '../daemon/copies/hook-environment.ts';
 import { neutralise } from '../report/neutralise.ts';
 import { readConfig } from '../wire.ts';
-import { isInteractive, print, tellReason } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { isInteractive, print, tellReason, type CommandContext } from './context.ts';
 import { renderTable, terminalWidth } from './table.ts';
 import { age } from './wording.ts';
 import { commandLog } from './terminal-log.ts';

@@ -2,14 +2,11 @@
 import { Agent, request } from 'node:http';
 import { hostname } from 'node:os';
 import { systemClock } from '../core/clock.ts';
-import type { ExitCode } from '../core/errors.ts';
-import { EXIT, TidemarkError } from '../core/errors.ts';
-import type { PresenceCard } from '../daemon/presence.ts';
-import { findDaemon, INSTANCE_HEADER, instanceOf } from '../daemon/presence.ts';
+import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
+import { type PresenceCard, findDaemon, INSTANCE_HEADER, instanceOf } from '../daemon/presence.ts';
 import { neutralise } from '../report/neutralise.ts';
 import { readConfig } from '../wire.ts';
-import { print, tellReason } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { print, tellReason, type CommandContext } from './context.ts';
 import { daemonUnreachable } from './daemon-unreachable.ts';
 
 /** Shorter than what container engines and Kubernetes give a probe by our own manifests. */

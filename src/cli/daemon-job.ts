@@ -1,8 +1,7 @@
 /** `tidemark daemon-job`: what the daemon starts for each of its jobs. Nobody else calls it. */
 import process from 'node:process';
 import { afterRealTime } from '../core/clock.ts';
-import { EXIT, TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { copyWork } from '../daemon/copies/copy-work.ts';
 import { performOrder } from '../daemon/jobs/child-job.ts';
 import type { ToChild, ToDaemon } from '../daemon/jobs/job-messages.ts';

@@ -2,12 +2,10 @@
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source-definitions.ts';
 import { systemClock } from '../core/clock.ts';
-import { TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { copyWork } from '../daemon/copies/copy-work.ts';
-import type { Daemon } from '../daemon/daemon.ts';
-import { startDaemon } from '../daemon/daemon.ts';
+import { type Daemon, startDaemon } from '../daemon/daemon.ts';
 import type { DaemonEffects } from '../daemon/effects.ts';
 import type { StartHttp } from '../daemon/http-endpoint.ts';
 import { giveMemoryBack } from '../daemon/idle-memory.ts';

@@ -1,18 +1,14 @@
 /** `tidemark demo`: the whole story against an embedded sandbox in a process of its own; no key, no network. */
-import { spawn } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdir, readFile, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { createColors } from 'picocolors';
-import { EXIT, TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
-import type { DrillDocument } from '../diff/drill-document.ts';
-import { drillTotals } from '../diff/drill-document.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { type DrillDocument, drillTotals } from '../diff/drill-document.ts';
 import { carelessAdmin } from '../server/seed/careless-admin.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { isColoured, print } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { isColoured, print, type CommandContext } from './context.ts';
 import { diff } from './diff.ts';
 import { drift } from './drift.ts';
 import { drill } from './drill.ts';

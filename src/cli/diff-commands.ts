@@ -1,7 +1,6 @@
 /** The commands that compare states. A command's file is named after it. */
 import { SEVERITIES } from '../catalog/severities.ts';
-import type { CommandRow, OptionRow } from './command-row.ts';
-import { filterOptions, kindName, wholeFileOption } from './command-row.ts';
+import { type CommandRow, type OptionRow, filterOptions, kindName, wholeFileOption } from './command-row.ts';
 import { secretsOption } from './record-options.ts';
 
 const fieldOption: OptionRow = {

@@ -5,10 +5,8 @@ import { unlistedKinds } from '../catalog/unlisted-kinds.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source-definitions.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
-import { TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
-import type { DiffDocument } from '../diff/change.ts';
-import { diffExitCode } from '../diff/change.ts';
+import { TidemarkError, type ExitCode } from '../core/errors.ts';
+import { type DiffDocument, diffExitCode } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import { renderJson } from '../report/json.ts';
 import type { ReportOptions } from '../report/options.ts';
@@ -17,19 +15,24 @@ import { compareStates } from '../state/compare.ts';
 import type { StateFilter } from '../state/filter.ts';
 import { forgottenNotes } from '../state/forgotten-history.ts';
 import { parentNames } from '../state/parent-names.ts';
-import type { Reference } from '../state/reference.ts';
-import { parseReference } from '../state/reference.ts';
+import { type Reference, parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { comparisonNotes } from './comparison-notes.ts';
-import { remark } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { remark, type CommandContext } from './context.ts';
 import { withKindsOfIds } from './id-kinds.ts';
-import { withRealIds } from './masked-ids.ts';
-import type { KnownTo } from './masked-ids.ts';
+import { withRealIds, type KnownTo } from './masked-ids.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { pairWarnings } from './pair-warnings.ts';
-import { comparisonReason, deliver, formatOf, renderDocument, reportEach } from './report-output.ts';
-import type { OutputOptions, ReportFormat, SourceReport } from './report-output.ts';
+import {
+  comparisonReason,
+  deliver,
+  formatOf,
+  renderDocument,
+  reportEach,
+  type OutputOptions,
+  type ReportFormat,
+  type SourceReport,
+} from './report-output.ts';
 import { isOfMirror, StateOpener } from './state-opener.ts';
 
 /** What narrows a comparison, and how deep it looks. */

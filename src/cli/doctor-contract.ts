@@ -1,16 +1,13 @@
 /** `tidemark doctor --openapi FILE`: where the catalog and a document of the service differ. Sends nothing. */
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { EXIT, TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-trouble.ts';
 import { count, plural } from '../core/wording.ts';
 import { parseYaml } from '../core/yaml.ts';
-import { compareContract } from '../doctor/contract.ts';
-import type { Contract, DifferenceCode } from '../doctor/contract.ts';
+import { compareContract, type Contract, type DifferenceCode } from '../doctor/contract.ts';
 import { mirroredDefinitions } from './catalog-definitions.ts';
-import { print } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { print, type CommandContext } from './context.ts';
 import { foldedLine } from './folded-line.ts';
 import { renderTable, terminalWidth } from './table.ts';
 

@@ -1,10 +1,8 @@
 /** An examination as `tidemark.doctor/1`. */
 import type { PresenceCard } from '../daemon/presence.ts';
-import { MOST_SCOPES } from '../doctor/source-reach.ts';
+import { MOST_SCOPES, type KindReach, type SourceReach } from '../doctor/source-reach.ts';
 import type { MirrorHealth } from '../doctor/mirror-health.ts';
-import type { Problem } from '../doctor/problems.ts';
-import { permissionOf } from '../doctor/problems.ts';
-import type { KindReach, SourceReach } from '../doctor/source-reach.ts';
+import { type Problem, permissionOf } from '../doctor/problems.ts';
 
 export function doctorDocument(
   reaches: readonly SourceReach[],

@@ -1,16 +1,13 @@
 /** `tidemark doctor`: what the key reaches, and how this machine's half is. */
 import { hostname } from 'node:os';
 import { systemClock } from '../core/clock.ts';
-import { EXIT } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
 import { findDaemon } from '../daemon/presence.ts';
 import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
-import type { Problem } from '../doctor/problems.ts';
-import { byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
+import { type Problem, byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import { readConfig } from '../wire.ts';
-import { isInteractive, print, tellReason } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { isInteractive, print, tellReason, type CommandContext } from './context.ts';
 import { doctorDocument } from './doctor-document.ts';
 import { lookAtMirror, openForLook } from './doctor-local.ts';
 import { problemReason, renderHealth, renderProblems, renderReach } from './doctor-text.ts';

@@ -4,12 +4,10 @@ import type { Config } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { compareSeverities } from '../diff/severity.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { DriftExtent, SourceDrift } from '../state/drift.ts';
-import { driftBetween, kindsOutsideDrift } from '../state/drift.ts';
+import { type DriftExtent, type SourceDrift, driftBetween, kindsOutsideDrift } from '../state/drift.ts';
 import type { Reference } from '../state/reference.ts';
 import { pairWarnings } from './pair-warnings.ts';
-import type { StateOpener } from './state-opener.ts';
-import { isOfMirror } from './state-opener.ts';
+import { type StateOpener, isOfMirror } from './state-opener.ts';
 
 export interface DriftQuestion extends DriftExtent {
   readonly from: Reference;

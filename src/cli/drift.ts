@@ -5,8 +5,7 @@ import type { ExitCode } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
 import { diffExitCode } from '../diff/change.ts';
 import { placeOf } from '../diff/compare.ts';
-import type { Finding } from '../diff/drift.ts';
-import { withThreshold } from '../diff/drift.ts';
+import { type Finding, withThreshold } from '../diff/drift.ts';
 import { changeSeverity } from '../diff/severity.ts';
 import { driftDocument } from '../report/drift-document.ts';
 import { maskedPlace, withMaskedId } from '../report/mask.ts';
@@ -17,15 +16,18 @@ import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { comparisonNotes } from './comparison-notes.ts';
-import { remark } from './context.ts';
-import type { CommandContext } from './context.ts';
-import type { ComparisonOptions } from './diff.ts';
-import { comparisonMode, filterOf, knownTo, sourcesOf, TOLD } from './diff.ts';
-import type { FoundDrift } from './drift-finding.ts';
-import { findDrift, isAtLeast, requireBaseline } from './drift-finding.ts';
+import { remark, type CommandContext } from './context.ts';
+import { type ComparisonOptions, comparisonMode, filterOf, knownTo, sourcesOf, TOLD } from './diff.ts';
+import { type FoundDrift, findDrift, isAtLeast, requireBaseline } from './drift-finding.ts';
 import { withRealIds } from './masked-ids.ts';
-import { comparisonReason, deliver, formatOf, renderDocument, reportEach } from './report-output.ts';
-import type { SourceReport } from './report-output.ts';
+import {
+  comparisonReason,
+  deliver,
+  formatOf,
+  renderDocument,
+  reportEach,
+  type SourceReport,
+} from './report-output.ts';
 import { isOfMirror, StateOpener } from './state-opener.ts';
 
 interface DriftOptions extends ComparisonOptions {

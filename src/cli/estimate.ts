@@ -1,11 +1,9 @@
 /** `tidemark estimate`: what a sync, a live diff or a restore will cost, before it starts. */
 import { CATALOG } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
-import { operationOf } from '../catalog/definition.ts';
+import { type Kind, operationOf } from '../catalog/definition.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
-import { EXIT, TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import { estimateFromMirror } from '../doctor/estimate-from-mirror.ts';
 import { estimateFromReach } from '../doctor/estimate-from-reach.ts';
@@ -17,11 +15,9 @@ import { resolvePoint } from '../state/point.ts';
 import { wantedKinds } from '../sync/extent.ts';
 import { recentRequests } from '../wire-client.ts';
 import { readConfig } from '../wire.ts';
-import { print, remark } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { print, remark, type CommandContext } from './context.ts';
 import { openForLook } from './doctor-local.ts';
-import { estimateDocument, renderEstimate } from './estimate-text.ts';
-import type { ShownEstimate } from './estimate-text.ts';
+import { estimateDocument, renderEstimate, type ShownEstimate } from './estimate-text.ts';
 import { probeSource } from './source-probe.ts';
 import { terminalWidth } from './table.ts';
 

@@ -1,6 +1,5 @@
 /** What each exit code says (design.md, Commands), for the manual page and the reference. */
-import type { ExitCode } from '../core/errors.ts';
-import { EXIT } from '../core/errors.ts';
+import { type ExitCode, EXIT } from '../core/errors.ts';
 
 export const EXIT_CODES: readonly { readonly code: ExitCode; readonly meaning: string }[] = [
   { code: EXIT.done, meaning: 'done; nothing differs' },

@@ -8,10 +8,14 @@ import { eachConcurrently } from '../core/concurrently.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileTrouble, onFile } from '../core/file-trouble.ts';
 import { systemCodeOf } from '../core/system-trouble.ts';
-import type { ExportExtent } from '../state/export-extent.ts';
-import { UNFINISHED_NAME } from '../state/export-extent.ts';
-import { isFolder, readManifest, writeManifest } from './export-manifest.ts';
-import type { ExportFormat, Manifest } from './export-manifest.ts';
+import { type ExportExtent, UNFINISHED_NAME } from '../state/export-extent.ts';
+import {
+  isFolder,
+  readManifest,
+  writeManifest,
+  type ExportFormat,
+  type Manifest,
+} from './export-manifest.ts';
 import { removeStale } from './export-stale.ts';
 import { writeIfDifferent, writeWhole } from './whole-file.ts';
 

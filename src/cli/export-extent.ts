@@ -1,12 +1,10 @@
 /** What an export says of itself, so that whoever reads it back knows what its silence about a record means. */
-import { KINDS } from '../catalog/definition.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
+import { KINDS, type Kind, type Scope } from '../catalog/definition.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { ExportExtent } from '../state/export-extent.ts';
 import { isSearched } from '../state/filter.ts';
 import { openMirrorState } from '../state/mirror-state.ts';
-import type { Point } from '../state/point.ts';
-import { resolvePoint } from '../state/point.ts';
+import { type Point, resolvePoint } from '../state/point.ts';
 import { askedCollections } from './export-remarks.ts';
 import type { FilterOptions } from './export-selection.ts';
 

@@ -6,8 +6,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow } from '../mirror/run-rows.ts';
 import type { SweepOutcome } from '../mirror/sweep-result.ts';
 import { groupAlike, groupText, oldestOf } from './collection-groups.ts';
-import { recordFilter } from './export-selection.ts';
-import type { FilterOptions } from './export-selection.ts';
+import { recordFilter, type FilterOptions } from './export-selection.ts';
 import { age } from './wording.ts';
 
 /** A collection that the latest look at it did not read whole. */

@@ -1,11 +1,9 @@
 /** `tidemark export`: the mirror's records as NDJSON, JSON, YAML or CSV, to stdout or into a directory. */
 import { once } from 'node:events';
 import { resolve } from 'node:path';
-import { KINDS } from '../catalog/definition.ts';
-import type { Kind } from '../catalog/definition.ts';
+import { KINDS, type Kind } from '../catalog/definition.ts';
 import { systemClock } from '../core/clock.ts';
-import { EXIT, TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
 import {
   csvLines,
@@ -19,19 +17,20 @@ import { inertJson } from '../report/neutralise.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { ExportExtent } from '../state/export-extent.ts';
-import type { Point } from '../state/point.ts';
-import { resolvePoint } from '../state/point.ts';
-import { print, remark } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { type Point, resolvePoint } from '../state/point.ts';
+import { print, remark, type CommandContext } from './context.ts';
 import { ExportContent } from './export-content.ts';
-import { writeDirectory } from './export-directory.ts';
+import { writeDirectory, type DirectoryOutcome, type ExportFile } from './export-directory.ts';
 import { extentOf, extentOfKind } from './export-extent.ts';
-import type { DirectoryOutcome, ExportFile } from './export-directory.ts';
 import type { ExportFormat } from './export-manifest.ts';
-import { staleCollections, staleText } from './export-remarks.ts';
-import type { StaleCollection } from './export-remarks.ts';
-import { filterText, recordFilter, requireKnown, unpublishedSources } from './export-selection.ts';
-import type { FilterOptions } from './export-selection.ts';
+import { staleCollections, staleText, type StaleCollection } from './export-remarks.ts';
+import {
+  filterText,
+  recordFilter,
+  requireKnown,
+  unpublishedSources,
+  type FilterOptions,
+} from './export-selection.ts';
 import { withRealIds } from './masked-ids.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { breathe, inChunks } from './whole-file.ts';

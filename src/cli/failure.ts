@@ -1,6 +1,5 @@
 /** How a failure ends a command: one clear line, what to do about it, the exit code. One of the places that end errors. */
-import { asTidemarkError, EXIT, exitCodeFor } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { asTidemarkError, EXIT, exitCodeFor, type ExitCode } from '../core/errors.ts';
 import { neutralise } from '../report/neutralise.ts';
 import type { ProcessContext } from './context.ts';
 

@@ -1,17 +1,13 @@
 /** `tidemark forget`: drops local history by retention. Nothing remote is ever touched. */
-import type { KeepOptions } from '../config/retention.ts';
-import { retentionOf } from '../config/retention.ts';
-import { EXIT } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { type KeepOptions, retentionOf } from '../config/retention.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
 import { megabytes, plural } from '../core/wording.ts';
 import type { ForgetResult } from '../mirror/forgetting.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { RetentionPlan, RetentionPolicy } from '../mirror/retention.ts';
-import { checkPolicy, rangesOf } from '../mirror/retention.ts';
+import { type RetentionPlan, type RetentionPolicy, checkPolicy, rangesOf } from '../mirror/retention.ts';
 import { contentComparison } from '../sync/content-comparison.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, tellReason } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { print, tellReason, type CommandContext } from './context.ts';
 import { openExistingMirror } from './existing-mirror.ts';
 import { renderTable, terminalWidth } from './table.ts';
 

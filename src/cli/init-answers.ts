@@ -2,12 +2,10 @@
 import { existsSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
 import { readSecretFile } from '../config/secret-file.ts';
-import { baseUrl, sourceName } from '../config/value-types.ts';
-import type { ValueType } from '../config/value-types.ts';
+import { baseUrl, sourceName, type ValueType } from '../config/value-types.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
-import { isInteractive, remark } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { isInteractive, remark, type CommandContext } from './context.ts';
 import type { KeyReference } from './init-text.ts';
 import { askChoice, askSecret, askText } from './prompt.ts';
 

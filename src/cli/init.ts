@@ -5,21 +5,26 @@ import type { SourceConfig } from '../config/config.ts';
 import { FilesRead } from '../config/files-read.ts';
 import { findProfile, profileNames } from '../config/profile-file.ts';
 import { Mistakes } from '../config/mistakes.ts';
-import { EXIT, TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { clockProblems } from '../doctor/local-problems.ts';
 import { byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import { fittingProfile } from '../doctor/profile-signs.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
-import { print, remark } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { print, remark, type CommandContext } from './context.ts';
 import { sourceDocument } from './doctor-document.ts';
 import { renderProblems, renderReach } from './doctor-text.ts';
-import { answered, canAsk, keyFor, nameFor, refuseKeyInClear, urlFor } from './init-answers.ts';
-import type { GivenKey, InitOptions } from './init-answers.ts';
+import {
+  answered,
+  canAsk,
+  keyFor,
+  nameFor,
+  refuseKeyInClear,
+  urlFor,
+  type GivenKey,
+  type InitOptions,
+} from './init-answers.ts';
 import { configFrom, requireFree, writeConfig } from './init-file.ts';
-import { configText } from './init-text.ts';
-import type { ConfigChoices } from './init-text.ts';
+import { configText, type ConfigChoices } from './init-text.ts';
 import { askChoice } from './prompt.ts';
 import { probeSource } from './source-probe.ts';
 import { terminalWidth } from './table.ts';

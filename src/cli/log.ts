@@ -1,13 +1,11 @@
 /** `tidemark log KIND ID`: a record's revisions, newest first, each with what changed and the window it changed in. */
 import { createColors } from 'picocolors';
 import { definitionsFor } from '../config/source-definitions.ts';
-import { EXIT } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { plural } from '../core/wording.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { recordLog } from '../diff/history.ts';
-import type { LogEntry } from '../diff/history.ts';
+import { recordLog, type LogEntry } from '../diff/history.ts';
 import { recordName } from '../diff/name.ts';
 import { maskedFields, withMaskedId } from '../report/mask.ts';
 import { changeText } from '../report/created-again-text.ts';
@@ -16,11 +14,9 @@ import { fieldLines, paintOf } from '../report/text.ts';
 import { resolvePoint } from '../state/point.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { isColoured, print, remark } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { isColoured, print, remark, type CommandContext } from './context.ts';
 import { recordHeading, remarksOf, renewalFacts, shownRenewal, sightingText } from './record-heading.ts';
-import { lookUpRecord } from './record-lookup.ts';
-import type { FoundRecord, RecordQuestion } from './record-lookup.ts';
+import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record-lookup.ts';
 
 export interface LogOptions extends RecordQuestion {
   readonly all?: boolean;

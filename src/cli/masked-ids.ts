@@ -1,6 +1,5 @@
 /** Ids as reports mask them, where a command takes ids: the records that the mirror knows tell which are meant. */
-import type { Kind } from '../catalog/definition.ts';
-import { KINDS } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/definition.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source-definitions.ts';
 import { TidemarkError } from '../core/errors.ts';

@@ -1,6 +1,5 @@
 /** The commands that fill and read the mirror. A command's file is named after it. */
-import { filterOptions, kindOption, positiveNumber, wholeNumber } from './command-row.ts';
-import type { CommandRow } from './command-row.ts';
+import { filterOptions, kindOption, positiveNumber, wholeNumber, type CommandRow } from './command-row.ts';
 
 export const MIRROR_COMMANDS: readonly CommandRow[] = [
   {

@@ -1,8 +1,7 @@
 /** What a person can do about the state of a source: one sentence each, the most pressing first. */
 import type { ErrorCode } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
-import { isWhole } from './source-status.ts';
-import type { SourceStatus } from './source-status.ts';
+import { isWhole, type SourceStatus } from './source-status.ts';
 
 /** Empty where nothing is to be done. `hasOthers`: commands then name the source. */
 export function nextSteps(status: SourceStatus, hasOthers: boolean): string[] {

@@ -2,17 +2,14 @@
 import { openPoster } from '../api/post.ts';
 import type { ChannelConfig } from '../config/notice-channel.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
-import type { ExitCode } from '../core/errors.ts';
-import { asTidemarkError, EXIT, TidemarkError } from '../core/errors.ts';
+import { type ExitCode, asTidemarkError, EXIT, TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import { count } from '../core/wording.ts';
 import { messageOf } from '../daemon/notices/message.ts';
 import { noticeOf } from '../daemon/notices/notice-content.ts';
-import type { Send } from '../daemon/notices/sending.ts';
-import { createSend } from '../daemon/notices/sending.ts';
+import { type Send, createSend } from '../daemon/notices/sending.ts';
 import { readConfig } from '../wire.ts';
-import { print, tellReason } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { print, tellReason, type CommandContext } from './context.ts';
 import { renderTable, terminalWidth } from './table.ts';
 import { commandLog } from './terminal-log.ts';
 

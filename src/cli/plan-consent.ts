@@ -2,8 +2,7 @@
 import { TidemarkError } from '../core/errors.ts';
 import { grouped } from '../core/grouped.ts';
 import { neutralise } from '../report/neutralise.ts';
-import type { ShownPlan } from '../report/plan-view.ts';
-import { planSummary } from '../report/plan-view.ts';
+import { type ShownPlan, planSummary } from '../report/plan-view.ts';
 import type { CommandContext } from './context.ts';
 
 export interface ConsentOptions {

@@ -1,14 +1,12 @@
 /** The desired records of a plan that was made earlier: where its secrets stand, or where the configuration's belong. */
 import type { Kind } from '../catalog/definition.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
-import type { JsonValue } from '../core/json.ts';
-import { parseLossless } from '../core/json.ts';
+import { type JsonValue, parseLossless } from '../core/json.ts';
 import { valueDigest } from '../diff/canonical.ts';
 import { configuredSecrets } from '../restore/configured-secrets.ts';
 import type { Plan, PlanStep } from '../restore/plan.ts';
 import { placeOf } from '../restore/record-place.ts';
-import type { Reference } from '../state/reference.ts';
-import { parseReference } from '../state/reference.ts';
+import { type Reference, parseReference } from '../state/reference.ts';
 import { remark } from './context.ts';
 import type { DesiredLookup } from './restore-send.ts';
 import type { RestoreSession } from './restore-session.ts';

@@ -8,10 +8,8 @@ import { maskedPlan } from '../report/plan-mask.ts';
 import { renderPlanHtml } from '../report/plan-html.ts';
 import { renderPlanMarkdown } from '../report/plan-markdown.ts';
 import { renderPlanText } from '../report/plan-text.ts';
-import type { Plan } from '../restore/plan.ts';
-import { isExecutable, planDocument } from '../restore/plan.ts';
-import { isColoured, print, remark } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { type Plan, isExecutable, planDocument } from '../restore/plan.ts';
+import { isColoured, print, remark, type CommandContext } from './context.ts';
 import type { RestoreSession } from './restore-session.ts';
 import { writeWhole } from './whole-file.ts';
 

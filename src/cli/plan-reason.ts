@@ -7,9 +7,8 @@ import { maskedRestore } from '../report/plan-restore.ts';
 import { restoreExitCode } from '../restore/apply.ts';
 import type { RestoreReport } from '../restore/restore-report.ts';
 import { EXIT } from '../core/errors.ts';
-import { isExecutable } from '../restore/plan.ts';
+import { isExecutable, type Plan } from '../restore/plan.ts';
 import { withoutSecretIds } from '../restore/scrubbed.ts';
-import type { Plan } from '../restore/plan.ts';
 import { groupAlike } from './collection-groups.ts';
 import type { RestoreSession } from './restore-session.ts';
 

@@ -4,18 +4,15 @@ import type { ExitCode } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { maskedRestore } from '../report/plan-restore.ts';
-import type { Plan } from '../restore/plan.ts';
-import { isExecutable, planExitCode } from '../restore/plan.ts';
+import { type Plan, isExecutable, planExitCode } from '../restore/plan.ts';
 import type { PlanState } from '../restore/plan-input.ts';
 import { placeOf } from '../restore/record-place.ts';
 import { unsentReport } from '../restore/restore-report.ts';
 import { print, remark, tellReason } from './context.ts';
 import { consents } from './plan-consent.ts';
-import { planFormat, printPlan } from './plan-output.ts';
-import type { PlanFormat } from './plan-output.ts';
+import { planFormat, printPlan, type PlanFormat } from './plan-output.ts';
 import { planReason } from './plan-reason.ts';
-import type { DesiredLookup } from './restore-send.ts';
-import { sendPlan } from './restore-send.ts';
+import { type DesiredLookup, sendPlan } from './restore-send.ts';
 import type { RestoreSession } from './restore-session.ts';
 
 export interface ShowOptions {

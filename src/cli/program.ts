@@ -3,8 +3,7 @@
  * own file is loaded only when it runs, so that `--help` is quick.
  */
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
-import { EXIT, TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { programVersion } from '../core/version.ts';
 import { COMMANDS } from './command-table.ts';
 import type { CommandRow, OptionRow } from './command-row.ts';

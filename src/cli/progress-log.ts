@@ -1,7 +1,6 @@
 /** Log lines on a terminal that shows bars: the bars make way, and come back below. */
 import type { Logger } from '../core/logger.ts';
-import { LOG_LEVELS } from '../core/logger-levels.ts';
-import type { LogLevel, WrittenLevel } from '../core/logger-levels.ts';
+import { LOG_LEVELS, type LogLevel, type WrittenLevel } from '../core/logger-levels.ts';
 
 /** The logger, which first calls `clear` for every line that `level` lets through. */
 export function loggingAbove(log: Logger, level: LogLevel, clear: () => void): Logger {

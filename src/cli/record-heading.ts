@@ -8,8 +8,7 @@ import { createdByText } from '../report/created-again-text.ts';
 import { maskedId, withMaskedId } from '../report/mask.ts';
 import { nameText, placeText } from '../report/sections.ts';
 import { parentNames } from '../state/parent-names.ts';
-import { isColoured } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { isColoured, type CommandContext } from './context.ts';
 import type { FoundRecord, RecordQuestion } from './record-lookup.ts';
 
 /** `run 4, 2026-03-01T07:00:00.000Z`. */

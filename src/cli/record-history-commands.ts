@@ -1,6 +1,5 @@
 /** The commands that tell one record's history, and what changed in a period. */
-import type { CommandRow, OptionRow } from './command-row.ts';
-import { filterOptions, positiveNumber } from './command-row.ts';
+import { type CommandRow, type OptionRow, filterOptions, positiveNumber } from './command-row.ts';
 import { recordArguments, recordOptions, secretsOption } from './record-options.ts';
 
 const allOption: OptionRow = {

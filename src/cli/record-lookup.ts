@@ -1,6 +1,5 @@
 /** The one record that a command's KIND and ID mean: by id, else by its name; removed records are found too. */
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
-import { SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Kind, type ResourceDefinition, SCOPE_KEYS } from '../catalog/definition.ts';
 import { scopeText } from '../catalog/scope-text.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source-definitions.ts';

@@ -1,6 +1,5 @@
 /** What every command about one record takes: rows only, so that `--help` loads nothing else. */
-import { kindName } from './command-row.ts';
-import type { ArgumentRow, OptionRow } from './command-row.ts';
+import { kindName, type ArgumentRow, type OptionRow } from './command-row.ts';
 
 /** The arguments of a command about one record. */
 export const recordArguments: readonly ArgumentRow[] = [

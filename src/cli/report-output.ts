@@ -1,8 +1,7 @@
 /** Where a report goes, and in which form: `--format`, `--output`, and several sources in one. */
 import { resolve } from 'node:path';
 import { createColors } from 'picocolors';
-import { asTidemarkError, EXIT, exitCodeFor, TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import { renderHtml } from '../report/html.ts';
 import { renderJunit } from '../report/junit.ts';
@@ -14,8 +13,7 @@ import type { ReportOptions } from '../report/options.ts';
 import { renderPatch } from '../report/patch.ts';
 import { renderSarif } from '../report/sarif.ts';
 import { renderText } from '../report/text.ts';
-import { isColoured, print, remark, tellReason } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { isColoured, print, remark, tellReason, type CommandContext } from './context.ts';
 import { reportFailure } from './failure.ts';
 import type { StateOpener } from './state-opener.ts';
 import { writeWhole } from './whole-file.ts';

@@ -1,6 +1,12 @@
 /** The commands that plan, apply and prove a restore. A command's file is named after it. */
-import type { CommandRow, OptionRow } from './command-row.ts';
-import { filterOptions, positiveNumber, wholeFileOption, wholeNumber } from './command-row.ts';
+import {
+  type CommandRow,
+  type OptionRow,
+  filterOptions,
+  positiveNumber,
+  wholeFileOption,
+  wholeNumber,
+} from './command-row.ts';
 import { percentage } from './drill-options.ts';
 import { secretsOption } from './record-options.ts';
 

@@ -1,21 +1,16 @@
 /** `tidemark restore --resume [N]`: goes on with a restore that was approved, without what it has done. */
-import { TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import { placeOf } from '../restore/record-place.ts';
-import { readResumable } from '../restore/resume.ts';
-import type { ResumableRestore } from '../restore/resume.ts';
+import { readResumable, type ResumableRestore } from '../restore/resume.ts';
 import { plannedPlaces } from '../restore/undo-standing.ts';
 import { undoneState } from '../restore/undo-state.ts';
-import { remark } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { remark, type CommandContext } from './context.ts';
 import { desiredOf } from './plan-desired.ts';
 import { lookupIn } from './plan-show.ts';
 import type { RestoreOptions } from './restore.ts';
 import { restoreNumber } from './restore-number.ts';
-import type { DesiredLookup } from './restore-send.ts';
-import { sendPlan } from './restore-send.ts';
-import type { RestoreSession } from './restore-session.ts';
-import { journalOf, openSession } from './restore-session.ts';
+import { type DesiredLookup, sendPlan } from './restore-send.ts';
+import { type RestoreSession, journalOf, openSession } from './restore-session.ts';
 import { readForUndo } from './undo.ts';
 
 /** Options that say nothing new about what was approved. */

@@ -5,23 +5,18 @@ import { systemClock } from '../core/clock.ts';
 import { compileSooner } from '../core/compile-sooner.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
-import { maskedRestore, renderRestoreText } from '../report/plan-restore.ts';
-import type { RestoreTextOptions } from '../report/plan-restore.ts';
+import { maskedRestore, renderRestoreText, type RestoreTextOptions } from '../report/plan-restore.ts';
 import { secretLines } from '../report/plan-view.ts';
-import { applyPlan, NO_EVENTS, restoreExitCode } from '../restore/apply.ts';
-import type { ApplyOptions } from '../restore/apply.ts';
+import { applyPlan, NO_EVENTS, restoreExitCode, type ApplyOptions } from '../restore/apply.ts';
 import { configuredSecrets } from '../restore/configured-secrets.ts';
 import { lanesFor } from '../restore/lanes.ts';
 import type { Plan } from '../restore/plan.ts';
 import { openWriteClient } from '../wire-client.ts';
-import { isColoured, isInteractive, print, remark, tellReason } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { isColoured, isInteractive, print, remark, tellReason, type CommandContext } from './context.ts';
 import { restoreReason } from './plan-reason.ts';
 import { loggingAbove } from './progress-log.ts';
-import { leavingText, showRestoreProgress } from './restore-progress.ts';
-import type { RestoreProgress } from './restore-progress.ts';
-import type { RestoreSession } from './restore-session.ts';
-import { journalOf } from './restore-session.ts';
+import { leavingText, showRestoreProgress, type RestoreProgress } from './restore-progress.ts';
+import { type RestoreSession, journalOf } from './restore-session.ts';
 import { commandLog } from './terminal-log.ts';
 
 /** Looks up the body of a desired record, for the secrets that stand in clear in it. */

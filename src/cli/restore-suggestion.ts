@@ -1,11 +1,9 @@
 /** The trap of `restore` without FROM: a sync that ran after the damage has made the damage the latest state. */
-import type { Kind } from '../catalog/definition.ts';
-import { KINDS } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/definition.ts';
 import { systemClock } from '../core/clock.ts';
 import { plural } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
-import type { Plan } from '../restore/plan.ts';
-import { isExecutable } from '../restore/plan.ts';
+import { type Plan, isExecutable } from '../restore/plan.ts';
 import { idLookup } from '../restore/id-map.ts';
 import { isPublished } from '../state/published-run.ts';
 import type { Reference } from '../state/reference.ts';

@@ -1,25 +1,20 @@
 /** `tidemark restore [FROM]`: the plan that would bring live to a state; with `--apply`, carries it out. */
 import type { Kind } from '../catalog/definition.ts';
 import { systemClock } from '../core/clock.ts';
-import { TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
-import { gather } from '../restore/gather.ts';
-import type { Gathered, RestoreRequest } from '../restore/gather.ts';
+import { TidemarkError, type ExitCode } from '../core/errors.ts';
+import { gather, type Gathered, type RestoreRequest } from '../restore/gather.ts';
 import { planRestore } from '../restore/planner.ts';
 import { unfinishedNote } from '../restore/resume.ts';
-import type { Reference } from '../state/reference.ts';
-import { parseReference } from '../state/reference.ts';
+import { type Reference, parseReference } from '../state/reference.ts';
 import { redactionWith } from '../sync/redaction.ts';
 import type { CommandContext } from './context.ts';
 import { filterOf } from './diff.ts';
 import { withRealIds } from './masked-ids.ts';
 import { requireConsent } from './plan-consent.ts';
-import { planFormat, savePlan } from './plan-output.ts';
-import type { PlanFormat } from './plan-output.ts';
+import { planFormat, savePlan, type PlanFormat } from './plan-output.ts';
 import { lookupIn, showAndSend } from './plan-show.ts';
 import { resumeRestore } from './restore-resume.ts';
-import type { RestoreSession } from './restore-session.ts';
-import { openSession } from './restore-session.ts';
+import { type RestoreSession, openSession } from './restore-session.ts';
 import { unsetSecrets } from './restore-secret-notes.ts';
 import { earlierStateNotes } from './restore-suggestion.ts';
 

@@ -1,7 +1,6 @@
 /** `tidemark restores` and `tidemark restores show N`: what restores did, step by step. */
 import { definitionsFor } from '../config/source-definitions.ts';
-import { EXIT, TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, duration } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
@@ -10,8 +9,7 @@ import { restoreReport } from '../restore/apply.ts';
 import { isAtWork } from '../restore/resume.ts';
 import { readPlan } from '../restore/plan-file.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { print, type CommandContext } from './context.ts';
 import { restoreNumber } from './restore-number.ts';
 import { lineOptions, planDetails } from './restore-send.ts';
 import { renderTable, terminalWidth } from './table.ts';

@@ -1,7 +1,6 @@
 /** The commands over the mirror's history as a whole: what is pinned, and what retention lets go. */
 import { parseDuration } from '../config/duration.ts';
-import { wholeNumber } from './command-row.ts';
-import type { ArgumentRow, CommandRow, OptionRow } from './command-row.ts';
+import { wholeNumber, type ArgumentRow, type CommandRow, type OptionRow } from './command-row.ts';
 
 const nameArgument: ArgumentRow = {
   name: '<name>',

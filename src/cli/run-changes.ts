@@ -10,8 +10,7 @@ import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { maskedDocument } from '../report/mask.ts';
 import { renderText } from '../report/text.ts';
-import type { CreatedAgainCount } from '../state/created-again.ts';
-import { createdAgainIn, CreatedBetween } from '../state/created-again.ts';
+import { type CreatedAgainCount, createdAgainIn, CreatedBetween } from '../state/created-again.ts';
 import { FirstLooks } from '../state/first-looks.ts';
 import { diffPoints } from '../state/mirror-diff.ts';
 import { openMirrorState } from '../state/mirror-state.ts';
@@ -19,8 +18,7 @@ import { parentNames } from '../state/parent-names.ts';
 import type { Point } from '../state/point.ts';
 import { isPublished, previousRun } from '../state/published-run.ts';
 import { comparisonNotes } from './comparison-notes.ts';
-import { isColoured } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { isColoured, type CommandContext } from './context.ts';
 
 /** Records of a run that are printed before the rest is only counted: a run can change everything. */
 const RECORDS_SHOWN = 100;

@@ -1,8 +1,7 @@
 /** What of a run's own counts is no change of the service, found without comparing anything. */
 import type { FirstRead } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { CreatedAgainCount } from '../state/created-again.ts';
-import { createdAgainIn } from '../state/created-again.ts';
+import { type CreatedAgainCount, createdAgainIn } from '../state/created-again.ts';
 import { FirstReads } from '../state/first-reads.ts';
 import { openMirrorState } from '../state/mirror-state.ts';
 import { isPublished, previousRun } from '../state/published-run.ts';

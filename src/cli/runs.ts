@@ -1,24 +1,20 @@
 /** `tidemark runs` and `tidemark runs show N`. */
 import { scopeText } from '../catalog/scope-text.ts';
-import { EXIT, TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, duration } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
 import { neutralise } from '../report/neutralise.ts';
-import type { ForgottenRuns } from '../state/forgotten-history.ts';
-import { forgottenInto, forgottenText } from '../state/forgotten-history.ts';
+import { type ForgottenRuns, forgottenInto, forgottenText } from '../state/forgotten-history.ts';
 import { resolvePoint } from '../state/point.ts';
 import { errorDocument, runDocument } from '../state/run-document.ts';
 import { failureOf } from '../sync/outcome.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText } from './collection-groups.ts';
-import { print } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { print, type CommandContext } from './context.ts';
 import { createdAgainLines } from './created-again-lines.ts';
 import { newHereLines } from './first-read-text.ts';
-import type { ToldChanges } from './run-changes.ts';
-import { runChangesDocument, tellRunChanges } from './run-changes.ts';
+import { type ToldChanges, runChangesDocument, tellRunChanges } from './run-changes.ts';
 import { createdAgainOfRun } from './run-first-reads.ts';
 import { schemaChangeDocument, schemaChangeLines } from './schema-change-text.ts';
 import { renderTable, terminalWidth } from './table.ts';

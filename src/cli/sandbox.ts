@@ -1,11 +1,9 @@
 /** `tidemark sandbox`: the embedded server of the whole interface. Runs until it is stopped. */
 import { aborted } from '../core/aborted.ts';
 import { systemClock } from '../core/clock.ts';
-import { EXIT } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
 import { createSandbox } from '../server/sandbox.ts';
-import { print } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { print, type CommandContext } from './context.ts';
 import { commandLog } from './terminal-log.ts';
 
 interface SandboxCommandOptions {

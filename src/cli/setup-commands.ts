@@ -1,6 +1,5 @@
 /** The commands of the first hour: configuration, examination, forecast. A command's file is named after it. */
-import { kindOption } from './command-row.ts';
-import type { CommandRow } from './command-row.ts';
+import { kindOption, type CommandRow } from './command-row.ts';
 
 export const SETUP_COMMANDS: readonly CommandRow[] = [
   {

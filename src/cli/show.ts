@@ -1,9 +1,7 @@
 /** `tidemark show KIND ID`: one record as it is, or as it was at a point. */
 import { createColors } from 'picocolors';
-import { EXIT } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
-import { parseLossless } from '../core/json.ts';
-import type { JsonValue } from '../core/json.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
+import { parseLossless, type JsonValue } from '../core/json.ts';
 import { stringifyYaml } from '../core/yaml.ts';
 import type { Sighting } from '../diff/history.ts';
 import { recordName } from '../diff/name.ts';
@@ -11,15 +9,12 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { maskedBody, withMaskedId } from '../report/mask.ts';
 import { neutralise } from '../report/neutralise.ts';
 import { folded } from '../report/value-text.ts';
-import type { Point } from '../state/point.ts';
-import { resolvePoint } from '../state/point.ts';
+import { type Point, resolvePoint } from '../state/point.ts';
 import { lastSeen } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { isColoured, print, remark, tellReason } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { isColoured, print, remark, tellReason, type CommandContext } from './context.ts';
 import { notThereYet, recordHeading, remarksOf, sightingText } from './record-heading.ts';
-import { lookUpRecord } from './record-lookup.ts';
-import type { FoundRecord, RecordQuestion } from './record-lookup.ts';
+import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record-lookup.ts';
 
 export interface ShowOptions extends RecordQuestion {
   readonly at?: string;

@@ -1,14 +1,12 @@
 /** `tidemark snapshots`: runs pinned under a name, and the baseline among them. */
 import { systemClock } from '../core/clock.ts';
-import { EXIT, TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { SnapshotRow } from '../mirror/snapshots.ts';
 import { pointOf } from '../state/point.ts';
 import { parseReference } from '../state/reference.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, remark } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { print, remark, type CommandContext } from './context.ts';
 import { openExistingMirror } from './existing-mirror.ts';
 import { renderTable, terminalWidth } from './table.ts';
 

@@ -11,13 +11,11 @@ import type { StateFilter } from '../state/filter.ts';
 import { openMirrorState } from '../state/mirror-state.ts';
 import { readNamed } from '../state/named-organizations.ts';
 import { pointOf } from '../state/point.ts';
-import type { Reference } from '../state/reference.ts';
-import { parseReference } from '../state/reference.ts';
+import { type Reference, parseReference } from '../state/reference.ts';
 import { heldAgainst } from '../state/silent-export.ts';
 import type { LoadedState } from '../state/state.ts';
 import { openConfiguredMirror } from '../wire.ts';
-import { remark } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { remark, type CommandContext } from './context.ts';
 
 /** References to states of the mirror: all but `live` and `file:`. */
 export function isOfMirror({ form }: Reference): boolean {

@@ -5,8 +5,7 @@ import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
 import { groupAlike, groupText, oldestOf } from './collection-groups.ts';
 import { nextSteps } from './next-steps.ts';
 import { schemaChangeLines } from './schema-change-text.ts';
-import { isStuck, isWhole } from './source-status.ts';
-import type { SourceStatus } from './source-status.ts';
+import { isStuck, isWhole, type SourceStatus } from './source-status.ts';
 import { renderTable } from './table.ts';
 import { age, runFailure } from './wording.ts';
 

@@ -1,15 +1,12 @@
 /** `tidemark status`: how fresh and how whole the mirror is. Reads no record. */
 import { systemClock } from '../core/clock.ts';
-import { EXIT } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
 import { recentSchemaChanges } from '../state/recent-schema-changes.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText } from './collection-groups.ts';
-import { print, tellReason } from './context.ts';
-import type { CommandContext } from './context.ts';
-import { isWhole, sourceStatus } from './source-status.ts';
-import type { SourceStatus } from './source-status.ts';
+import { print, tellReason, type CommandContext } from './context.ts';
+import { isWhole, sourceStatus, type SourceStatus } from './source-status.ts';
 import { statusDocument } from './status-document.ts';
 import { renderStatus } from './status-text.ts';
 

@@ -5,18 +5,14 @@ import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
-import type { PresenceCard } from '../daemon/presence.ts';
-import { findDaemon } from '../daemon/presence.ts';
+import { type PresenceCard, findDaemon } from '../daemon/presence.ts';
 import { summaryOf } from '../daemon/jobs/summaries.ts';
 import type { JobRow } from '../mirror/daemon-jobs.ts';
 import { openConfiguredMirror } from '../wire.ts';
-import { remark } from './context.ts';
-import type { CommandContext } from './context.ts';
-import type { QueuedRequest, RequestState } from './daemon-request.ts';
-import { askDaemon, lookUpRequest } from './daemon-request.ts';
+import { remark, type CommandContext } from './context.ts';
+import { type QueuedRequest, type RequestState, askDaemon, lookUpRequest } from './daemon-request.ts';
 import { reportFromMirror } from './run-from-mirror.ts';
-import { reportedRun } from './run-text.ts';
-import type { ReportedRun } from './run-text.ts';
+import { reportedRun, type ReportedRun } from './run-text.ts';
 
 export interface SyncedRuns {
   readonly runs: readonly ReportedRun[];

@@ -1,26 +1,19 @@
 /** `tidemark sync`: one run now, of each source in turn; by the daemon where one has the mirror. */
 import type { Kind } from '../catalog/definition.ts';
-import type { Config } from '../config/config.ts';
-import { SCHEDULE_NAMES } from '../config/config.ts';
+import { type Config, SCHEDULE_NAMES } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
-import { EXIT, TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import { silentEvents } from '../sync/events.ts';
 import { isAllDenied } from '../sync/outcome.ts';
-import { syncSource } from '../sync/run.ts';
-import type { RunReport } from '../sync/run.ts';
+import { syncSource, type RunReport } from '../sync/run.ts';
 import { openReadClient } from '../wire-client.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { isInteractive, print, remark, tellReason } from './context.ts';
-import type { CommandContext } from './context.ts';
-import { showProgress } from './progress.ts';
-import type { Progress } from './progress.ts';
+import { isInteractive, print, remark, tellReason, type CommandContext } from './context.ts';
+import { showProgress, type Progress } from './progress.ts';
 import { loggingAbove } from './progress-log.ts';
-import { afterDeath, renderRun, reportedRun, runDocument, runReason } from './run-text.ts';
-import type { ReportedRun } from './run-text.ts';
-import { syncByDaemon } from './sync-by-daemon.ts';
-import type { SyncedRuns } from './sync-by-daemon.ts';
+import { afterDeath, renderRun, reportedRun, runDocument, runReason, type ReportedRun } from './run-text.ts';
+import { syncByDaemon, type SyncedRuns } from './sync-by-daemon.ts';
 import { terminalWidth } from './table.ts';
 import { commandLog } from './terminal-log.ts';
 

@@ -2,8 +2,7 @@
 import Table from 'cli-table3';
 import { neutralise } from '../report/neutralise.ts';
 import type { ProcessContext } from './context.ts';
-import { fittingLayout } from './table-layout.ts';
-import type { Layout } from './table-layout.ts';
+import { fittingLayout, type Layout } from './table-layout.ts';
 import { wrappedText } from './text-width.ts';
 
 export type Align = 'left' | 'right';

@@ -1,11 +1,8 @@
 /** Log lines for a person at a terminal: the time, the level where it matters, the sentence, and the facts behind it. */
 import { createColors } from 'picocolors';
-import { systemClock } from '../core/clock.ts';
-import type { Clock } from '../core/clock.ts';
-import type { Logger } from '../core/logger.ts';
-import { createLogger, silentLogger } from '../core/logger.ts';
-import type { LogLevel, WrittenLevel } from '../core/logger-levels.ts';
-import { LOG_LEVELS } from '../core/logger-levels.ts';
+import { systemClock, type Clock } from '../core/clock.ts';
+import { type Logger, createLogger, silentLogger } from '../core/logger.ts';
+import { type LogLevel, type WrittenLevel, LOG_LEVELS } from '../core/logger-levels.ts';
 import { neutralise } from '../report/neutralise.ts';
 import type { CommandContext } from './context.ts';
 

@@ -1,7 +1,6 @@
 /** The commands beside the mirror: replica, sandbox, catalog, configuration, demo. A command's file is named after it. */
 import { isNetwork } from '../core/network.ts';
-import { portNumber } from './command-row.ts';
-import type { CommandRow } from './command-row.ts';
+import { portNumber, type CommandRow } from './command-row.ts';
 
 function network(text: string): string {
   if (!isNetwork(text)) throw new Error('expected an IP address or a CIDR range, e.g. 10.0.0.0/8');

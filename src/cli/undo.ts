@@ -1,23 +1,18 @@
 /** `tidemark undo RESTORE`: the plan that takes a restore back; with `--apply`, carries it out. */
 import { systemClock } from '../core/clock.ts';
-import { EXIT, TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { configuredSecrets } from '../restore/configured-secrets.ts';
 import { ownUserIn, planSide } from '../restore/gather.ts';
-import { planUndo, undoKinds, undoneInWords } from '../restore/undo.ts';
-import type { UndoOptions } from '../restore/undo.ts';
+import { planUndo, undoKinds, undoneInWords, type UndoOptions } from '../restore/undo.ts';
 import { undoneState } from '../restore/undo-state.ts';
 import { standingNamesakes } from '../restore/undo-standing.ts';
-import { tellReason } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { tellReason, type CommandContext } from './context.ts';
 import { requireConsent } from './plan-consent.ts';
-import { planFormat } from './plan-output.ts';
-import type { PlanFormat } from './plan-output.ts';
+import { planFormat, type PlanFormat } from './plan-output.ts';
 import { planReason } from './plan-reason.ts';
 import { lookupIn, showAndSend } from './plan-show.ts';
 import { restoreNumber } from './restore-number.ts';
-import type { RestoreSession } from './restore-session.ts';
-import { journalOf, openSession } from './restore-session.ts';
+import { type RestoreSession, journalOf, openSession } from './restore-session.ts';
 
 interface UndoCommandOptions {
   readonly restore: string;

@@ -13,8 +13,7 @@ import { findDaemon } from '../daemon/presence.ts';
 import type { JobStart } from '../mirror/daemon-jobs.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openConfiguredMirror } from '../wire.ts';
-import { remark } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { remark, type CommandContext } from './context.ts';
 
 export interface Verification {
   /** Milliseconds since the epoch. */

@@ -2,8 +2,7 @@
 import { scopeText } from '../catalog/scope-text.ts';
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
-import { TidemarkError } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
 import { withMaskedId } from '../daemon/jobs/verify-problems.ts';
 import { verifyResult } from '../daemon/jobs/verify-result.ts';
@@ -13,8 +12,7 @@ import type { VerifyProblem } from '../mirror/verify.ts';
 import { neutralise } from '../report/neutralise.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike } from './collection-groups.ts';
-import { isInteractive, print, tellReason } from './context.ts';
-import type { CommandContext } from './context.ts';
+import { isInteractive, print, tellReason, type CommandContext } from './context.ts';
 import { isDaemons, keepVerification } from './verify-record.ts';
 
 /** Exit 0 when everything holds, 1 with each problem named when not. */

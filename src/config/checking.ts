@@ -4,8 +4,7 @@ import type { ResourceDefinition } from '../catalog/definition.ts';
 import type { FilesRead } from './files-read.ts';
 import type { Mistakes } from './mistakes.ts';
 import type { FoundProfile } from './profile-file.ts';
-import { pathKey } from './tree.ts';
-import type { Path, Tree } from './tree.ts';
+import { pathKey, type Path, type Tree } from './tree.ts';
 
 /** What every check needs: the tree, where to put what is wrong or unwise, and where relative paths start. */
 export interface Checking {

@@ -1,11 +1,17 @@
 /** Reads a YAML document into a tree of plain values that knows its lines. */
-import { isAlias, isMap, isScalar, isSeq, LineCounter, parseAllDocuments } from 'yaml';
-import type { Document, Node } from 'yaml';
-import type { Environment } from './interpolate.ts';
-import { interpolate } from './interpolate.ts';
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseAllDocuments,
+  type Document,
+  type Node,
+} from 'yaml';
+import { type Environment, interpolate } from './interpolate.ts';
 import type { Mistakes } from './mistakes.ts';
-import { emptyTree, mapping, pathKey } from './tree.ts';
-import type { Mapping, Path, Tree } from './tree.ts';
+import { emptyTree, mapping, pathKey, type Mapping, type Path, type Tree } from './tree.ts';
 
 // A configuration has hundreds of values; these bound what a hostile or broken file can cost.
 const MOST_VALUES = 100_000;

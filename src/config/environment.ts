@@ -3,10 +3,8 @@ import { suggest } from '../core/suggest.ts';
 import type { Environment } from './interpolate.ts';
 import type { Mistakes } from './mistakes.ts';
 import { OPTIONS } from './options.ts';
-import type { OptionRow } from './rows.ts';
-import { rowsOf } from './rows.ts';
-import { isMapping, mapping, pathKey, setAt, valueAt } from './tree.ts';
-import type { PathPart, Tree } from './tree.ts';
+import { type OptionRow, rowsOf } from './rows.ts';
+import { isMapping, mapping, pathKey, setAt, valueAt, type PathPart, type Tree } from './tree.ts';
 
 const PREFIX = 'TIDEMARK_';
 

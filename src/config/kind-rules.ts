@@ -2,8 +2,7 @@
 import { CATALOG } from '../catalog/catalog.ts';
 import type { Checking } from './checking.ts';
 import type { SourceConfig } from './config.ts';
-import type { KindChoice } from './mirrored-kinds.ts';
-import { foundOtherwise, mirroredKinds, takenAlong } from './mirrored-kinds.ts';
+import { type KindChoice, foundOtherwise, mirroredKinds, takenAlong } from './mirrored-kinds.ts';
 import { place } from './mistakes.ts';
 import type { ParsedSource } from './options.ts';
 import type { Path } from './tree.ts';

@@ -2,35 +2,31 @@
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
-import { absolutePath } from './checking.ts';
-import type { Checking } from './checking.ts';
-import type {
-  Config,
-  CopiesConfig,
-  HttpConfig,
-  ReplicaConfig,
-  RetentionConfig,
-  Schedule,
-  ScheduleName,
+import { absolutePath, type Checking } from './checking.ts';
+import {
+  type Config,
+  type CopiesConfig,
+  type HttpConfig,
+  type ReplicaConfig,
+  type RetentionConfig,
+  type Schedule,
+  type ScheduleName,
+  SCHEDULE_NAMES,
 } from './config.ts';
-import { SCHEDULE_NAMES } from './config.ts';
 import { readDocument } from './document.ts';
 import { applyEnvironment, CONFIG_VARIABLE, unknownVariables } from './environment.ts';
 import { FilesRead } from './files-read.ts';
 import type { Environment } from './interpolate.ts';
 import { Mistakes, place } from './mistakes.ts';
 import { checkNotices } from './notice-rules.ts';
-import type { ParsedOptions } from './options.ts';
-import { OPTIONS } from './options.ts';
+import { type ParsedOptions, OPTIONS } from './options.ts';
 import { checkPings } from './ping-rules.ts';
-import type { KeepOptions } from './retention.ts';
-import { retentionOf } from './retention.ts';
+import { type KeepOptions, retentionOf } from './retention.ts';
 import { parseTree, typeInterpolations } from './schema.ts';
 import { secretVariables } from './secret-variables.ts';
 import { checkSource, isLoopback, secretOf } from './source.ts';
 import { readTextFile } from './text-file.ts';
-import { emptyTree, valueAt } from './tree.ts';
-import type { Tree } from './tree.ts';
+import { emptyTree, valueAt, type Tree } from './tree.ts';
 
 const DEFAULT_FILE = 'tidemark.yaml';
 

@@ -1,7 +1,6 @@
 /** Collects what is wrong with a configuration, so that all of it is told at once. */
 import { TidemarkError } from '../core/errors.ts';
-import { nearest, pathKey, pathText } from './tree.ts';
-import type { Path, Tree } from './tree.ts';
+import { nearest, pathKey, pathText, type Path, type Tree } from './tree.ts';
 
 /** One thing that is wrong, or (as a warning) unwise. */
 export interface Mistake {

@@ -1,11 +1,9 @@
 /** Secrets of channels and pings: one that is not there keeps that channel silent, and stops no backup. */
 import { Secret } from '../core/secret.ts';
-import { absolutePath } from './checking.ts';
-import type { Checking } from './checking.ts';
+import { absolutePath, type Checking } from './checking.ts';
 import { place } from './mistakes.ts';
 import { readSecretFile } from './secret-file.ts';
-import { pathKey } from './tree.ts';
-import type { Path } from './tree.ts';
+import { pathKey, type Path } from './tree.ts';
 
 const NOT_SENT = 'nothing is sent through it';
 

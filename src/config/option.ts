@@ -1,7 +1,6 @@
 /** What an options table is made of, and the type that a table's values have once parsed. */
 import type { ValueType } from './value-types.ts';
-import type { Mapping } from './tree.ts';
-import { isMapping, mapping } from './tree.ts';
+import { type Mapping, isMapping, mapping } from './tree.ts';
 
 /** One option. A table's types, defaults, documentation and JSON Schema all come from these. */
 export interface Option<T> {

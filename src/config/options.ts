@@ -1,8 +1,7 @@
 /** The one table of options: types, defaults, documentation, JSON Schema and environment variables come from it. */
 import { KINDS } from '../catalog/definition.ts';
 import { LOG_LEVELS } from '../core/logger-levels.ts';
-import type { Parsed } from './option.ts';
-import { listOf, option, optional, section } from './option.ts';
+import { type Parsed, listOf, option, optional, section } from './option.ts';
 import { copyCommand, recipients } from './copy-rules.ts';
 import { DRIFT_IGNORE, DRIFT_SEVERITIES } from './drift-rules.ts';
 import { NOTICES } from './notice-rules.ts';

@@ -4,8 +4,7 @@ import type { Condition, RestoreRules } from '../catalog/restore-rules.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { FieldOverride, KindOverride, KindOverrides } from './override-options.ts';
-import { pathText } from './tree.ts';
-import type { Path } from './tree.ts';
+import { pathText, type Path } from './tree.ts';
 
 /** What is known about one kind of deployment. */
 export interface Profile {

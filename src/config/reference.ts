@@ -2,8 +2,7 @@
 import { KIND_OVERRIDES } from './override-options.ts';
 import type { Section } from './option.ts';
 import { OPTIONS, PROFILE_OPTIONS } from './options.ts';
-import type { OptionRow } from './rows.ts';
-import { rowsOf } from './rows.ts';
+import { type OptionRow, rowsOf } from './rows.ts';
 
 /** The whole page as Markdown. */
 export function configReference(): string {

@@ -1,12 +1,19 @@
 /** Parses a tree by a table: zod checks it whole, and each issue becomes a mistake that names what was expected. */
 import * as z from 'zod';
 import { suggest } from '../core/suggest.ts';
-import type { Mistakes } from './mistakes.ts';
-import { shown } from './mistakes.ts';
-import type { OptionNode, Options, Parsed, Section } from './option.ts';
-import { nodeAt, withDefaults } from './option.ts';
-import { isMapping, nearest, pathKey, setAt, valueAt } from './tree.ts';
-import type { Mapping, Path, PathPart, Tree } from './tree.ts';
+import { type Mistakes, shown } from './mistakes.ts';
+import { type OptionNode, type Options, type Parsed, type Section, nodeAt, withDefaults } from './option.ts';
+import {
+  isMapping,
+  nearest,
+  pathKey,
+  setAt,
+  valueAt,
+  type Mapping,
+  type Path,
+  type PathPart,
+  type Tree,
+} from './tree.ts';
 
 // A configuration is parsed once: compiling a parser for each of its sections would cost more than it saves.
 z.config({ jitless: true });

@@ -1,15 +1,12 @@
 /** `sources[].secrets`: values for what the service never shows, for records that a restore has to create again. */
 import * as z from 'zod';
-import { KINDS } from '../catalog/definition.ts';
-import type { Kind } from '../catalog/definition.ts';
+import { KINDS, type Kind } from '../catalog/definition.ts';
 import { Secret } from '../core/secret.ts';
-import { absolutePath } from './checking.ts';
-import type { Checking } from './checking.ts';
+import { absolutePath, type Checking } from './checking.ts';
 import type { SecretRule } from './config.ts';
 import { place } from './mistakes.ts';
 import { readSecretText } from './secret-file.ts';
-import { pathKey } from './tree.ts';
-import type { Path } from './tree.ts';
+import { pathKey, type Path } from './tree.ts';
 import { structured } from './value-types.ts';
 
 const POINTER = /^\/./;

@@ -3,20 +3,17 @@ import { isIPv4 } from 'node:net';
 import { CATALOG } from '../catalog/catalog.ts';
 import type { ResourceDefinition } from '../catalog/definition.ts';
 import { Secret } from '../core/secret.ts';
-import { absolutePath } from './checking.ts';
-import type { Checking } from './checking.ts';
+import { absolutePath, type Checking } from './checking.ts';
 import type { SourceConfig } from './config.ts';
 import { place } from './mistakes.ts';
 import type { ParsedSource } from './options.ts';
 import { kindRates } from './kind-rates.ts';
 import { checkKinds } from './kind-rules.ts';
 import { applyProfile } from './profile.ts';
-import type { FoundProfile } from './profile-file.ts';
-import { findProfile } from './profile-file.ts';
+import { type FoundProfile, findProfile } from './profile-file.ts';
 import { readSecretFile } from './secret-file.ts';
 import { secretRules } from './secret-rules.ts';
-import { pathKey, valueAt } from './tree.ts';
-import type { Path, Tree } from './tree.ts';
+import { pathKey, valueAt, type Path, type Tree } from './tree.ts';
 
 /** A secret given as text or by file; null where there is none or it is wrong (then a mistake or warning says so). */
 export function secretOf(

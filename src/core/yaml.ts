@@ -9,10 +9,16 @@ import {
   parse,
   parseAllDocuments,
   visit,
+  type ScalarTag,
 } from 'yaml';
-import type { ScalarTag } from 'yaml';
-import { isRawNumber, parseLossless, setOwn } from './json.ts';
-import type { JsonObject, JsonValue, RawNumber } from './json.ts';
+import {
+  isRawNumber,
+  parseLossless,
+  setOwn,
+  type JsonObject,
+  type JsonValue,
+  type RawNumber,
+} from './json.ts';
 
 const rawNumber: ScalarTag = {
   identify: (value) => isRawNumber(value),

@@ -1,6 +1,5 @@
 /** What the daemon remembers in the mirror beside its jobs: due times, and which jobs never came to their end. */
-import type { Config, ScheduleName } from '../config/config.ts';
-import { SCHEDULE_NAMES } from '../config/config.ts';
+import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError } from '../core/errors.ts';
 import type { JobRow } from '../mirror/daemon-jobs.ts';

@@ -1,6 +1,5 @@
 /** What the parts that answer questions see of the living daemon. */
-import type { Clock } from '../core/clock.ts';
-import { isoTime } from '../core/clock.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
 import type { JobName } from '../mirror/daemon-jobs.ts';
 import { CopyShelf } from './copies/copy-shelf.ts';
 import { requestJobs } from './job-request.ts';

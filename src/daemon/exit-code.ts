@@ -1,6 +1,5 @@
 /** One exit code for several jobs (design.md, Commands: exit codes). */
-import { EXIT } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
 import type { JobName } from '../mirror/daemon-jobs.ts';
 
 /** Gravest first. 3 goes before 2: what could not be read may hide anything. */

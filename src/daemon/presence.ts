@@ -15,13 +15,11 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import type { Clock } from '../core/clock.ts';
-import { isoTime } from '../core/clock.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-trouble.ts';
 import { Secret } from '../core/secret.ts';
-import type { WriterLock } from '../mirror/lock.ts';
-import { acquireWriterLock } from '../mirror/lock.ts';
+import { type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
 import { createDirectory } from '../mirror/opening.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 

@@ -1,6 +1,5 @@
 /** A program that the configuration names, run with its arguments, never by a shell: how it begins and ends. */
-import { spawn } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 
 export interface ProgramPlace {
   readonly cwd: string;

@@ -1,6 +1,5 @@
 /** The configuration in force: read anew when it may have changed, the old one kept when the new one is wrong. */
-import { statSync } from 'node:fs';
-import type { BigIntStats } from 'node:fs';
+import { statSync, type BigIntStats } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { systemCodeOf } from '../core/system-trouble.ts';

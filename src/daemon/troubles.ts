@@ -1,6 +1,5 @@
 /** What is wrong at this moment. Each thing is told when it begins and when it ends, never in between. */
-import type { Clock } from '../core/clock.ts';
-import { isoTime } from '../core/clock.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { DaemonTrouble } from './view.ts';

@@ -1,12 +1,9 @@
 /** What differs between two states, as data: the JSON document `tidemark.diff/1` (design.md, JSON documents). */
 import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
-import type { ExitCode } from '../core/errors.ts';
-import { EXIT, TidemarkError } from '../core/errors.ts';
-import type { JsonValue } from '../core/json.ts';
-import { isJsonObject } from '../core/json.ts';
-import type { ComparisonMode, FieldChange } from './compare.ts';
-import { compareBodies, comparedMembers } from './compare.ts';
+import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
+import { type JsonValue, isJsonObject } from '../core/json.ts';
+import { type ComparisonMode, type FieldChange, compareBodies, comparedMembers } from './compare.ts';
 import { escapeSegment } from './pointer.ts';
 import { recordName } from './name.ts';
 

@@ -1,17 +1,13 @@
 /**
  * The one comparison: `diff`, `drift`, plan, apply and the sync's "did it change" all read it (design.md, Comparison).
  */
-import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
-import { fieldsByName } from '../catalog/definition.ts';
-import type { Embedding } from '../catalog/embedded.ts';
-import { embeddingOf } from '../catalog/embedded.ts';
+import { type FieldDefinition, type ResourceDefinition, fieldsByName } from '../catalog/definition.ts';
+import { type Embedding, embeddingOf } from '../catalog/embedded.ts';
 import { isMovingMember, movesInside } from '../catalog/own-motion.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject } from '../core/json.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import { sortedKeys, sortNames } from '../core/sorted-keys.ts';
-import type { MovedElement } from './elements.ts';
-import { elementSegment, equalUnordered, pairElements } from './elements.ts';
+import { type MovedElement, elementSegment, equalUnordered, pairElements } from './elements.ts';
 import { isOwnTaste, isSamePerson, isUserAt, saysWho, steadyValue } from './embedded-user.ts';
 import { equalValues } from './equal.ts';
 import { escapeSegment } from './pointer.ts';

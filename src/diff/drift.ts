@@ -3,19 +3,14 @@ import type { Kind, Scope, Severity } from '../catalog/definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from './change.ts';
-import type { FieldChange } from './compare.ts';
-import { placeOf } from './compare.ts';
+import { type FieldChange, placeOf } from './compare.ts';
 import type { MovedElement } from './elements.ts';
-import type { FingerprintOf } from './fingerprint.ts';
-import { findingValue } from './fingerprint.ts';
-import type { ExplainedForm, FormFacts } from './form-change.ts';
-import { ExplainedForms, formExplainer } from './form-change.ts';
-import type { IgnoreRule } from './ignore-rule.ts';
-import { ignoreTest } from './ignore-rule.ts';
+import { type FingerprintOf, findingValue } from './fingerprint.ts';
+import { type ExplainedForm, type FormFacts, ExplainedForms, formExplainer } from './form-change.ts';
+import { type IgnoreRule, ignoreTest } from './ignore-rule.ts';
 import type { RecordKey } from './order.ts';
 import { skipTest } from './skip.ts';
-import type { SeverityOf } from './severity.ts';
-import { compareSeverities } from './severity.ts';
+import { type SeverityOf, compareSeverities } from './severity.ts';
 
 /** One thing that drifted: a field of a changed record, or a record that came or went (`path` empty). */
 export interface Finding {

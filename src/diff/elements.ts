@@ -1,6 +1,5 @@
 /** How the elements of two arrays belong together (design.md, Comparison: arrays of objects that all carry an id). */
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject, isRawNumber } from '../core/json.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject, isRawNumber } from '../core/json.ts';
 import { canonicalText } from './canonical.ts';
 import { canonicalNumber, numberText } from './decimal.ts';
 

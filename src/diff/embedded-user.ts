@@ -1,8 +1,7 @@
 /** Users as answers embed them (interface.md, User summary): who it is counts, what else they are is their own affair. */
 import type { Embedding } from '../catalog/embedded.ts';
 import { movesInside } from '../catalog/own-motion.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import { equalValues } from './equal.ts';
 
 /** The surest first. */

@@ -1,6 +1,5 @@
 /** When two JSON values are the same value. */
-import type { JsonValue } from '../core/json.ts';
-import { isJsonObject, isRawNumber } from '../core/json.ts';
+import { type JsonValue, isJsonObject, isRawNumber } from '../core/json.ts';
 import { equalNumbers } from './decimal.ts';
 
 /**

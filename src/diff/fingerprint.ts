@@ -1,14 +1,11 @@
 /** What makes a finding the same finding tomorrow: its place and the value that it leads to. */
 import { createHmac, hash } from 'node:crypto';
 import { scopeKey } from '../catalog/catalog.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { setOwn } from '../core/json.ts';
+import { type JsonObject, type JsonValue, setOwn } from '../core/json.ts';
 import { valueDigest } from './canonical.ts';
 import type { RecordChange } from './change.ts';
-import type { FieldChange } from './compare.ts';
-import { placeOf } from './compare.ts';
-import type { MovedElement } from './elements.ts';
-import { elementSegment } from './elements.ts';
+import { type FieldChange, placeOf } from './compare.ts';
+import { type MovedElement, elementSegment } from './elements.ts';
 import type { RecordKey } from './order.ts';
 
 /** The fingerprint of a field's change (`field` given) or of a record that came or went (`field` null). */

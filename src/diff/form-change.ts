@@ -5,14 +5,12 @@
  */
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
-import type { JsonValue } from '../core/json.ts';
-import { isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
+import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
 import type { RecordChange } from './change.ts';
 import type { FieldChange } from './compare.ts';
 import { numberText } from './decimal.ts';
 import { equalValues } from './equal.ts';
-import type { RecordKey } from './order.ts';
-import { compareKeys } from './order.ts';
+import { type RecordKey, compareKeys } from './order.ts';
 
 /** A change of form as runs recorded it, once per kind, field and sort of change. */
 export interface FormChange {

@@ -1,12 +1,9 @@
 /** A record's revisions read as history: what each one changed, and since when every field has been as it is. Pure. */
 import type { ResourceDefinition } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { isJsonObject, parseLossless } from '../core/json.ts';
-import type { JsonValue } from '../core/json.ts';
-import type { ComparisonMode, FieldChange } from './compare.ts';
-import { compareBodies, comparedMembers } from './compare.ts';
-import type { CreatedAgain } from './change.ts';
-import { compareRecords } from './change.ts';
+import { isJsonObject, parseLossless, type JsonValue } from '../core/json.ts';
+import { type ComparisonMode, type FieldChange, compareBodies, comparedMembers } from './compare.ts';
+import { type CreatedAgain, compareRecords } from './change.ts';
 import { escapeSegment } from './pointer.ts';
 
 /** A run that looked, and when it ended (ISO 8601). */

@@ -1,6 +1,5 @@
 /** Whether the parents of a record are part of one side of a comparison: without them its twin cannot be told. */
-import type { Kind, Scope } from '../catalog/definition.ts';
-import { SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Kind, type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 
 /** What is known of one side, filled from parents to children. */

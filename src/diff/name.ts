@@ -1,7 +1,6 @@
 /** What to call a record when talking to people. */
 import type { ResourceDefinition } from '../catalog/definition.ts';
-import type { JsonValue } from '../core/json.ts';
-import { isRawNumber } from '../core/json.ts';
+import { type JsonValue, isRawNumber } from '../core/json.ts';
 import { numberText } from './decimal.ts';
 import { resolvePointer } from './pointer.ts';
 

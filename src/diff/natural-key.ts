@@ -2,12 +2,16 @@
  * Which records of two sources are each other's twins, though every id differs: by natural key within the twin of their
  * parent. Namesakes are never guessed at.
  */
-import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
-import { SCOPE_KEYS } from '../catalog/definition.ts';
+import {
+  type Kind,
+  type ResourceDefinition,
+  type Scope,
+  type ScopeKey,
+  SCOPE_KEYS,
+} from '../catalog/definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
-import type { JsonValue } from '../core/json.ts';
-import { isRawNumber } from '../core/json.ts';
+import { type JsonValue, isRawNumber } from '../core/json.ts';
 import { canonicalText } from './canonical.ts';
 import type { ParsedRecord } from './change.ts';
 import { numberText } from './decimal.ts';

@@ -1,6 +1,5 @@
 /** The one order of records in a state: kind as in the catalog, then scope, then id; the mirror reads in it too. */
-import type { Kind, Scope } from '../catalog/definition.ts';
-import { KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Kind, type Scope, KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
 
 export interface RecordKey {
   readonly kind: Kind;

@@ -1,6 +1,5 @@
 /** Patterns over JSON pointers, for rules: `*` is one segment, `**` any number of them. */
-import type { FieldChange } from './compare.ts';
-import { placeOf } from './compare.ts';
+import { type FieldChange, placeOf } from './compare.ts';
 import { splitPointer } from './pointer.ts';
 
 /** Tells whether a pointer, or a place that it lies below, is meant. */

@@ -1,6 +1,5 @@
 /** JSON pointers (RFC 6901): how a field of a record is named everywhere. */
-import type { JsonValue } from '../core/json.ts';
-import { isJsonObject } from '../core/json.ts';
+import { type JsonValue, isJsonObject } from '../core/json.ts';
 
 /** One member name or array index as it stands between two slashes. */
 export function escapeSegment(segment: string): string {

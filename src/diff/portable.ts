@@ -1,16 +1,20 @@
 /** What of a body can be the same in two sources. */
-import type { ResourceDefinition } from '../catalog/definition.ts';
-import { fieldsByName, KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type ResourceDefinition, fieldsByName, KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
-import type { Embedding } from '../catalog/embedded.ts';
-import { embeddingOf } from '../catalog/embedded.ts';
+import { type Embedding, embeddingOf } from '../catalog/embedded.ts';
 import { isMovingMember, movesInside } from '../catalog/own-motion.ts';
 import { namesAPlace } from '../catalog/place-names.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject, isRawNumber, parseLossless, setOwn } from '../core/json.ts';
+import {
+  type JsonObject,
+  type JsonValue,
+  getOwn,
+  isJsonObject,
+  isRawNumber,
+  parseLossless,
+  setOwn,
+} from '../core/json.ts';
 import { isUserAt } from './embedded-user.ts';
-import type { TwinIds } from './natural-key.ts';
-import { idText } from './natural-key.ts';
+import { type TwinIds, idText } from './natural-key.ts';
 import { splitPointer } from './pointer.ts';
 
 /**

@@ -15,8 +15,7 @@ import { SEVERITIES } from '../catalog/severities.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { RecordChange } from './change.ts';
 import type { FieldChange } from './compare.ts';
-import type { FieldPattern } from './path-pattern.ts';
-import { fieldPattern } from './path-pattern.ts';
+import { type FieldPattern, fieldPattern } from './path-pattern.ts';
 import { splitPointer } from './pointer.ts';
 
 /** Negative when `a` is the graver one. */

@@ -1,8 +1,7 @@
 /** What a diff leaves out: collections that could not be read on one of the sides. */
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { Skipped } from './change.ts';
-import type { RecordKey } from './order.ts';
-import { compareScopes } from './order.ts';
+import { type RecordKey, compareScopes } from './order.ts';
 
 /** True for records of collections that one of these leaves out. Remembers its last answer: records come by collection. */
 export function skipTest(skipped: readonly Skipped[]): (key: RecordKey) => boolean {

@@ -1,18 +1,15 @@
 /** Two sources compared: every id differs, so records match by natural key (`diff --source A --to-source B`). */
 import { CATALOG, definitionOf, scopeKey } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
-import type { DiffDocument, ParsedRecord } from './change.ts';
-import { compareRecords, DiffBuilder } from './change.ts';
+import { type DiffDocument, type ParsedRecord, compareRecords, DiffBuilder } from './change.ts';
 import type { ComparisonMode } from './compare.ts';
 import { fieldFilter } from './field-filter.ts';
 import { Lineage } from './lineage.ts';
-import type { TwinMatch } from './natural-key.ts';
-import { matchTwins, TwinIds } from './natural-key.ts';
+import { type TwinMatch, matchTwins, TwinIds } from './natural-key.ts';
 import { recordName } from './name.ts';
 import { portableBody } from './portable.ts';
 import { skipTest } from './skip.ts';
-import type { CompareOptions, RecordState, State } from './states.ts';
-import { parseState } from './states.ts';
+import { type CompareOptions, type RecordState, type State, parseState } from './states.ts';
 
 export interface SourceCompareOptions extends CompareOptions {
   /** Kinds to report; the others only serve to find the twins of parents. Left out: all. */

@@ -3,12 +3,17 @@ import { definitionOf } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
-import type { DiffDocument, ParsedRecord, Skipped, StateReference } from './change.ts';
-import { compareRecords, DiffBuilder } from './change.ts';
+import {
+  type DiffDocument,
+  type ParsedRecord,
+  type Skipped,
+  type StateReference,
+  compareRecords,
+  DiffBuilder,
+} from './change.ts';
 import type { ComparisonMode } from './compare.ts';
 import { fieldFilter } from './field-filter.ts';
-import type { RecordKey } from './order.ts';
-import { compareKeys, compareScopes } from './order.ts';
+import { type RecordKey, compareKeys, compareScopes } from './order.ts';
 import { skipTest } from './skip.ts';
 
 /** One record of a state; `body` is its JSON as received. */

@@ -5,8 +5,7 @@ import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
 import { MOST_NESTING, nestsDeeperThan } from '../core/json-scan.ts';
 import { shapeOf } from '../sync/sweep.ts';
-import type { ListShape } from './list-shape.ts';
-import { listShapeOf } from './list-shape.ts';
+import { type ListShape, listShapeOf } from './list-shape.ts';
 
 /** `not_reached`: nothing was asked, since what leads there could not be read. */
 export type ProbeState = 'readable' | 'empty' | 'denied' | 'not_offered' | 'failing' | 'not_reached';

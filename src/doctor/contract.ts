@@ -2,20 +2,18 @@
  * Where the catalog and an OpenAPI document of the service differ: paths and methods on either side, fields of answers,
  * fields that requests take. Pure; nothing is sent.
  */
-import type {
-  FieldDefinition,
-  FieldType,
-  Kind,
-  Operation,
-  ResourceDefinition,
+import {
+  type FieldDefinition,
+  type FieldType,
+  type Kind,
+  type Operation,
+  type ResourceDefinition,
+  operationOf,
 } from '../catalog/definition.ts';
 import { CATALOG } from '../catalog/catalog.ts';
-import { operationOf } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
-import type { DocumentOperation } from './openapi-operations.ts';
-import { operationsOf, placeOf } from './openapi-operations.ts';
-import type { Member, Node } from './openapi-schema.ts';
-import { isNode, membersOf, resolved } from './openapi-schema.ts';
+import { type DocumentOperation, operationsOf, placeOf } from './openapi-operations.ts';
+import { type Member, type Node, isNode, membersOf, resolved } from './openapi-schema.ts';
 
 export type DifferenceCode =
   | 'operation_only_in_catalog'

@@ -4,8 +4,13 @@ import { scopeKey } from '../catalog/catalog.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow, RunRow, SweepRow } from '../mirror/run-rows.ts';
-import { estimateOf } from './estimate.ts';
-import type { CollectionEstimate, ParentRule, Prospect, SourceEstimate } from './estimate.ts';
+import {
+  estimateOf,
+  type CollectionEstimate,
+  type ParentRule,
+  type Prospect,
+  type SourceEstimate,
+} from './estimate.ts';
 
 export interface MirrorEstimateOptions {
   readonly mirror: Mirror;

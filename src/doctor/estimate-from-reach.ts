@@ -1,7 +1,6 @@
 /** An estimate from a look at the first pages, where no run tells. */
 import type { CollectionProbe } from './collection-probe.ts';
-import { estimateOf } from './estimate.ts';
-import type { CollectionEstimate, ParentRule, SourceEstimate } from './estimate.ts';
+import { estimateOf, type CollectionEstimate, type ParentRule, type SourceEstimate } from './estimate.ts';
 import type { KindReach, SourceReach } from './source-reach.ts';
 
 export function estimateFromReach(reach: SourceReach, parents: ParentRule): SourceEstimate {

@@ -1,6 +1,5 @@
 /** What a reading of a source will cost, collection by collection: the figures and how each is known. Pure. */
-import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
-import { operationOf } from '../catalog/definition.ts';
+import { type Kind, type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { pagesFor } from './pace.ts';
 

@@ -1,11 +1,9 @@
 /** How the mirror is: there, whole, with room to grow, and what its daemon has planned and owes. Changes nothing. */
 import { existsSync, statfsSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { Config, ScheduleName } from '../config/config.ts';
-import { SCHEDULE_NAMES } from '../config/config.ts';
+import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
-import { asTidemarkError } from '../core/errors.ts';
-import type { TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-trouble.ts';
 import type { JobRow } from '../mirror/daemon-jobs.ts';
 import { acquireWriterLock } from '../mirror/lock.ts';

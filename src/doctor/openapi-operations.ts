@@ -1,6 +1,5 @@
 /** The operations of an OpenAPI 3 document by method and path, parameters by their place only. Pure. */
-import type { Node } from './openapi-schema.ts';
-import { isNode, resolved } from './openapi-schema.ts';
+import { type Node, isNode, resolved } from './openapi-schema.ts';
 
 export interface DocumentOperation {
   readonly method: string;

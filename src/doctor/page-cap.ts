@@ -1,8 +1,7 @@
 /** How large a page the service gives: one request for the configured page size, of the longest list that was found. */
 import { asTidemarkError, isLocalTrouble } from '../core/errors.ts';
 import type { Kind } from '../catalog/definition.ts';
-import type { ProbeContext } from './collection-probe.ts';
-import { targetOf } from './collection-probe.ts';
+import { type ProbeContext, targetOf } from './collection-probe.ts';
 import type { KindReach } from './source-reach.ts';
 
 export interface PageCap {

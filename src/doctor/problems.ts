@@ -2,8 +2,7 @@
 import type { Kind } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { mirroredKinds, takenAlong } from '../config/mirrored-kinds.ts';
-import { EXIT } from '../core/errors.ts';
-import type { ExitCode } from '../core/errors.ts';
+import { EXIT, type ExitCode } from '../core/errors.ts';
 import type { CollectionProbe } from './collection-probe.ts';
 import type { KindReach, SourceReach } from './source-reach.ts';
 

@@ -11,12 +11,17 @@ import type { TidemarkError } from '../core/errors.ts';
 import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
 import { parentLimits, wantedKinds } from '../sync/extent.ts';
 import { clockSkew } from './clock-skew.ts';
-import type { CollectionProbe, ProbeContext, ProbeState } from './collection-probe.ts';
-import { notReached, probeCollection, probeObject } from './collection-probe.ts';
+import {
+  type CollectionProbe,
+  type ProbeContext,
+  type ProbeState,
+  notReached,
+  probeCollection,
+  probeObject,
+} from './collection-probe.ts';
 import { keyPermissions } from './key-permissions.ts';
 import { findPageCap } from './page-cap.ts';
-import { MOST_SCOPES } from './source-reach.ts';
-import type { KindReach, SourceReach } from './source-reach.ts';
+import { MOST_SCOPES, type KindReach, type SourceReach } from './source-reach.ts';
 
 /** Records asked for of a list that nothing hangs below. */
 const ROWS = 2;

@@ -1,8 +1,7 @@
 /** Current records that a run did not see, found and judged in slices so that nothing waits long. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { familyOf } from './continued-records.ts';
-import type { Connection } from './database.ts';
-import { translated } from './database.ts';
+import { type Connection, translated } from './database.ts';
 import { idSlices, sumOverSlices, withinSlice } from './id-slices.ts';
 import { VERDICT } from './stage.ts';
 

@@ -1,8 +1,7 @@
 /** A consistent copy of the mirror's file by SQLite's online backup: of one moment, while others read and write. */
 import { rmSync } from 'node:fs';
 import { TidemarkError } from '../core/errors.ts';
-import type { Connection } from './database.ts';
-import { asMirrorError, createPrivateFile, sqliteCode } from './database.ts';
+import { type Connection, asMirrorError, createPrivateFile, sqliteCode } from './database.ts';
 
 export interface BackupProgress {
   /** Pages of the file. */

@@ -5,11 +5,9 @@
  */
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
-import type { HistoryHead } from './history.ts';
-import { headOf, prepareHeads, prepareHistory } from './history.ts';
+import { type HistoryHead, headOf, prepareHeads, prepareHistory } from './history.ts';
 import { CHANGE } from './publish-records.ts';
-import type { RecordFilter, SelectedCollection } from './record-filter.ts';
-import { selectCollections } from './record-filter.ts';
+import { type RecordFilter, type SelectedCollection, selectCollections } from './record-filter.ts';
 
 /** A record that has a revision between two runs. At least one body is given; they may be equal. */
 export interface ChangedRecord {

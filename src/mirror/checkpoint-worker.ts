@@ -4,8 +4,7 @@
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { connect, sqliteCode } from './database.ts';
-import type { FileTask, TaskFailure } from './file-task.ts';
-import { performTask } from './file-task.ts';
+import { type FileTask, type TaskFailure, performTask } from './file-task.ts';
 
 try {
   const { path, task } = workerData as { path: string; task: FileTask };

@@ -2,10 +2,22 @@
  * What the daemon remembers in the mirror: due times, jobs, and notices that are owed. Every method is one short
  * transaction; the writing ones need a mirror that is open for writing.
  */
-import type { JobEnd, JobFilter, JobRow, JobStart } from './daemon-jobs.ts';
-import { beginJob, endDeadJobs, finishJob, readJob, readJobs } from './daemon-jobs.ts';
-import type { Delivery, DeliveryResult, NoticeChange, NoticeState } from './daemon-notices.ts';
 import {
+  type JobEnd,
+  type JobFilter,
+  type JobRow,
+  type JobStart,
+  beginJob,
+  endDeadJobs,
+  finishJob,
+  readJob,
+  readJobs,
+} from './daemon-jobs.ts';
+import {
+  type Delivery,
+  type DeliveryResult,
+  type NoticeChange,
+  type NoticeState,
   readDeliveries,
   readNoticeStates,
   readOwedDeliveries,

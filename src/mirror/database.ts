@@ -1,6 +1,5 @@
 /** The one door to better-sqlite3: opening SQLite files, and their errors in Tidemark's words. */
-import { chmodSync, closeSync, constants, fstatSync, lstatSync, openSync } from 'node:fs';
-import type { Stats } from 'node:fs';
+import { chmodSync, closeSync, constants, fstatSync, lstatSync, openSync, type Stats } from 'node:fs';
 import Database from 'better-sqlite3';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-trouble.ts';

@@ -2,8 +2,7 @@
 import { isKind } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
-import type { JsonType, KindShapes } from './field-shapes.ts';
-import { JSON_TYPES, UNWATCHED } from './field-shapes.ts';
+import { type JsonType, type KindShapes, JSON_TYPES, UNWATCHED } from './field-shapes.ts';
 import { openKindShapes, parsed, readShapes } from './field-shapes-store.ts';
 import type { ShapeCounts } from './field-shapes-news.ts';
 import type { Findings } from './verify.ts';

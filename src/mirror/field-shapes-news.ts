@@ -3,8 +3,7 @@
  * goes with them: that is no news. It is lost when a record that stayed gave it up, or when every record had it and none
  * has it now; what merely left with its records is remembered, and is no news when it comes back.
  */
-import type { FieldMoves, JsonType } from './field-shapes.ts';
-import { JSON_TYPES, parentField } from './field-shapes.ts';
+import { type FieldMoves, type JsonType, JSON_TYPES, parentField } from './field-shapes.ts';
 import type { SchemaChange } from './schema-changes.ts';
 
 /** Per field and JSON type the records that carry it; 0 for one that is remembered. */

@@ -1,10 +1,15 @@
 /** The counts of fields in the mirror: read, moved by a run, counted again. */
 import type { Kind } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
-import type { FieldMoves, JsonType } from './field-shapes.ts';
-import { documentedObjects, JSON_TYPES, KindShapes, UNWATCHED } from './field-shapes.ts';
-import type { FieldNews, ShapeCounts } from './field-shapes-news.ts';
-import { shapeNews } from './field-shapes-news.ts';
+import {
+  type FieldMoves,
+  type JsonType,
+  documentedObjects,
+  JSON_TYPES,
+  KindShapes,
+  UNWATCHED,
+} from './field-shapes.ts';
+import { type FieldNews, type ShapeCounts, shapeNews } from './field-shapes-news.ts';
 
 /** Bodies parsed per slice: some 10 ms. */
 const SLICE = 1000;

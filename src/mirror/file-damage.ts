@@ -1,8 +1,7 @@
 /** What is wrong with a file that is too damaged to be opened as a mirror. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { grouped } from '../core/grouped.ts';
-import type { Connection } from './database.ts';
-import { connect, sqliteCode } from './database.ts';
+import { type Connection, connect, sqliteCode } from './database.ts';
 
 /** Findings asked for: each can name a page of thousands. */
 const FINDINGS = 20;

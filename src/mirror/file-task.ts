@@ -1,8 +1,7 @@
 /** Work on the mirror's whole file that takes long: done by a worker thread, so that the event loop goes on. */
 import { once } from 'node:events';
 import { workerFile } from '../core/worker-file.ts';
-import type { Connection } from './database.ts';
-import { BUSY_TIMEOUT_MS } from './database.ts';
+import { type Connection, BUSY_TIMEOUT_MS } from './database.ts';
 
 /** `checkpoint` moves the write-ahead log into the file; `vacuum` rebuilds the file without its free pages. */
 export type FileTask = 'checkpoint' | 'vacuum';

@@ -1,7 +1,6 @@
 /** The two marks by which a record is known again without being parsed. */
 import { hash } from 'node:crypto';
-import type { RecordShape, ScannedRecord } from '../core/json-scan.ts';
-import { scanRecord } from '../core/json-scan.ts';
+import { type RecordShape, type ScannedRecord, scanRecord } from '../core/json-scan.ts';
 
 /** SHA-256 of the record's text without its volatile members. */
 export function stableHash(record: ScannedRecord): Buffer {

@@ -8,12 +8,10 @@ import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
 import { hashStart, scanBody, stableHash, volatileMark } from './fingerprint.ts';
-import type { HistoryHead, StoredRevision } from './history.ts';
-import { prepareHistory } from './history.ts';
+import { type HistoryHead, type StoredRevision, prepareHistory } from './history.ts';
 import { CHANGE } from './publish-records.ts';
 import { keepAgainst, keepWhole } from './replaced-body.ts';
-import type { SealingRule } from './sealing.ts';
-import { readRules, ruleAt, ruleText } from './sealing.ts';
+import { type SealingRule, readRules, ruleAt, ruleText } from './sealing.ts';
 import { perKind } from './stage-statements.ts';
 
 /** A collection whose records are merged. */

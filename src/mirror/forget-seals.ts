@@ -7,8 +7,7 @@ import { rowSealer } from './row-seals.ts';
 import { digestRun } from './run-digests.ts';
 import { rootOf } from './sealing.ts';
 import { resealSnapshots } from './snapshot-seal.ts';
-import type { SealedRun } from './verify-chain.ts';
-import { readSealed } from './verify-chain.ts';
+import { type SealedRun, readSealed } from './verify-chain.ts';
 
 export interface ResealedRuns {
   /** Number of the forget. */

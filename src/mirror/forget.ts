@@ -5,11 +5,9 @@
 import { TidemarkError } from '../core/errors.ts';
 import { isKind } from '../catalog/catalog.ts';
 import type { Connection } from './database.ts';
-import { broken, prepareMerge } from './forget-records.ts';
-import type { MergedCollection, MergeOptions } from './forget-records.ts';
+import { broken, prepareMerge, type MergedCollection, type MergeOptions } from './forget-records.ts';
 import { moveSchemaChanges } from './forget-schema-changes.ts';
-import { resealRuns } from './forget-seals.ts';
-import type { ResealedRuns } from './forget-seals.ts';
+import { resealRuns, type ResealedRuns } from './forget-seals.ts';
 import { carrySweeps } from './forget-sweeps.ts';
 import type { RetentionPlan, RetentionPolicy } from './retention.ts';
 import type { VerifyProblem } from './verify.ts';

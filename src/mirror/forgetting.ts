@@ -1,18 +1,13 @@
 /** `forget` as a whole: what is to go, the transaction that lets it go, and the space that it gives back. */
-import type { Clock } from '../core/clock.ts';
-import { isoTime } from '../core/clock.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Kind } from '../catalog/definition.ts';
 import { checkpoint } from './checkpoint.ts';
 import { commitInSlices } from './commit-in-slices.ts';
-import type { FreeBytes } from './compaction.ts';
-import { compact, fileBytes, freeBytesOf } from './compaction.ts';
-import type { Connection } from './database.ts';
-import { asMirrorError, translated } from './database.ts';
-import type { ForgottenTotals } from './forget.ts';
-import { forgetSteps } from './forget.ts';
-import type { RetentionPlan, RetentionPolicy } from './retention.ts';
-import { planRetention } from './retention.ts';
+import { type FreeBytes, compact, fileBytes, freeBytesOf } from './compaction.ts';
+import { type Connection, asMirrorError, translated } from './database.ts';
+import { type ForgottenTotals, forgetSteps } from './forget.ts';
+import { type RetentionPlan, type RetentionPolicy, planRetention } from './retention.ts';
 import { readRuns } from './run-rows.ts';
 import { readSnapshots } from './snapshots.ts';
 

@@ -1,8 +1,7 @@
 /** Records found by their id: what `show`, `log` and `blame` begin with. */
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
-import type { RecordFilter } from './record-filter.ts';
-import { comparePlaces, prepareSelection } from './record-filter.ts';
+import { type RecordFilter, comparePlaces, prepareSelection } from './record-filter.ts';
 import type { RecordRow } from './records.ts';
 
 interface FoundRow {

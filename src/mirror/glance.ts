@@ -3,8 +3,7 @@
  * as opening one does. What cannot be looked at just so has nothing to show.
  */
 import { statSync } from 'node:fs';
-import type { Connection } from './database.ts';
-import { connect } from './database.ts';
+import { type Connection, connect } from './database.ts';
 import { schemaVersion } from './migrations.ts';
 import { readSnapshots } from './snapshots.ts';
 

@@ -1,7 +1,6 @@
 /** A collection's keys in slices of id order: long set-based work goes slice by slice and gives the event loop air. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Connection } from './database.ts';
-import { translated } from './database.ts';
+import { type Connection, translated } from './database.ts';
 
 /** Keys per slice: some 10 ms of work. */
 const SLICE = 5_000;

@@ -3,8 +3,7 @@ import type { Kind } from '../catalog/definition.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
 import { hashStart, scanBody } from './fingerprint.ts';
 import { differsInLayoutOnly } from './layout.ts';
-import type { SealingRule } from './sealing.ts';
-import { ruleAt } from './sealing.ts';
+import { type SealingRule, ruleAt } from './sealing.ts';
 
 /** A current record, as far as a comparison needs it. */
 export interface CurrentRow {

@@ -1,6 +1,5 @@
 /** Whether two JSON texts say the same and differ in layout only. */
-import type { JsonValue } from '../core/json.ts';
-import { isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
+import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
 
 /** True when the texts differ by white space, key order or string escapes only; `1.0` and `1` are different texts. */
 export function differsInLayoutOnly(one: string, other: string): boolean {

@@ -4,8 +4,8 @@
  */
 import { existsSync } from 'node:fs';
 import { TidemarkError } from '../core/errors.ts';
-import type { Connection } from './database.ts';
 import {
+  type Connection,
   BUSY_TIMEOUT_MS,
   connect,
   createPrivateFile,

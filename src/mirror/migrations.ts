@@ -7,8 +7,7 @@ import { existsSync, renameSync, rmSync } from 'node:fs';
 import { readMigrationFiles } from 'drizzle-orm/migrator';
 import { TidemarkError } from '../core/errors.ts';
 import { packageFile } from '../core/package-root.ts';
-import type { Connection } from './database.ts';
-import { connect, createPrivateFile, foreignFile } from './database.ts';
+import { type Connection, connect, createPrivateFile, foreignFile } from './database.ts';
 
 /** In the file's header (`PRAGMA application_id`): "TDMK". What lacks it is never touched. */
 export const APPLICATION_ID = 0x54444d4b;

@@ -2,8 +2,7 @@
 import type { Kind } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
 import { prepareHeads, prepareHistory } from './history.ts';
-import type { RecordFilter } from './record-filter.ts';
-import { selectCollections } from './record-filter.ts';
+import { type RecordFilter, selectCollections } from './record-filter.ts';
 import type { MirrorRecord } from './records.ts';
 
 export interface NameQuestion {

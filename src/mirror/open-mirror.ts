@@ -1,44 +1,58 @@
 /** An open mirror: a reader's connection, and for writing the writer's and the lock. */
-import type { Clock } from '../core/clock.ts';
-import { isoTime } from '../core/clock.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
-import type { DriftAcceptance } from './acceptances.ts';
-import { dropAcceptance, readAcceptances, readFingerprintKey, storeAcceptance } from './acceptances.ts';
-import type { BackupOptions } from './backup.ts';
-import { backUp } from './backup.ts';
-import type { ChangedRecord, CollectionCount } from './changes-between.ts';
-import { readChangesBetween, readCountsAt } from './changes-between.ts';
+import {
+  type DriftAcceptance,
+  dropAcceptance,
+  readAcceptances,
+  readFingerprintKey,
+  storeAcceptance,
+} from './acceptances.ts';
+import { type BackupOptions, backUp } from './backup.ts';
+import {
+  type ChangedRecord,
+  type CollectionCount,
+  readChangesBetween,
+  readCountsAt,
+} from './changes-between.ts';
 import { checkpointNow } from './checkpoint.ts';
-import type { DaemonState } from './daemon-state.ts';
-import { openDaemonState } from './daemon-state.ts';
-import type { Connection } from './database.ts';
+import { type DaemonState, openDaemonState } from './daemon-state.ts';
+import { type Connection, asReadingError, translated } from './database.ts';
 import { withoutVerifyHint } from './damage.ts';
-import { asReadingError, translated } from './database.ts';
 import { dueForCheck, uncheckedParents } from './due-checks.ts';
-import type { ForgetRow } from './forget-links.ts';
-import { readForgets } from './forget-links.ts';
-import type { ForgottenBefore, ForgottenRunRow } from './forgotten-runs.ts';
-import { readForgottenBefore, readForgottenRun, readSourcesForgottenAt } from './forgotten-runs.ts';
-import type { ForgetChoice, ForgetOptions, ForgetResult } from './forgetting.ts';
-import { forgetRuns, planForget } from './forgetting.ts';
+import { type ForgetRow, readForgets } from './forget-links.ts';
+import {
+  type ForgottenBefore,
+  type ForgottenRunRow,
+  readForgottenBefore,
+  readForgottenRun,
+  readSourcesForgottenAt,
+} from './forgotten-runs.ts';
+import {
+  type ForgetChoice,
+  type ForgetOptions,
+  type ForgetResult,
+  forgetRuns,
+  planForget,
+} from './forgetting.ts';
 import { findRecords } from './found-records.ts';
 import { readLastFullLook } from './full-looks.ts';
-import type { HeldRecord, HeldRemovals } from './held-removals.ts';
-import { readHeldRecords, readHeldRemovals } from './held-removals.ts';
+import { type HeldRecord, type HeldRemovals, readHeldRecords, readHeldRemovals } from './held-removals.ts';
 import type { WriterLock } from './lock.ts';
 import type { Mirror, MirrorOptions } from './mirror.ts';
-import type { NameQuestion } from './named-records.ts';
-import { readNamed, readRemovedBodies } from './named-records.ts';
+import { type NameQuestion, readNamed, readRemovedBodies } from './named-records.ts';
 import { openRun } from './open-run.ts';
 import type { Reader } from './opening.ts';
-import type { RecordAsOf, RunTime } from './record-at.ts';
-import { readRecordAsOf, readRecordAt } from './record-at.ts';
+import { type RecordAsOf, type RunTime, readRecordAsOf, readRecordAt } from './record-at.ts';
 import type { RecordFilter } from './record-filter.ts';
-import type { PageReader, RecordList, RecordPage } from './record-page.ts';
-import { preparePages } from './record-page.ts';
-import type { MirrorKey, MirrorRecord, RecordRow, RemovedRecord, Revision } from './records.ts';
+import { type PageReader, type RecordList, type RecordPage, preparePages } from './record-page.ts';
 import {
+  type MirrorKey,
+  type MirrorRecord,
+  type RecordRow,
+  type RemovedRecord,
+  type Revision,
   readAsOf,
   readCurrent,
   readCurrentKeys,
@@ -46,17 +60,15 @@ import {
   readRemoved,
   readRevisions,
 } from './records.ts';
-import type {
-  Durability,
-  IdMapping,
-  JournalEntry,
-  RestoreFilter,
-  RestoreOutcome,
-  RestoreRow,
-  RestoreStart,
-  RestoreStepRow,
-} from './restores.ts';
 import {
+  type Durability,
+  type IdMapping,
+  type JournalEntry,
+  type RestoreFilter,
+  type RestoreOutcome,
+  type RestoreRow,
+  type RestoreStart,
+  type RestoreStepRow,
   beginRestore,
   finishRestore,
   readIdMap,
@@ -65,19 +77,22 @@ import {
   resumeRestore,
 } from './restores.ts';
 import type { RetentionPlan } from './retention.ts';
-import type { CollectionRow, RunFilter, RunRow, SweepRow } from './run-rows.ts';
-import { readCollections, readRuns, readSources, readSweeps } from './run-rows.ts';
+import {
+  type CollectionRow,
+  type RunFilter,
+  type RunRow,
+  type SweepRow,
+  readCollections,
+  readRuns,
+  readSources,
+  readSweeps,
+} from './run-rows.ts';
 import type { RunOptions, RunWriter } from './run-writer.ts';
-import type { SchemaChange, SchemaChangeFilter } from './schema-changes.ts';
-import { readSchemaChanges } from './schema-changes.ts';
-import type { SnapshotRow } from './snapshots.ts';
-import { markBaseline, pinSnapshot, readSnapshots, unpinSnapshot } from './snapshots.ts';
-import type { StepJournal } from './step-journal.ts';
-import { openStepJournal } from './step-journal.ts';
-import type { SweepAsOf } from './sweeps-as-of.ts';
-import { readSweepsAsOf } from './sweeps-as-of.ts';
-import type { VerifyProgress, VerifyResult } from './verify.ts';
-import { verifySnapshot } from './verify.ts';
+import { type SchemaChange, type SchemaChangeFilter, readSchemaChanges } from './schema-changes.ts';
+import { type SnapshotRow, markBaseline, pinSnapshot, readSnapshots, unpinSnapshot } from './snapshots.ts';
+import { type StepJournal, openStepJournal } from './step-journal.ts';
+import { type SweepAsOf, readSweepsAsOf } from './sweeps-as-of.ts';
+import { type VerifyProgress, type VerifyResult, verifySnapshot } from './verify.ts';
 
 export class OpenMirror implements Mirror {
   readonly path: string;

@@ -2,8 +2,7 @@
  * Kinds read one by one, beside the records they belong to: what lost its parent record, and what was never asked for.
  * Both by ids and in slices, on the writer's connection, since what the run has staged counts.
  */
-import type { Connection } from './database.ts';
-import { translated } from './database.ts';
+import { type Connection, translated } from './database.ts';
 import { idSlices, sumOverSlices, withinSlice } from './id-slices.ts';
 import { ACTION, VERDICT } from './stage.ts';
 

@@ -3,8 +3,7 @@ import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { teamIds } from '../catalog/team-ids.ts';
 import type { Kind } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
-import type { HistoryHead } from './history.ts';
-import { prepareHeads, prepareHistory } from './history.ts';
+import { type HistoryHead, prepareHeads, prepareHistory } from './history.ts';
 import { readCollections } from './run-rows.ts';
 
 export type ProjectParents = (source: string, project: string) => readonly string[];

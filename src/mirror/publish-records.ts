@@ -4,8 +4,7 @@ import type { Kind } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
 import { HASH_START_BYTES, hashStart } from './fingerprint.ts';
-import type { ReplacedBody } from './replaced-body.ts';
-import { ENCODING, keepAgainst, keepWhole, readReplaced } from './replaced-body.ts';
+import { type ReplacedBody, ENCODING, keepAgainst, keepWhole, readReplaced } from './replaced-body.ts';
 import { perKind } from './stage-statements.ts';
 import { ACTION } from './stage.ts';
 

@@ -6,11 +6,9 @@
 import type { Kind } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
-import type { MovedRow, RecordPublisher } from './publish-records.ts';
-import { prepareRecordPublisher } from './publish-records.ts';
+import { type MovedRow, type RecordPublisher, prepareRecordPublisher } from './publish-records.ts';
 import { sealRow } from './row-seals.ts';
-import type { RunDigests } from './run-digests.ts';
-import { digestRun } from './run-digests.ts';
+import { type RunDigests, digestRun } from './run-digests.ts';
 import { rootOf, ruleText } from './sealing.ts';
 import type { StageCounts } from './collection-stage.ts';
 import { settleHeld } from './held-records.ts';

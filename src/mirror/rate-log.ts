@@ -8,8 +8,14 @@ import { existsSync } from 'node:fs';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { systemCodeOf } from '../core/system-trouble.ts';
-import type { Connection, Statement } from './database.ts';
-import { connect, createPrivateFile, sqliteCode, translated } from './database.ts';
+import {
+  type Connection,
+  type Statement,
+  connect,
+  createPrivateFile,
+  sqliteCode,
+  translated,
+} from './database.ts';
 import { realMirrorPath } from './real-path.ts';
 
 export interface RateLogOptions {

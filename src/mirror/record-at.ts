@@ -1,9 +1,13 @@
 /** One record as of a run: what a point-in-time `show` reads. */
 import type { Connection } from './database.ts';
-import type { HistoryHead, HistoryReader, StoredRevision } from './history.ts';
-import { prepareHeads, prepareHistory } from './history.ts';
-import type { RecordRow } from './records.ts';
-import { prepareTimes } from './records.ts';
+import {
+  type HistoryHead,
+  type HistoryReader,
+  type StoredRevision,
+  prepareHeads,
+  prepareHistory,
+} from './history.ts';
+import { type RecordRow, prepareTimes } from './records.ts';
 
 /** A run, and when it ended (ISO 8601). */
 export interface RunTime {

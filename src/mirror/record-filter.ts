@@ -1,13 +1,10 @@
 /** Which collections and ids a reader wants, in a stable order. */
 import { CATALOG } from '../catalog/catalog.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
-import { SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Kind, type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { Connection } from './database.ts';
-import type { ProjectParents } from './project-parents.ts';
-import { LATEST, projectParents } from './project-parents.ts';
-import type { CollectionRow } from './run-rows.ts';
-import { readCollections } from './run-rows.ts';
+import { type ProjectParents, LATEST, projectParents } from './project-parents.ts';
+import { type CollectionRow, readCollections } from './run-rows.ts';
 
 /** What is not named is not filtered. */
 export interface RecordFilter {

@@ -4,8 +4,7 @@
  */
 import type { Kind } from '../catalog/definition.ts';
 import type { Connection, Statement } from './database.ts';
-import type { HistoryHead } from './history.ts';
-import { headOf, prepareHistory } from './history.ts';
+import { type HistoryHead, headOf, prepareHistory } from './history.ts';
 import { CHANGE } from './publish-records.ts';
 
 /** Records between two anchors. A page begins at most so many keys behind one: some 15 µs of a covering index. */

@@ -2,10 +2,13 @@
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { recordsOfHistory } from './continued-records.ts';
 import type { Connection } from './database.ts';
-import type { HistoryReader, RevisionChange } from './history.ts';
-import { prepareHeads, prepareHistory } from './history.ts';
-import type { RecordFilter, SelectedCollection } from './record-filter.ts';
-import { compareUtf8, selectCollections } from './record-filter.ts';
+import { type HistoryReader, type RevisionChange, prepareHeads, prepareHistory } from './history.ts';
+import {
+  type RecordFilter,
+  type SelectedCollection,
+  compareUtf8,
+  selectCollections,
+} from './record-filter.ts';
 
 export interface MirrorRecord {
   readonly source: string;

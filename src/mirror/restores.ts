@@ -5,8 +5,7 @@
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
-import type { JsonValue } from '../core/json.ts';
-import { parseLossless } from '../core/json.ts';
+import { type JsonValue, parseLossless } from '../core/json.ts';
 import type { Connection } from './database.ts';
 
 export type RestoreOutcome = 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';

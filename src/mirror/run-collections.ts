@@ -2,8 +2,7 @@
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import type { CollectionStage } from './collection-stage.ts';
-import type { Connection } from './database.ts';
-import { translated } from './database.ts';
+import { type Connection, translated } from './database.ts';
 import type { LinkedCollections } from './parent-links.ts';
 import type { TouchedCollection } from './publish.ts';
 import type { SweepResult } from './sweep-result.ts';

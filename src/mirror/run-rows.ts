@@ -1,12 +1,9 @@
 /** Runs, sweeps and collections as rows: what `status` and `runs` read. None of these queries touches a record. */
-import { TidemarkError } from '../core/errors.ts';
+import { TidemarkError, type ErrorCode } from '../core/errors.ts';
 import { eq } from 'drizzle-orm';
-import type { ErrorCode } from '../core/errors.ts';
 import { isKind } from '../catalog/catalog.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
-import { KINDS } from '../catalog/definition.ts';
-import type { Connection } from './database.ts';
-import { preparedOnce } from './database.ts';
+import { type Kind, type Scope, KINDS } from '../catalog/definition.ts';
+import { type Connection, preparedOnce } from './database.ts';
 import { queryBuilder } from './query-builder.ts';
 import { sweeps } from './schema/run-tables.ts';
 import { collections, sources } from './schema/source-tables.ts';

@@ -4,8 +4,7 @@
  * matters once the process has died, so its journal is kept in memory and nothing is synced.
  */
 import { rmSync } from 'node:fs';
-import type { Connection } from './database.ts';
-import { createPrivateFile } from './database.ts';
+import { type Connection, createPrivateFile } from './database.ts';
 
 /** What happens to a record that the mirror knows. */
 export const ACTION = { changed: 2, rewritten: 4, volatile: 5, returned: 6 } as const;

@@ -1,10 +1,15 @@
 /** One collection of a run: what was read of it, compared with what the mirror holds, and the verdicts on what is absent. */
 import { TidemarkError } from '../core/errors.ts';
-import type { ScannedRecord } from '../core/json-scan.ts';
-import { MOST_NESTING, nestsDeeperThan } from '../core/json-scan.ts';
+import { type ScannedRecord, MOST_NESTING, nestsDeeperThan } from '../core/json-scan.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
-import { absentRecords, countAbsent, judgeAbsent } from './absence.ts';
-import type { AbsentCounts, AbsentRecord, AbsentShare } from './absence.ts';
+import {
+  absentRecords,
+  countAbsent,
+  judgeAbsent,
+  type AbsentCounts,
+  type AbsentRecord,
+  type AbsentShare,
+} from './absence.ts';
 import type {
   CollectionFacts,
   CollectionStage,
@@ -15,8 +20,14 @@ import type {
 import { translated } from './database.ts';
 import type { KindShapes } from './field-shapes.ts';
 import { hashStart, stableHash, volatileMark } from './fingerprint.ts';
-import type { CurrentRow, Judgement, KnownAction } from './judgement.ts';
-import { countOf, isAddition, judge } from './judgement.ts';
+import {
+  type CurrentRow,
+  type Judgement,
+  type KnownAction,
+  countOf,
+  isAddition,
+  judge,
+} from './judgement.ts';
 import type { StageContext } from './stage-context.ts';
 import { VERDICT } from './stage.ts';
 

@@ -2,8 +2,15 @@
 import { checkpointQuietly, logBytes } from './checkpoint.ts';
 import type { Connection } from './database.ts';
 import { LogSync } from './log-sync.ts';
-import type { Durability, JournalEntry, RestoreStepRow } from './restores.ts';
-import { durably, mappingRow, STORE_MAPPING, unknownRestore } from './restores.ts';
+import {
+  type Durability,
+  type JournalEntry,
+  type RestoreStepRow,
+  durably,
+  mappingRow,
+  STORE_MAPPING,
+  unknownRestore,
+} from './restores.ts';
 
 /** The log is emptied when it has grown by so much: a long restore writes a page or two for each step. */
 const LOG_LIMIT_BYTES = 16 * 1024 * 1024;

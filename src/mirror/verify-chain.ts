@@ -1,7 +1,6 @@
 /** The chain of seals: every published run's digest and root, computed again from what the mirror holds. */
 import type { Connection } from './database.ts';
-import type { RunDigests } from './run-digests.ts';
-import { digestSealed } from './run-digests.ts';
+import { type RunDigests, digestSealed } from './run-digests.ts';
 import { rootOf } from './sealing.ts';
 import { verifySnapshots } from './verify-snapshots.ts';
 import { verifyForgets } from './verify-forgets.ts';

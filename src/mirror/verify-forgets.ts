@@ -1,7 +1,6 @@
 /** What retention did, as the chain of seals vouches for it. */
 import type { Connection } from './database.ts';
-import type { StoredForget } from './forget-links.ts';
-import { digestReplaced, linkOf, readStoredForgets } from './forget-links.ts';
+import { type StoredForget, digestReplaced, linkOf, readStoredForgets } from './forget-links.ts';
 import { policyText } from './policy-text.ts';
 import type { RetentionPolicy } from './retention.ts';
 import type { SealedRun } from './verify-chain.ts';

@@ -2,11 +2,9 @@
 import { TidemarkError } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import { hashStart, scanBody, stableHash, volatileMark } from './fingerprint.ts';
-import type { HistoryReader, StoredRevision } from './history.ts';
-import { prepareHistory } from './history.ts';
+import { type HistoryReader, type StoredRevision, prepareHistory } from './history.ts';
 import type { CollectionRow } from './run-rows.ts';
-import type { SealingRule } from './sealing.ts';
-import { ruleAt } from './sealing.ts';
+import { type SealingRule, ruleAt } from './sealing.ts';
 import type { Findings, VerifyProblem } from './verify.ts';
 
 /** Records per slice: some 10 ms. */

@@ -2,8 +2,16 @@
 import { isKind } from '../catalog/catalog.ts';
 import type { Scope } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
-import type { SealedRow, SealedSet } from './row-seals.ts';
-import { combined, EMPTY_SET, rowSeal, SEALED_SETS, sealedRowsSql, shareOf } from './row-seals.ts';
+import {
+  type SealedRow,
+  type SealedSet,
+  combined,
+  EMPTY_SET,
+  rowSeal,
+  SEALED_SETS,
+  sealedRowsSql,
+  shareOf,
+} from './row-seals.ts';
 import type { Findings, VerifyProblem } from './verify.ts';
 
 /** Rows between two turns of the event loop. */

@@ -5,14 +5,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
-import type { Connection } from './database.ts';
-import { sqliteCode } from './database.ts';
+import { type Connection, sqliteCode } from './database.ts';
 import { ShapeCheck } from './field-shapes-check.ts';
 import { schemaDifferences } from './migrations.ts';
-import type { CollectionRow } from './run-rows.ts';
-import { readCollections } from './run-rows.ts';
-import type { SealingRule } from './sealing.ts';
-import { readRules } from './sealing.ts';
+import { type CollectionRow, readCollections } from './run-rows.ts';
+import { type SealingRule, readRules } from './sealing.ts';
 import { verifyChain } from './verify-chain.ts';
 import { verifyCollection } from './verify-records.ts';
 import { rowParts } from './verify-rows.ts';

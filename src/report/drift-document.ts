@@ -1,8 +1,7 @@
 /** The JSON document `tidemark.drift/1`, for the command line and the daemon. */
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import { SEVERITIES } from '../catalog/severities.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { isJsonObject, setOwn } from '../core/json.ts';
+import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';
 import type { Acceptance, Drift, Finding, OpenFinding } from '../diff/drift.ts';
 import type { ExplainedForm } from '../diff/form-change.ts';
 import { maskedAt, maskedId, maskedPlace, withMaskedId } from './mask.ts';

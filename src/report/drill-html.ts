@@ -1,7 +1,13 @@
 /** `drill --format html`: the drill as one self-contained page. */
 import { count } from '../core/wording.ts';
-import type { DrillDocument, DrillField, DrillKind, DrillTask } from '../diff/drill-document.ts';
-import { DRILL_VERDICTS, drillTotals } from '../diff/drill-document.ts';
+import {
+  type DrillDocument,
+  type DrillField,
+  type DrillKind,
+  type DrillTask,
+  DRILL_VERDICTS,
+  drillTotals,
+} from '../diff/drill-document.ts';
 import {
   drillVerdictText,
   outcomeText,

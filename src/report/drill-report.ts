@@ -2,14 +2,15 @@
 import type { Colors } from 'picocolors/types.js';
 import type { Kind } from '../catalog/definition.ts';
 import { count } from '../core/wording.ts';
-import type {
-  DrillCounts,
-  DrillDocument,
-  DrillKind,
-  DrillTask,
-  DrillVerdict,
+import {
+  type DrillCounts,
+  type DrillDocument,
+  type DrillKind,
+  type DrillTask,
+  type DrillVerdict,
+  DRILL_VERDICTS,
+  drillTotals,
 } from '../diff/drill-document.ts';
-import { DRILL_VERDICTS, drillTotals } from '../diff/drill-document.ts';
 import { maskedId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
 import { nameText } from './sections.ts';

@@ -1,7 +1,6 @@
 /** `drill` on a terminal: the score first, then kind by kind, then why, then what to do. */
 import { count } from '../core/wording.ts';
-import type { DrillDocument, DrillKind } from '../diff/drill-document.ts';
-import { drillScore, drillTotals } from '../diff/drill-document.ts';
+import { type DrillDocument, type DrillKind, drillScore, drillTotals } from '../diff/drill-document.ts';
 import {
   configurationAt,
   drillVerdictText,
@@ -9,8 +8,8 @@ import {
   outcomeText,
   percent,
   pluralVerdict,
+  type DrillReportOptions,
 } from './drill-report.ts';
-import type { DrillReportOptions } from './drill-report.ts';
 import { neutralise } from './neutralise.ts';
 import { referenceText, skippedText } from './sections.ts';
 import { folded } from './value-text.ts';

@@ -9,8 +9,17 @@ import { filterTools, htmlPage, timeHtml } from './html-page.ts';
 import { fieldHtml } from './html-value.ts';
 import { escapeMarkup } from './markup.ts';
 import type { ReportOptions } from './options.ts';
-import type { Report, ReportChange, Section } from './sections.ts';
-import { fieldsForPeople, isInDoubt, nameText, prepareReport, severityIn, SIGN } from './sections.ts';
+import {
+  type Report,
+  type ReportChange,
+  type Section,
+  fieldsForPeople,
+  isInDoubt,
+  nameText,
+  prepareReport,
+  severityIn,
+  SIGN,
+} from './sections.ts';
 
 /** Fields of a record that came or went that are seen at once. */
 const FIELDS_SHOWN = 6;

@@ -7,8 +7,15 @@ import { fieldLine } from './field-line.ts';
 import { escapeMarkup } from './markup.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
-import type { ReportChange, Section } from './sections.ts';
-import { comparedText, referenceText, sectionsOf, skippedText, summaryText } from './sections.ts';
+import {
+  type ReportChange,
+  type Section,
+  comparedText,
+  referenceText,
+  sectionsOf,
+  skippedText,
+  summaryText,
+} from './sections.ts';
 
 const VALUE_LIMIT = 2_000; // characters of a value: CI servers keep every failure text in memory
 

@@ -1,7 +1,6 @@
 /** Kinds by days as inline SVG: how much of which kind changed on which day. */
 import { grouped } from '../core/grouped.ts';
-import type { ChartForm } from './bar-chart.ts';
-import { dayWidth, LEFT, round } from './bar-chart.ts';
+import { type ChartForm, dayWidth, LEFT, round } from './bar-chart.ts';
 import { escapeMarkup } from './markup.ts';
 
 export interface MatrixRow {

@@ -9,8 +9,15 @@ import { isMaskedChange, MASK } from './mask.ts';
 import { movedText } from './moved-text.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
-import type { Report, ReportChange, Section } from './sections.ts';
-import { fieldsForPeople, pathText, prepareReport, SIGN } from './sections.ts';
+import {
+  type Report,
+  type ReportChange,
+  type Section,
+  fieldsForPeople,
+  pathText,
+  prepareReport,
+  SIGN,
+} from './sections.ts';
 import { folded, foldedValue, foldedValues } from './value-text.ts';
 
 export interface MarkdownOptions extends ReportOptions {

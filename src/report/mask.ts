@@ -2,8 +2,7 @@
 import { hash } from 'node:crypto';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import { isSecretName, withoutPasswords } from '../catalog/masks.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { isJsonObject, setOwn } from '../core/json.ts';
+import { type JsonObject, type JsonValue, isJsonObject, setOwn } from '../core/json.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { equalValues } from '../diff/equal.ts';

@@ -1,7 +1,6 @@
 /** What was compared as it was last read: where that may hide a change, a report must not read as "no differences". */
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
-import type { DiffDocument, Stale } from '../diff/change.ts';
-import { mayHide } from '../diff/change.ts';
+import { type DiffDocument, type Stale, mayHide } from '../diff/change.ts';
 import { groupedNotes } from './note-groups.ts';
 
 type Definitions = (kind: Kind) => ResourceDefinition;

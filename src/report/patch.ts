@@ -1,8 +1,7 @@
 /** `--format patch`: per record the operations that turn FROM into TO (RFC 6902, JSON Patch). */
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { setOwn } from '../core/json.ts';
+import { type JsonObject, type JsonValue, setOwn } from '../core/json.ts';
 import { equalValues } from '../diff/equal.ts';
 import { splitPointer } from '../diff/pointer.ts';
 import { maskedChange, maskedId } from './mask.ts';

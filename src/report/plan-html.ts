@@ -5,8 +5,9 @@ import { fieldHtml } from './html-value.ts';
 import { escapeMarkup } from './markup.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedPlan } from './plan-mask.ts';
-import type { ShownPlan, StepText } from './plan-view.ts';
 import {
+  type ShownPlan,
+  type StepText,
   ACTION_SIGN,
   adoptionText,
   bodyText,

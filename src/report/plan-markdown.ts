@@ -2,8 +2,10 @@
 import { code, fieldText, plain } from './markdown.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedPlan } from './plan-mask.ts';
-import type { Obstructed, ShownPlan, StepText } from './plan-view.ts';
 import {
+  type Obstructed,
+  type ShownPlan,
+  type StepText,
   ACTION_SIGN,
   adoptionText,
   bodyText,

@@ -3,8 +3,10 @@ import type { Colors } from 'picocolors/types.js';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedPlan } from './plan-mask.ts';
-import type { Obstructed, ShownPlan, StepText } from './plan-view.ts';
 import {
+  type Obstructed,
+  type ShownPlan,
+  type StepText,
   ACTION_SIGN,
   adoptionText,
   costText,
@@ -17,8 +19,7 @@ import {
   stepText,
 } from './plan-view.ts';
 import { referenceText, skippedText } from './sections.ts';
-import type { LineOptions } from './text.ts';
-import { fieldLines } from './text.ts';
+import { type LineOptions, fieldLines } from './text.ts';
 import { folded } from './value-text.ts';
 
 export type PlanTextOptions = ReportOptions & LineOptions;

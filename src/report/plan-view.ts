@@ -1,8 +1,7 @@
 /** A plan as the renderings take it: its own words for people, ids that are secrets masked. */
 import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { grouped } from '../core/grouped.ts';
-import type { JsonObject } from '../core/json.ts';
-import { getOwn } from '../core/json.ts';
+import { type JsonObject, getOwn } from '../core/json.ts';
 import { plural } from '../core/wording.ts';
 import type { Skipped, StateReference } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';

@@ -1,6 +1,5 @@
 /** `--format sarif`: the diff as static analysis results (SARIF 2.1.0), for code scanning and its viewers. */
-import type { Severity } from '../catalog/definition.ts';
-import { SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Severity, SCOPE_KEYS } from '../catalog/definition.ts';
 import { SEVERITIES } from '../catalog/severities.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
@@ -8,8 +7,9 @@ import { placeFingerprint } from '../diff/fingerprint.ts';
 import { fieldLine } from './field-line.ts';
 import { inertJson } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
-import type { ReportChange, Section } from './sections.ts';
 import {
+  type ReportChange,
+  type Section,
   nameText,
   pathText,
   referenceText,

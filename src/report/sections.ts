@@ -1,6 +1,5 @@
 /** A diff prepared for people: masked, grouped by kind, gravest first. Every rendering starts from it. */
-import type { ResourceDefinition, Severity } from '../catalog/definition.ts';
-import { KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type ResourceDefinition, type Severity, KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { SEVERITIES } from '../catalog/severities.ts';
 import { grouped } from '../core/grouped.ts';
@@ -8,8 +7,7 @@ import { plural } from '../core/wording.ts';
 import type { DiffDocument, RecordChange, StateReference } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { DriftSummary } from '../diff/drift.ts';
-import type { SeverityOf } from '../diff/severity.ts';
-import { changeSeverity, compareSeverities, severities } from '../diff/severity.ts';
+import { type SeverityOf, changeSeverity, compareSeverities, severities } from '../diff/severity.ts';
 import { maskedChange, withMaskedId } from './mask.ts';
 import { neutralise } from './neutralise.ts';
 import { hidingLines, hidingReadings } from './not-fresh.ts';

@@ -11,8 +11,15 @@ import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
 import { movedText } from './moved-text.ts';
 import { neutralise } from './neutralise.ts';
 import type { ReportOptions } from './options.ts';
-import type { Report, ReportChange, Section } from './sections.ts';
-import { fieldsForPeople, pathText, prepareReport, SIGN } from './sections.ts';
+import {
+  type Report,
+  type ReportChange,
+  type Section,
+  fieldsForPeople,
+  pathText,
+  prepareReport,
+  SIGN,
+} from './sections.ts';
 import { foldedValue, foldedValues } from './value-text.ts';
 
 /** How a line of text is coloured, and how much room it has. */

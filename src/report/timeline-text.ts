@@ -5,10 +5,8 @@ import { changeText } from './created-again-text.ts';
 import { neutralise } from './neutralise.ts';
 import { maskedFields, withMaskedId } from './mask.ts';
 import { nameText, SIGN } from './sections.ts';
-import type { TextOptions } from './text.ts';
-import { fieldLines, paintOf } from './text.ts';
-import type { Timeline, TimelineEvent } from './timeline.ts';
-import { newestFirst } from './timeline.ts';
+import { type TextOptions, fieldLines, paintOf } from './text.ts';
+import { type Timeline, type TimelineEvent, newestFirst } from './timeline.ts';
 
 /** The period as lines of text, the last one ended; summary first. */
 export function renderTimelineText(timeline: Timeline, options: TextOptions): string {

@@ -1,17 +1,14 @@
 /** The page of a period: how much changed per day and kind as a chart, and what, day by day. */
-import type { Kind } from '../catalog/definition.ts';
-import { KINDS } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/definition.ts';
 import { grouped } from '../core/grouped.ts';
 import { plural } from '../core/wording.ts';
 import type { CreatedAgain, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import type { Bar } from './bar-chart.ts';
-import { barChart, chartKey, NARROW, NARROW_DAYS, WIDE } from './bar-chart.ts';
+import { type Bar, barChart, chartKey, NARROW, NARROW_DAYS, WIDE } from './bar-chart.ts';
 import { createdAgainText } from './created-again-text.ts';
 import { fieldLine } from './field-line.ts';
 import { filterTools, htmlPage } from './html-page.ts';
-import type { MatrixRow } from './kind-matrix.ts';
-import { kindMatrix } from './kind-matrix.ts';
+import { type MatrixRow, kindMatrix } from './kind-matrix.ts';
 import { escapeMarkup } from './markup.ts';
 import { maskedFields, withMaskedId } from './mask.ts';
 import type { ReportOptions } from './options.ts';

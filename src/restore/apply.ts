@@ -14,12 +14,10 @@ import type { SecretLookup } from './configured-secrets.ts';
 import { idLookup } from './id-map.ts';
 import { RestoreJournal } from './journal.ts';
 import { LiveRecords } from './live-records.ts';
-import type { Plan, PlanStep } from './plan.ts';
-import { isExecutable } from './plan.ts';
+import { type Plan, type PlanStep, isExecutable } from './plan.ts';
 import { personSteps } from './person-reason.ts';
 import { planHash } from './plan-hash.ts';
-import type { RestoreReport } from './restore-report.ts';
-import { isAsDesired, restoreReport, resumedReport } from './restore-report.ts';
+import { type RestoreReport, isAsDesired, restoreReport, resumedReport } from './restore-report.ts';
 import type { DesiredLookup, StepContext } from './step-context.ts';
 import { runStep } from './step-runner.ts';
 

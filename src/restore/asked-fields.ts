@@ -1,9 +1,7 @@
 /** `--field` below a member that a PATCH replaces whole: what was not asked for is sent as live has it. */
 import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
-import type { FieldChange } from '../diff/compare.ts';
-import { compareBodies, equalValues } from '../diff/compare.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import { type FieldChange, compareBodies, equalValues } from '../diff/compare.ts';
 import { resolvePointer, splitPointer } from '../diff/pointer.ts';
 import { withMember } from './places.ts';
 import type { Remapped } from './references.ts';

@@ -1,18 +1,14 @@
 /** Steps for records that both states have and that differ. */
-import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
-import { operationOf } from '../catalog/definition.ts';
+import { type FieldDefinition, type ResourceDefinition, operationOf } from '../catalog/definition.ts';
 import { isMask } from '../catalog/masks.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
-import type { FieldChange } from '../diff/compare.ts';
-import { compareBodies } from '../diff/compare.ts';
+import { type FieldChange, compareBodies } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { isRedacted } from '../sync/redaction.ts';
 import { managedDigest } from './digest.ts';
-import type { Draft } from './draft.ts';
-import { draftKey } from './draft.ts';
+import { type Draft, draftKey } from './draft.ts';
 import { RENAME_BY_HAND, SAME_BUT_FOR_CASE } from './letter-case.ts';
 import type { Inverse } from './plan.ts';
 import { personReason } from './person-reason.ts';
@@ -23,10 +19,16 @@ import { asConfiguredText, isAsConfigured, otherSecretsText } from './secret-fin
 import { hiddenFields, withoutSecrets } from './secret-values.ts';
 import { separateFields } from './separate-fields.ts';
 import { closedChangeReason, silentChanges, silentReason } from './silent-settings.ts';
-import { alternativePath, draftOf, liveSlots, requestFor, stopped, waitsFor } from './step-parts.ts';
-import type { Planning } from './step-parts.ts';
-import type { SortedFields } from './sorted-fields.ts';
-import { sortFields } from './sorted-fields.ts';
+import {
+  alternativePath,
+  draftOf,
+  liveSlots,
+  requestFor,
+  stopped,
+  waitsFor,
+  type Planning,
+} from './step-parts.ts';
+import { type SortedFields, sortFields } from './sorted-fields.ts';
 import { shareText } from './text-record.ts';
 import { memberPointer, topMember, writableFields } from './writable.ts';
 

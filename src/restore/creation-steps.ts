@@ -1,14 +1,11 @@
 /** Steps for desired records that live does not have. */
 import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
-import type { JsonObject } from '../core/json.ts';
-import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
-import type { ParsedRecord } from '../diff/change.ts';
-import { compareRecords } from '../diff/change.ts';
+import { type JsonObject, getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import { type ParsedRecord, compareRecords } from '../diff/change.ts';
 import { idText } from '../diff/natural-key.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { naturalKeyDigest } from './digest.ts';
-import type { Draft, DraftFill, Slot } from './draft.ts';
-import { draftKey } from './draft.ts';
+import { type Draft, type DraftFill, type Slot, draftKey } from './draft.ts';
 import { awaitedAcceptance, planInvitation, textAt } from './invitation-step.ts';
 import { personReason } from './person-reason.ts';
 import { ownerObstacle } from './protected-records.ts';
@@ -26,8 +23,8 @@ import {
   slotsOf,
   stopped,
   waitsFor,
+  type Planning,
 } from './step-parts.ts';
-import type { Planning } from './step-parts.ts';
 import {
   creatableFields,
   memberPointer,

@@ -1,7 +1,6 @@
 /** Live records that go when another one is removed: those below it, and links that cannot outlive what they link. */
 import { CATALOG, scopeKey } from '../catalog/catalog.ts';
-import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
-import { operationOf } from '../catalog/definition.ts';
+import { type Kind, type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
 import { parentsOf, scopeKeyNaming, SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { idText } from '../diff/natural-key.ts';

@@ -1,7 +1,6 @@
 /** Digests that pin what a plan was made from. */
 import type { ResourceDefinition } from '../catalog/definition.ts';
-import type { JsonValue } from '../core/json.ts';
-import { isJsonObject } from '../core/json.ts';
+import { type JsonValue, isJsonObject } from '../core/json.ts';
 import { comparedMembers } from '../diff/compare.ts';
 import { valueDigest } from '../diff/canonical.ts';
 import { resolvePointer } from '../diff/pointer.ts';

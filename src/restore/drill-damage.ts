@@ -1,9 +1,13 @@
 /** Damage for a drill: some records gone, some altered, by a chance that gives the same every time. Pure. */
-import type { FieldDefinition, Kind, ResourceDefinition, ScopeKey } from '../catalog/definition.ts';
-import { operationOf } from '../catalog/definition.ts';
+import {
+  type FieldDefinition,
+  type Kind,
+  type ResourceDefinition,
+  type ScopeKey,
+  operationOf,
+} from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
-import type { JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject } from '../core/json.ts';
+import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { idText } from '../diff/natural-key.ts';
 import { resolvePointer } from '../diff/pointer.ts';

@@ -1,8 +1,7 @@
 /** Where a drill takes place: a service that holds nothing but what the drill puts there. Who calls brings it. */
 import type { Kind } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
-import type { JsonObject } from '../core/json.ts';
-import { isJsonObject } from '../core/json.ts';
+import { type JsonObject, isJsonObject } from '../core/json.ts';
 import type { Secret } from '../core/secret.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { recordName } from '../diff/name.ts';

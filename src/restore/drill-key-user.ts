@@ -1,6 +1,5 @@
 /** The user whose key does the restore in a drill: the one thing that must be there before anything can be created. */
-import type { JsonObject } from '../core/json.ts';
-import { isJsonObject } from '../core/json.ts';
+import { type JsonObject, isJsonObject } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 

@@ -1,8 +1,14 @@
 /** Verdicts of single records added up by kind, reason and field. Pure. */
 import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
-import type { DrillCounts, DrillKind, DrillReason, DrillVerdict } from '../diff/drill-document.ts';
-import { DRILL_VERDICTS, drillScore } from '../diff/drill-document.ts';
+import {
+  type DrillCounts,
+  type DrillKind,
+  type DrillReason,
+  type DrillVerdict,
+  DRILL_VERDICTS,
+  drillScore,
+} from '../diff/drill-document.ts';
 import type { RecordVerdict } from './drill-verdicts.ts';
 import { memberPointer } from './writable.ts';
 

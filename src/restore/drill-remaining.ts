@@ -2,13 +2,11 @@
 import { CATALOG } from '../catalog/catalog.ts';
 import { familyKinds } from '../catalog/families.ts';
 import type { Kind } from '../catalog/definition.ts';
-import type { JsonValue } from '../core/json.ts';
-import { isJsonObject } from '../core/json.ts';
+import { type JsonValue, isJsonObject } from '../core/json.ts';
 import type { ParsedRecord, RecordChange } from '../diff/change.ts';
 import { diffSources } from '../diff/sources.ts';
 import type { State } from '../diff/states.ts';
-import { isForeign } from './drill-snapshot.ts';
-import type { DrillSnapshot } from './drill-snapshot.ts';
+import { isForeign, type DrillSnapshot } from './drill-snapshot.ts';
 import type { Restored } from './drill-passes.ts';
 import { matchStates } from './matching.ts';
 import { placeOf } from './record-place.ts';

@@ -1,14 +1,11 @@
 /** The snapshot that a drill practises with: what is asked about, and what it needs to stand on. */
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
-import { KINDS } from '../catalog/definition.ts';
+import { type Kind, type ResourceDefinition, KINDS } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { ParsedRecord, Skipped } from '../diff/change.ts';
 import type { RecordKey } from '../diff/order.ts';
 import { resolvePointer } from '../diff/pointer.ts';
-import type { RecordState } from '../diff/states.ts';
-import { parseState } from '../diff/states.ts';
-import type { StateFilter } from '../state/filter.ts';
-import { filterParts, selectsCollection, selectsRecord } from '../state/filter.ts';
+import { type RecordState, parseState } from '../diff/states.ts';
+import { type StateFilter, filterParts, selectsCollection, selectsRecord } from '../state/filter.ts';
 import type { LoadedState } from '../state/state.ts';
 import { kindsToRead } from './kinds-to-read.ts';
 import type { PlanState } from './plan-input.ts';

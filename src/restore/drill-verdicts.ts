@@ -9,13 +9,11 @@ import { idText } from '../diff/natural-key.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import type { Restored } from './drill-passes.ts';
 import { isStranger } from './drill-remaining.ts';
-import { matchStates } from './matching.ts';
-import type { Matching } from './matching.ts';
+import { matchStates, type Matching } from './matching.ts';
 import { placesOf } from './places.ts';
 import type { Obstacle, PlanStep } from './plan.ts';
 import { placeOf } from './record-place.ts';
-import { referencesOf, remapped } from './references.ts';
-import type { References } from './references.ts';
+import { referencesOf, remapped, type References } from './references.ts';
 import { creatableFields, topMember } from './writable.ts';
 
 export type Failing = Exclude<DrillVerdict, 'comes_back'>;

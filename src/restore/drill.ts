@@ -7,23 +7,23 @@ import { KINDS } from '../catalog/definition.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import type { DrillDocument, DrillTask } from '../diff/drill-document.ts';
-import { drillScore, drillTotals } from '../diff/drill-document.ts';
+import { type DrillDocument, type DrillTask, drillScore, drillTotals } from '../diff/drill-document.ts';
 import type { StateFilter } from '../state/filter.ts';
 import type { LoadedState } from '../state/state.ts';
-import type { Reader } from '../state/temporary-mirror.ts';
-import { openTemporaryMirror } from '../state/temporary-mirror.ts';
-import type { DamageChoice, DrillGround } from './drill-ground.ts';
-import { groundSource, startDamaged, startEmpty } from './drill-ground.ts';
+import { type Reader, openTemporaryMirror } from '../state/temporary-mirror.ts';
+import {
+  type DamageChoice,
+  type DrillGround,
+  groundSource,
+  startDamaged,
+  startEmpty,
+} from './drill-ground.ts';
 import { keyUserOf } from './drill-key-user.ts';
 import { drillKinds } from './drill-kinds.ts';
-import type { DrillEvents, Restored } from './drill-passes.ts';
-import { restoreInPasses } from './drill-passes.ts';
+import { type DrillEvents, type Restored, restoreInPasses } from './drill-passes.ts';
 import { remainingChanges } from './drill-remaining.ts';
-import { drillSnapshot } from './drill-snapshot.ts';
-import type { DrillSnapshot } from './drill-snapshot.ts';
-import type { RecordVerdict, Verdicts } from './drill-verdicts.ts';
-import { drillVerdicts } from './drill-verdicts.ts';
+import { drillSnapshot, type DrillSnapshot } from './drill-snapshot.ts';
+import { type RecordVerdict, type Verdicts, drillVerdicts } from './drill-verdicts.ts';
 import { isExecutable } from './plan.ts';
 import type { PlanInput } from './plan-input.ts';
 

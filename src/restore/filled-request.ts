@@ -1,7 +1,6 @@
 /** A planned request with everything filled in: what apply sends. */
 import { fillPath } from '../catalog/catalog.ts';
-import type { JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
+import { type JsonValue, getOwn, isJsonObject, parseLossless } from '../core/json.ts';
 import type { Secret } from '../core/secret.ts';
 import { resolvePointer, splitPointer } from '../diff/pointer.ts';
 import { withMember } from './places.ts';

@@ -3,20 +3,17 @@
  * that were created again, the key's own user, secrets of the configuration. Nothing but GET.
  */
 import { scopeKey } from '../catalog/catalog.ts';
-import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
-import { KINDS } from '../catalog/definition.ts';
+import { type Kind, type ResourceDefinition, type Scope, KINDS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { grouped } from '../core/grouped.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { resolvePointer } from '../diff/pointer.ts';
-import type { RecordState } from '../diff/states.ts';
-import { pairByKey } from '../diff/states.ts';
+import { type RecordState, pairByKey } from '../diff/states.ts';
 import type { HeldRecord } from '../mirror/held-removals.ts';
 import type { IdMapping } from '../mirror/restores.ts';
-import type { StateFilter } from '../state/filter.ts';
-import { filterParts, selectsCollection, selectsRecord } from '../state/filter.ts';
+import { type StateFilter, filterParts, selectsCollection, selectsRecord } from '../state/filter.ts';
 import { readNamed } from '../state/named-organizations.ts';
 import type { BlindSpot, LoadedState } from '../state/state.ts';
 import { wantedKinds } from '../sync/extent.ts';
@@ -29,8 +26,7 @@ import { kindsToRead } from './kinds-to-read.ts';
 import type { PlanCollection, PlanInput, PlanOptions, PlanState } from './plan-input.ts';
 import { scopeKeys } from './record-place.ts';
 import { fingerprintsOf } from './secret-fingerprints.ts';
-import type { BodyText } from './text-record.ts';
-import { textRecord } from './text-record.ts';
+import { type BodyText, textRecord } from './text-record.ts';
 import { doubtfulCollections, extraIn, skippedCollections } from './uncompared.ts';
 
 /** What the user asked for. */

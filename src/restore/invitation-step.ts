@@ -1,17 +1,14 @@
 /** The step for a missing record that only comes back by an invitation: a member. */
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import type { Creation } from '../catalog/restore-rules.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { setOwn } from '../core/json.ts';
+import { type JsonObject, type JsonValue, setOwn } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { equalValues } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { naturalKeyDigest } from './digest.ts';
-import type { Draft, Slot } from './draft.ts';
-import { draftKey } from './draft.ts';
+import { type Draft, type Slot, draftKey } from './draft.ts';
 import { planRemoval, removalKey } from './removal-step.ts';
-import { requestFor, stopped, waitsFor } from './step-parts.ts';
-import type { Planning } from './step-parts.ts';
+import { requestFor, stopped, waitsFor, type Planning } from './step-parts.ts';
 import { memberPointer } from './writable.ts';
 
 const COMES_BACK = 'invited: comes back when the invite is accepted';

@@ -1,6 +1,5 @@
 /** The journal of one restore: what is known of each step, on disk before anything is done with it. */
-import type { Clock } from '../core/clock.ts';
-import { isoTime, realPause, systemClock } from '../core/clock.ts';
+import { type Clock, isoTime, realPause, systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -12,8 +11,7 @@ import type {
   RestoreStart,
   RestoreStepRow,
 } from '../mirror/restores.ts';
-import type { Plan, PlanStep } from './plan.ts';
-import { isExecutable, planDocument } from './plan.ts';
+import { type Plan, type PlanStep, isExecutable, planDocument } from './plan.ts';
 
 export type StepChange = Partial<Omit<RestoreStepRow, 'restore' | 'n'>>;
 

@@ -5,13 +5,11 @@
 import type { Slot } from '../api/limiter.ts';
 import type { FoundRecord, ReadClient } from '../api/read-client.ts';
 import { scopeKey } from '../catalog/catalog.ts';
-import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
-import { operationOf } from '../catalog/definition.ts';
+import { type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import type { JsonValue } from '../core/json.ts';
-import { parseLossless } from '../core/json.ts';
+import { type JsonValue, parseLossless } from '../core/json.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
 import type { Redaction } from '../sync/redaction.ts';
 import { naturalKeyDigest } from './digest.ts';

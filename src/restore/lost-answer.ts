@@ -7,8 +7,7 @@ import { managedDigest } from './digest.ts';
 import { movedFields, plannedDigest } from './precondition.ts';
 import { differencesFrom } from './read-back.ts';
 import { holdsContent } from './same-content.ts';
-import type { ReadyStep, StepContext } from './step-context.ts';
-import { claim, isTaken, keyOfStep } from './step-context.ts';
+import { type ReadyStep, type StepContext, claim, isTaken, keyOfStep } from './step-context.ts';
 import { topMember } from './writable.ts';
 
 export type LookUp =

@@ -1,6 +1,11 @@
 /** Which live record is which desired one: by id, then by id map, then by natural key (design.md, Restore). */
-import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
-import { SCOPE_KEYS } from '../catalog/definition.ts';
+import {
+  type Kind,
+  type ResourceDefinition,
+  type Scope,
+  type ScopeKey,
+  SCOPE_KEYS,
+} from '../catalog/definition.ts';
 import { CATALOG, scopeKey } from '../catalog/catalog.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ParsedRecord } from '../diff/change.ts';

@@ -3,11 +3,9 @@
  * round in a circle are left to a person: a name in between would be seen, and could be what is left of a restore that died.
  */
 import { scopeKey } from '../catalog/catalog.ts';
-import type { JsonValue } from '../core/json.ts';
-import { isJsonObject } from '../core/json.ts';
+import { type JsonValue, isJsonObject } from '../core/json.ts';
 import { naturalKeyDigest } from './digest.ts';
-import type { Draft } from './draft.ts';
-import { blocked } from './draft.ts';
+import { type Draft, blocked } from './draft.ts';
 import { PlacesOfKind } from './record-place.ts';
 import type { Planning } from './step-parts.ts';
 import { topMember } from './writable.ts';

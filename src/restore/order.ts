@@ -1,8 +1,7 @@
 /** The order of steps: nothing before what it needs, in levels that can go in parallel; cycles are named and blocked. */
 import { CATALOG } from '../catalog/catalog.ts';
 import { compareScopes, compareTexts } from '../diff/order.ts';
-import type { Draft } from './draft.ts';
-import { blocked } from './draft.ts';
+import { type Draft, blocked } from './draft.ts';
 import { isExecutable } from './plan.ts';
 import { partsOf } from './record-place.ts';
 

@@ -1,7 +1,6 @@
 /** A saved plan, read back: it is what was approved, or it is refused. */
 import { TidemarkError } from '../core/errors.ts';
-import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
-import type { JsonValue } from '../core/json.ts';
+import { getOwn, isJsonObject, parseLossless, type JsonValue } from '../core/json.ts';
 import type { Plan, PlanDocument } from './plan.ts';
 import { hashOfSteps, planHash } from './plan-hash.ts';
 

@@ -2,14 +2,12 @@
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { ParsedRecord } from '../diff/change.ts';
-import type { FieldChange } from '../diff/compare.ts';
-import { equalValues } from '../diff/compare.ts';
+import { type FieldChange, equalValues } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { dependentKinds, goesWith } from './dependents.ts';
 import { managedDigest, naturalKeyDigest } from './digest.ts';
-import { isExecutable } from './plan.ts';
+import { isExecutable, type Plan, type PlanStep } from './plan.ts';
 import { textsWhere } from './places.ts';
-import type { Plan, PlanStep } from './plan.ts';
 import type { PlanState } from './plan-input.ts';
 import { placeOf } from './record-place.ts';
 import { holdsContent } from './same-content.ts';

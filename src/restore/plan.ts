@@ -1,7 +1,6 @@
 /** A plan: everything that text, JSON, exit code and apply are made from (design.md, Restore; `tidemark.plan/1`). */
 import type { Kind, Method, Scope } from '../catalog/definition.ts';
-import type { ExitCode } from '../core/errors.ts';
-import { EXIT } from '../core/errors.ts';
+import { type ExitCode, EXIT } from '../core/errors.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { Skipped, StateReference } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';

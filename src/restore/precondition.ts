@@ -1,8 +1,7 @@
 /** The look before a write: is live still what the step was planned against? (design.md, Never broken 5). */
 import type { Slot } from '../api/limiter.ts';
 import { scopeKey } from '../catalog/catalog.ts';
-import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
-import { operationOf } from '../catalog/definition.ts';
+import { type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
@@ -16,8 +15,7 @@ import type { PlanStep } from './plan.ts';
 import type { StepError } from './restore-report.ts';
 import { holdsContent } from './same-content.ts';
 import { HIDDEN } from './secret-values.ts';
-import type { ReadyStep, StepContext } from './step-context.ts';
-import { isTaken, keyOfStep } from './step-context.ts';
+import { type ReadyStep, type StepContext, isTaken, keyOfStep } from './step-context.ts';
 import { topMember } from './writable.ts';
 
 const MOVED_HINT = 'look at what changed with `tidemark diff latest live`, then make a new plan';

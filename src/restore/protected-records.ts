@@ -1,12 +1,10 @@
 /** Records that restore never changes or removes: of another owner, of the key's own user, the last of the highest. */
 import { scopeKey } from '../catalog/catalog.ts';
 import type { ResourceDefinition } from '../catalog/definition.ts';
-import type { JsonValue } from '../core/json.ts';
-import { isJsonObject } from '../core/json.ts';
+import { type JsonValue, isJsonObject } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { resolvePointer } from '../diff/pointer.ts';
-import type { Draft } from './draft.ts';
-import { blocked } from './draft.ts';
+import { type Draft, blocked } from './draft.ts';
 import type { Obstacle } from './plan.ts';
 import type { Planning } from './step-parts.ts';
 

@@ -1,11 +1,8 @@
 /** Whether a record holds what was sent: the fields that the service ignored, renamed or normalised are told. */
-import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
-import { fieldsByName } from '../catalog/definition.ts';
+import { type FieldDefinition, type ResourceDefinition, fieldsByName } from '../catalog/definition.ts';
 import { isMask } from '../catalog/masks.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
-import type { FieldChange } from '../diff/compare.ts';
-import { compareBodies, equalValues } from '../diff/compare.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import { type FieldChange, compareBodies, equalValues } from '../diff/compare.ts';
 import { escapeSegment, resolvePointer, splitPointer } from '../diff/pointer.ts';
 import { withMember } from './places.ts';
 import type { PlanStep } from './plan.ts';

@@ -2,15 +2,12 @@
 import { CATALOG, scopeKey } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
-import type { JsonValue } from '../core/json.ts';
-import { isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
+import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { idText } from '../diff/natural-key.ts';
 import { pointerTo, resolvePointer, splitPointer } from '../diff/pointer.ts';
-import type { DraftFill, Slot } from './draft.ts';
-import { draftKey } from './draft.ts';
-import type { Matching } from './matching.ts';
-import { isIdLasting, parentOf } from './matching.ts';
+import { type DraftFill, type Slot, draftKey } from './draft.ts';
+import { type Matching, isIdLasting, parentOf } from './matching.ts';
 import { placesOf, withMember } from './places.ts';
 import { placeOf } from './record-place.ts';
 import type { PlanInput } from './plan-input.ts';

@@ -1,15 +1,12 @@
 /** The step that removes one live record. */
 import type { ResourceDefinition } from '../catalog/definition.ts';
 import { isJsonObject } from '../core/json.ts';
-import type { ParsedRecord } from '../diff/change.ts';
-import { compareRecords } from '../diff/change.ts';
+import { type ParsedRecord, compareRecords } from '../diff/change.ts';
 import { managedDigest } from './digest.ts';
-import type { Draft } from './draft.ts';
-import { draftKey } from './draft.ts';
+import { type Draft, draftKey } from './draft.ts';
 import { ownerObstacle, ownUserObstacle } from './protected-records.ts';
 import { hiddenFields, withoutSecrets } from './secret-values.ts';
-import { draftOf, liveSlots, requestFor, stopped } from './step-parts.ts';
-import type { Planning } from './step-parts.ts';
+import { draftOf, liveSlots, requestFor, stopped, type Planning } from './step-parts.ts';
 import { writableFields } from './writable.ts';
 
 /** The key of the step that removes a live record; live and desired scopes never share one. */

@@ -1,21 +1,18 @@
 /** Steps that remove: only what the user asked for by name (design.md, Never broken 7). */
-import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
-import { operationOf } from '../catalog/definition.ts';
+import { type Kind, type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
 import { CATALOG, scopeKey } from '../catalog/catalog.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { recordName } from '../diff/name.ts';
 import { compareTexts } from '../diff/order.ts';
 import { planCreation } from './creation-steps.ts';
 import { dependentKinds, dependentsOf } from './dependents.ts';
-import type { Draft } from './draft.ts';
-import { blocked, draftKey } from './draft.ts';
+import { type Draft, blocked, draftKey } from './draft.ts';
 import { awaitedInvitations } from './invitation-step.ts';
 import { isLetterCaseOfName, SAME_BUT_FOR_CASE } from './letter-case.ts';
 import type { KindMatch } from './matching.ts';
 import type { Obstacle } from './plan.ts';
 import { planRemoval, removalKey } from './removal-step.ts';
-import { stopped } from './step-parts.ts';
-import type { Planning } from './step-parts.ts';
+import { stopped, type Planning } from './step-parts.ts';
 
 const AWAITED = 'it stands for a desired member who is missing, and who comes back by accepting it';
 const NOT_PRUNED = 'not in the desired state; removed only with --prune and --max-removals';

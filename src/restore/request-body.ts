@@ -1,8 +1,7 @@
 /** The body of a request: what is sent, what is filled in later, and what stands in the way. */
 import type { FieldDefinition } from '../catalog/definition.ts';
 import { isMask } from '../catalog/masks.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { equalValues } from '../diff/compare.ts';
 import { resolvePointer, splitPointer } from '../diff/pointer.ts';

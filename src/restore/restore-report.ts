@@ -1,12 +1,10 @@
 /** What became of a restore: the JSON document `tidemark.restore/1`, its text and its exit code are made from it. */
 import type { Kind, Scope } from '../catalog/definition.ts';
-import type { ErrorCode, ExitCode } from '../core/errors.ts';
-import { EXIT, TidemarkError } from '../core/errors.ts';
+import { type ErrorCode, type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
-import type { Plan, PlanStep, StepAction } from './plan.ts';
-import { planExitCode } from './plan.ts';
+import { type Plan, type PlanStep, type StepAction, planExitCode } from './plan.ts';
 import { appliedSteps } from './applied-steps.ts';
 import { readPlan } from './plan-file.ts';
 import { hintFor } from './step-hints.ts';

@@ -1,8 +1,7 @@
 /** Records without a name: only their content tells which one is which. */
 import { scopeKey } from '../catalog/catalog.ts';
 import type { ResourceDefinition } from '../catalog/definition.ts';
-import type { JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject } from '../core/json.ts';
+import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { valueDigest } from '../diff/canonical.ts';
 import { comparedMembers, equalValues } from '../diff/compare.ts';

@@ -1,12 +1,10 @@
 /** `redact: true`: whether a configured secret is the one that was recorded, told by the fingerprint that stands in its place. */
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
-import type { JsonValue } from '../core/json.ts';
-import { parseLossless } from '../core/json.ts';
+import { type JsonValue, parseLossless } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { resolvePointer, splitPointer } from '../diff/pointer.ts';
-import type { Redaction } from '../sync/redaction.ts';
-import { isRedacted } from '../sync/redaction.ts';
+import { type Redaction, isRedacted } from '../sync/redaction.ts';
 import { withMember } from './places.ts';
 import type { PlanInput } from './plan-input.ts';
 

@@ -1,9 +1,7 @@
 /** Secrets inside a field's value: what is there, what is masked, what is missing (design.md, Restore: Secrets). */
-import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
-import { fieldsByName } from '../catalog/definition.ts';
+import { type FieldDefinition, type ResourceDefinition, fieldsByName } from '../catalog/definition.ts';
 import { isMask, isSecretName, withoutPasswords } from '../catalog/masks.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { pointerTo, resolvePointer, splitPointer } from '../diff/pointer.ts';
 import { placesOf, textsWhere, withMember } from './places.ts';

@@ -1,15 +1,13 @@
 /** The body of an update, field by field: one that cannot be sent does not hold up the others. */
 import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { getOwn, setOwn } from '../core/json.ts';
+import { type JsonObject, type JsonValue, getOwn, setOwn } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { narrowedTo, unaskedChange } from './asked-fields.ts';
 import type { DraftFill } from './draft.ts';
 import type { Obstacle, SecretNeed } from './plan.ts';
 import type { PlanInput } from './plan-input.ts';
 import type { Remapped } from './references.ts';
-import type { BuiltBody } from './request-body.ts';
-import { buildBody } from './request-body.ts';
+import { type BuiltBody, buildBody } from './request-body.ts';
 import { needsText } from './step-parts.ts';
 
 /** A field that cannot be sent, and why. */

@@ -3,12 +3,9 @@
  * somebody has probably set, and what a request without a line for it would lose without a word.
  */
 import { CATALOG } from '../catalog/catalog.ts';
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
-import { fieldsByName, volatileFields } from '../catalog/definition.ts';
-import type { JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject } from '../core/json.ts';
-import type { FieldChange } from '../diff/compare.ts';
-import { compareBodies } from '../diff/compare.ts';
+import { type Kind, type ResourceDefinition, fieldsByName, volatileFields } from '../catalog/definition.ts';
+import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
+import { type FieldChange, compareBodies } from '../diff/compare.ts';
 import type { PlanInput } from './plan-input.ts';
 import { allowingLine, creatableFields, topMember, writableFields } from './writable.ts';
 

@@ -8,13 +8,10 @@ import { lookUp } from './lost-answer.ts';
 import { tellPersons } from './person-reason.ts';
 import { shown } from './precondition.ts';
 import { differencesFrom, unsentDifferences } from './read-back.ts';
-import type { StepError } from './restore-report.ts';
-import { PERHAPS_SENT } from './restore-report.ts';
+import { type StepError, PERHAPS_SENT } from './restore-report.ts';
 import { holdsContent } from './same-content.ts';
-import type { ReadyStep, StepContext } from './step-context.ts';
-import { claim, isTaken, keyOfStep } from './step-context.ts';
-import type { StepEnd } from './step-failure.ts';
-import { errorColumns, notReadBack } from './step-failure.ts';
+import { type ReadyStep, type StepContext, claim, isTaken, keyOfStep } from './step-context.ts';
+import { type StepEnd, errorColumns, notReadBack } from './step-failure.ts';
 
 /** It was done: that and its id are journaled before anything else, and on the disk before the step is over. */
 export async function done(

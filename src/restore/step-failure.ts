@@ -1,6 +1,5 @@
 /** How a step ends without being done, or without being seen again; all of it stands in the journal. */
-import type { ErrorCode, TidemarkError } from '../core/errors.ts';
-import { asTidemarkError, isLocalTrouble } from '../core/errors.ts';
+import { type ErrorCode, type TidemarkError, asTidemarkError, isLocalTrouble } from '../core/errors.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
 import type { AsDesired } from './as-desired.ts';
 import type { PlanStep } from './plan.ts';

@@ -1,8 +1,6 @@
 /** Parts that steps of every action are made of. */
-import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
-import { operationOf } from '../catalog/definition.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject } from '../core/json.ts';
+import { type Kind, type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { valueDigest } from '../diff/canonical.ts';
 import { idText } from '../diff/natural-key.ts';

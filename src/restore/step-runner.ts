@@ -3,18 +3,15 @@ import type { HeldStart, Slot, WriteOutcome } from '../api/write-client.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
 import { asDesired } from './as-desired.ts';
-import type { LookUp } from './lost-answer.ts';
-import { isReplaced, lookUp, waitsFor } from './lost-answer.ts';
+import { type LookUp, isReplaced, lookUp, waitsFor } from './lost-answer.ts';
 import type { PlanStep } from './plan.ts';
 import { looksOnce, moved, obstacleTo } from './precondition.ts';
 import type { StepError } from './restore-report.ts';
 import { scrubbedOutcome } from './scrubbed.ts';
-import type { ReadyStep, StepContext } from './step-context.ts';
-import { readyStep } from './step-context.ts';
-import { done, doneInSlot, readBack } from './step-done.ts';
-import type { SeenDone } from './step-done.ts';
-import type { StepEnd } from './step-failure.ts';
+import { type ReadyStep, type StepContext, readyStep } from './step-context.ts';
+import { done, doneInSlot, readBack, type SeenDone } from './step-done.ts';
 import {
+  type StepEnd,
   errorColumns,
   fail,
   failBy,

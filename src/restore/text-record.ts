@@ -1,7 +1,6 @@
 /** Records that are parsed when somebody looks into them: most of a state stands on both sides in the same text. */
 import type { Kind, Scope } from '../catalog/definition.ts';
-import type { JsonValue } from '../core/json.ts';
-import { parseLossless } from '../core/json.ts';
+import { type JsonValue, parseLossless } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 
 /** A body as received, and as parsed once it was. One may belong to a record of each side. */

@@ -2,8 +2,7 @@
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
 import type { ParsedRecord, Skipped } from '../diff/change.ts';
-import type { StateFilter } from '../state/filter.ts';
-import { isSearched, selectsCollection } from '../state/filter.ts';
+import { type StateFilter, isSearched, selectsCollection } from '../state/filter.ts';
 import { nothingCompared } from '../state/nothing-compared.ts';
 import type { CollectionKey, Coverage, LoadedState } from '../state/state.ts';
 import type { GatherOptions } from './gather.ts';

@@ -5,8 +5,7 @@
 import type { Scope } from '../catalog/definition.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { IdMapping, RestoreRow } from '../mirror/restores.ts';
-import type { AppliedStep } from './applied-steps.ts';
-import { appliedSteps } from './applied-steps.ts';
+import { type AppliedStep, appliedSteps } from './applied-steps.ts';
 import { idLookup } from './id-map.ts';
 import { placeOf } from './record-place.ts';
 

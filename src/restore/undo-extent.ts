@@ -2,8 +2,7 @@
 import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import type { ParsedRecord } from '../diff/change.ts';
-import type { Plan, PlanStep } from './plan.ts';
-import { isExecutable } from './plan.ts';
+import { type Plan, type PlanStep, isExecutable } from './plan.ts';
 import { placeOf } from './record-place.ts';
 import { topMember } from './writable.ts';
 

@@ -1,23 +1,19 @@
 /** The state before a restore, put together from live and the inverses that were kept when it was applied. */
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import type { ParsedRecord, Skipped } from '../diff/change.ts';
 import { compareBodies } from '../diff/compare.ts';
 import { recordName } from '../diff/name.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { appliedSteps } from './applied-steps.ts';
-import type { AppliedStep } from './applied-steps.ts';
+import { appliedSteps, type AppliedStep } from './applied-steps.ts';
 import { dependentKinds, goesWith } from './dependents.ts';
 import { managedDigest } from './digest.ts';
 import type { Inverse, LeftAlone } from './plan.ts';
 import type { PlanState } from './plan-input.ts';
 import { placeOf } from './record-place.ts';
-import { undoChain } from './undo-chain.ts';
-import type { UndoChain } from './undo-chain.ts';
+import { undoChain, type UndoChain } from './undo-chain.ts';
 import { placesOf, UndoExtent } from './undo-extent.ts';
-import type { LiveKnowledge } from './undo-unread.ts';
-import { UndoUnread } from './undo-unread.ts';
+import { type LiveKnowledge, UndoUnread } from './undo-unread.ts';
 import { topMember } from './writable.ts';
 
 export interface UndoStateOptions {

@@ -6,8 +6,7 @@ import type { Kind } from '../catalog/definition.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { recordName } from '../diff/name.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { appliedSteps } from './applied-steps.ts';
-import type { AppliedSteps } from './applied-steps.ts';
+import { appliedSteps, type AppliedSteps } from './applied-steps.ts';
 import type { SecretLookup } from './configured-secrets.ts';
 import { idLookup } from './id-map.ts';
 import { kindsToRead } from './kinds-to-read.ts';
@@ -17,8 +16,13 @@ import type { PlanOptions } from './plan-input.ts';
 import { planRestore } from './planner.ts';
 import { placeOf } from './record-place.ts';
 import { undoChain } from './undo-chain.ts';
-import { undoneState } from './undo-state.ts';
-import type { ChangedSince, Settled, UndoneState, UndoStateOptions } from './undo-state.ts';
+import {
+  undoneState,
+  type ChangedSince,
+  type Settled,
+  type UndoneState,
+  type UndoStateOptions,
+} from './undo-state.ts';
 
 export interface UndoOptions extends UndoStateOptions {
   readonly secrets: SecretLookup;

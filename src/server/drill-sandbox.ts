@@ -5,8 +5,7 @@
 import { definitionOf } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import type { Clock } from '../core/clock.ts';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
 import { Secret } from '../core/secret.ts';
 import { createAuthenticator } from './authorization.ts';
@@ -18,8 +17,7 @@ import { idOf, objectOf } from './memory/tables.ts';
 import { DEFAULT_PAGE_SIZE } from './page.ts';
 import { readingAnswer } from './reading-actions.ts';
 import { RULES } from './rules/rules.ts';
-import type { AnsweredRecord } from './seed/from-records.ts';
-import { seedRecords } from './seed/from-records.ts';
+import { type AnsweredRecord, seedRecords } from './seed/from-records.ts';
 import type { SeedUser } from './seed/seed.ts';
 import type { Viewer } from './store.ts';
 

@@ -3,8 +3,7 @@
  * the others. What waits for its client (no whole head yet, a body that does not come, an idle connection) gives way to
  * newcomers, the oldest first; what is being answered does not.
  */
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { createServer } from 'node:http';
+import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http';
 import type { Socket } from 'node:net';
 import { addressGroup } from './client-address.ts';
 

@@ -1,13 +1,17 @@
 /** The whole interface over a store: request in, answer out. Knows HTTP's rules, not sockets. */
 import type { Operation } from '../catalog/definition.ts';
 import type { Logger } from '../core/logger.ts';
-import type { AccessKey, Authenticate } from './authorization.ts';
-import { checkOrganization, checkPermission, permissionFor, viewerOf } from './authorization.ts';
-import type { PageSize } from './page.ts';
-import { envelope, pageWindow } from './page.ts';
+import {
+  type AccessKey,
+  type Authenticate,
+  checkOrganization,
+  checkPermission,
+  permissionFor,
+  viewerOf,
+} from './authorization.ts';
+import { type PageSize, envelope, pageWindow } from './page.ts';
 import { parseBody } from './request-body.ts';
-import type { Route, RouteMatch } from './routes.ts';
-import { matchRoute } from './routes.ts';
+import { type Route, type RouteMatch, matchRoute } from './routes.ts';
 import type { ReadableStore, WritableStore } from './store.ts';
 import type { Throttle } from './throttle.ts';
 import { methodNotAllowed, notFound, serverError, WireError } from './wire-error.ts';

@@ -1,16 +1,14 @@
 /** The one place where the interface meets sockets: Hono on Node's HTTP server. */
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { HttpBindings } from '@hono/node-server';
-import { getRequestListener } from '@hono/node-server';
+import { type HttpBindings, getRequestListener } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { Hono } from 'hono';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { isHost, TrustedProxies } from './client-address.ts';
 import { createBoundedServer } from './http-server.ts';
-import type { Interface, WireAnswer } from './interface.ts';
-import { refusalAnswer } from './interface.ts';
+import { type Interface, type WireAnswer, refusalAnswer } from './interface.ts';
 import { bodyTooLarge, invalid, serverError, unavailable, WireError } from './wire-error.ts';
 
 export interface ListenAddress {

@@ -1,6 +1,5 @@
 /** Bytes of a request as JSON, losslessly. */
-import type { JsonValue } from '../core/json.ts';
-import { parseLossless } from '../core/json.ts';
+import { type JsonValue, parseLossless } from '../core/json.ts';
 import { mediaTypeUnsupported, parseFailed } from './wire-error.ts';
 
 /**

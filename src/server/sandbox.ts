@@ -2,21 +2,16 @@
 import type { Clock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-trouble.ts';
-import type { Logger } from '../core/logger.ts';
-import { silentLogger } from '../core/logger.ts';
-import type { AccessKey } from './authorization.ts';
-import { createAuthenticator } from './authorization.ts';
+import { type Logger, silentLogger } from '../core/logger.ts';
+import { type AccessKey, createAuthenticator } from './authorization.ts';
 import { createInterface } from './interface.ts';
 import { createListener } from './listener.ts';
 import { DataFile } from './memory/data-file.ts';
 import { secureRandom } from './memory/identity.ts';
-import type { StoredRecord } from './memory/memory-store.ts';
-import { MemoryStore } from './memory/memory-store.ts';
-import type { PageSize } from './page.ts';
-import { DEFAULT_PAGE_SIZE } from './page.ts';
+import { type StoredRecord, MemoryStore } from './memory/memory-store.ts';
+import { type PageSize, DEFAULT_PAGE_SIZE } from './page.ts';
 import { readingAnswer } from './reading-actions.ts';
-import type { Seed } from './seed/seed.ts';
-import { EMPTY_SEED } from './seed/seed.ts';
+import { type Seed, EMPTY_SEED } from './seed/seed.ts';
 import { createThrottle } from './throttle.ts';
 
 export const SEED_NAMES = ['demo', 'empty'] as const;

@@ -1,7 +1,6 @@
 /** Records that one state holds and of which the other cannot tell: no change and not equal, but counted and named. */
 import { definitionOf, scopeKey } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
-import { KINDS } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/definition.ts';
 import { plural } from '../core/wording.ts';
 import type { LeftOut, Skipped } from '../diff/change.ts';
 import type { RecordKey } from '../diff/order.ts';

@@ -1,11 +1,14 @@
 /** `--field`: a pointer that names nothing anywhere would compare nothing, and look like "no differences". */
-import type { FieldDefinition, Kind, ResourceDefinition } from '../catalog/definition.ts';
-import { fieldsByName } from '../catalog/definition.ts';
+import {
+  type FieldDefinition,
+  type Kind,
+  type ResourceDefinition,
+  fieldsByName,
+} from '../catalog/definition.ts';
 import { isMovingMember } from '../catalog/own-motion.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
 import { TidemarkError } from '../core/errors.ts';
-import type { JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject } from '../core/json.ts';
+import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
 import type { DiffDocument, ParsedRecord } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';

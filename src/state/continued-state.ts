@@ -2,8 +2,13 @@
  * A state under the ids that another one knows: a record that a restore created again is the same record, so that a
  * comparison does not report it as removed and added, under any kind that shows it, nor what names it as changed.
  */
-import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
-import { KINDS } from '../catalog/definition.ts';
+import {
+  type Kind,
+  type ResourceDefinition,
+  type Scope,
+  type ScopeKey,
+  KINDS,
+} from '../catalog/definition.ts';
 import { familyKinds } from '../catalog/families.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { StateReference } from '../diff/change.ts';

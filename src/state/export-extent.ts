@@ -3,10 +3,8 @@
  * of these does it mean anything that a record is not in it.
  */
 import { isKind } from '../catalog/catalog.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
-import { KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
-import type { JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject } from '../core/json.ts';
+import { type Kind, type Scope, KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import type { StateFilter } from './filter.ts';
 
 /** Stands in the directory of an export while it is being written: what the manifest says does not hold meanwhile. */

@@ -6,14 +6,11 @@ import { buffer } from 'node:stream/consumers';
 import { isKind } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
-import type { JsonValue } from '../core/json.ts';
-import { isJsonObject, parseLossless } from '../core/json.ts';
+import { type JsonValue, isJsonObject, parseLossless } from '../core/json.ts';
 import { asFileTrouble } from '../core/file-trouble.ts';
 import { systemCodeOf } from '../core/system-trouble.ts';
-import type { ExportExtent } from './export-extent.ts';
-import { extentIn, UNFINISHED_NAME } from './export-extent.ts';
-import type { TextFormat } from './export-texts.ts';
-import { formatOfName, formatOfText } from './export-texts.ts';
+import { type ExportExtent, extentIn, UNFINISHED_NAME } from './export-extent.ts';
+import { type TextFormat, formatOfName, formatOfText } from './export-texts.ts';
 
 export interface ExportText {
   /** As messages name it. */

@@ -1,9 +1,7 @@
 /** One record of an export, checked: what a person edited by hand has to be told apart from what an export wrote. */
 import { definitionOf, isKind } from '../catalog/catalog.ts';
-import type { Scope } from '../catalog/definition.ts';
-import { KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
-import type { JsonValue } from '../core/json.ts';
-import { getOwn, isJsonObject } from '../core/json.ts';
+import { type Scope, KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
 import { idText } from '../diff/natural-key.ts';
 import { pointerTo, resolvePointer } from '../diff/pointer.ts';

@@ -1,21 +1,16 @@
 /** The state that an export holds (`file:PATH`), checked record by record. */
 import { scopeKey } from '../catalog/catalog.ts';
 import { collectionKey } from '../catalog/collection-key.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
-import { SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Kind, type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { StateReference } from '../diff/change.ts';
-import type { RecordState } from '../diff/states.ts';
-import { sortRecords } from '../diff/states.ts';
+import { type RecordState, sortRecords } from '../diff/states.ts';
 import { findExport } from './export-files.ts';
-import type { ExportExtent } from './export-extent.ts';
-import { extentIn } from './export-extent.ts';
-import type { ExportedRecord } from './export-record.ts';
-import { exportedRecord } from './export-record.ts';
+import { type ExportExtent, extentIn } from './export-extent.ts';
+import { type ExportedRecord, exportedRecord } from './export-record.ts';
 import { TextMistake, valuesOf } from './export-texts.ts';
-import type { StateFilter } from './filter.ts';
-import { isSearched, selectsRecord } from './filter.ts';
+import { type StateFilter, isSearched, selectsRecord } from './filter.ts';
 import { projectsIn } from './projects.ts';
 import type { LoadedExport } from './silent-export.ts';
 import type { BlindSpot, CollectionKey, Coverage } from './state.ts';

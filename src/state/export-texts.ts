@@ -1,6 +1,5 @@
 /** The texts of an export as values with the line they stand on: NDJSON, one JSON document, or YAML. Pure. */
-import type { JsonValue } from '../core/json.ts';
-import { isJsonObject, parseLossless } from '../core/json.ts';
+import { type JsonValue, isJsonObject, parseLossless } from '../core/json.ts';
 import { scanList } from '../core/json-scan.ts';
 import { parseLosslessYaml, YamlMistake } from '../core/yaml.ts';
 

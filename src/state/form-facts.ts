@@ -1,14 +1,12 @@
 /** What the mirror knows of changes of form between two states of a source (`diff/form-change.ts`). */
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
-import { fieldsByName } from '../catalog/definition.ts';
+import { type Kind, type ResourceDefinition, fieldsByName } from '../catalog/definition.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { FormChange, FormFacts, ValueThen } from '../diff/form-change.ts';
 import { resolvePointer, splitPointer } from '../diff/pointer.ts';
 import { skipTest } from '../diff/skip.ts';
 import { parseState } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { StateFilter } from './filter.ts';
-import { filterParts } from './filter.ts';
+import { type StateFilter, filterParts } from './filter.ts';
 import type { LoadedState } from './state.ts';
 
 interface Compared {

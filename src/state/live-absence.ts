@@ -4,19 +4,15 @@
  * else by a list in one page, or by reading a longer one a second time.
  */
 import type { ReadClient } from '../api/read-client.ts';
-import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
-import { operationOf } from '../catalog/definition.ts';
+import { type Kind, type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
-import type { TidemarkError } from '../core/errors.ts';
-import { asTidemarkError, isLocalTrouble } from '../core/errors.ts';
+import { type TidemarkError, asTidemarkError, isLocalTrouble } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { RecordKey } from '../diff/order.ts';
-import type { RecordState } from '../diff/states.ts';
-import { pairByKey } from '../diff/states.ts';
+import { type RecordState, pairByKey } from '../diff/states.ts';
 import { collectionName } from './blind-spots.ts';
-import type { StateFilter } from './filter.ts';
-import { filterParts } from './filter.ts';
+import { type StateFilter, filterParts } from './filter.ts';
 import { inTurns } from './in-turns.ts';
 import type { CollectionKey, LoadedState } from './state.ts';
 

@@ -1,8 +1,7 @@
 /** What a live reading can say of its collections. */
 import { plural } from '../core/wording.ts';
 import type { SweepReport } from '../sync/outcome.ts';
-import type { Absence } from './live-absence.ts';
-import { LOOKED_UP_AT_MOST } from './live-absence.ts';
+import { type Absence, LOOKED_UP_AT_MOST } from './live-absence.ts';
 import type { Coverage } from './state.ts';
 
 /** What stands against a list that proved itself; nothing where every absence from it was confirmed. */

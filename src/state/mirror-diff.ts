@@ -3,8 +3,13 @@ import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import type { DiffDocument, Skipped, StateReference } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import { stepsOverPairs } from '../diff/pairs.ts';
-import type { CompareOptions, DiffSteps, RecordState, StatePair } from '../diff/states.ts';
-import { inOneGo } from '../diff/states.ts';
+import {
+  type CompareOptions,
+  type DiffSteps,
+  type RecordState,
+  type StatePair,
+  inOneGo,
+} from '../diff/states.ts';
 import type { ChangedRecord } from '../mirror/changes-between.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';

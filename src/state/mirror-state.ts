@@ -1,8 +1,7 @@
 /** The state of a source as of a published run of the mirror. */
 import { definitionOf } from '../catalog/catalog.ts';
 import { collectionKey } from '../catalog/collection-key.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
-import { SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Kind, type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { StateReference } from '../diff/change.ts';
 import type { RecordKey } from '../diff/order.ts';
@@ -13,8 +12,7 @@ import type { StateFilter } from './filter.ts';
 import type { Point } from './point.ts';
 import { projectsIn } from './projects.ts';
 import type { BlindSpot, CollectionKey, Coverage, LoadedState } from './state.ts';
-import type { SeenCollection } from './sweeps-as-of.ts';
-import { sweepsAsOf } from './sweeps-as-of.ts';
+import { type SeenCollection, sweepsAsOf } from './sweeps-as-of.ts';
 
 /** Opens the state; the mirror has to stay open as long as it is used. Closing the state leaves it open. */
 export function openMirrorState(mirror: Mirror, source: string, point: Point): LoadedState {

@@ -1,6 +1,5 @@
 /** A comparison that compared nothing is an error, never "no changes" (design.md, Never broken 10). */
-import type { ErrorCode } from '../core/errors.ts';
-import { TidemarkError } from '../core/errors.ts';
+import { type ErrorCode, TidemarkError } from '../core/errors.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { StateFilter } from './filter.ts';
 import type { Coverage } from './state.ts';

@@ -3,11 +3,9 @@ import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunFilter, RunRow } from '../mirror/run-rows.ts';
-import type { ForgottenRuns } from './forgotten-history.ts';
-import { forgottenAfter, forgottenInto, forgottenText } from './forgotten-history.ts';
+import { type ForgottenRuns, forgottenAfter, forgottenInto, forgottenText } from './forgotten-history.ts';
 import { isPublished } from './published-run.ts';
-import type { Reference } from './reference.ts';
-import { parseReference } from './reference.ts';
+import { type Reference, parseReference } from './reference.ts';
 
 /** A state that the mirror holds: what a reader would have got right after that run was published. */
 export interface Point {

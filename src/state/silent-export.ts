@@ -5,8 +5,7 @@
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { StateReference } from '../diff/change.ts';
 import type { RecordState } from '../diff/states.ts';
-import type { StateFilter } from './filter.ts';
-import { filterParts } from './filter.ts';
+import { type StateFilter, filterParts } from './filter.ts';
 import type { BlindSpot, CollectionKey, Coverage, LoadedState } from './state.ts';
 
 /** A loaded export; `saysExtent` is false where nothing in it tells what it is all of. */

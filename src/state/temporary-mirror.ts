@@ -1,14 +1,12 @@
 /** An empty mirror in the temporary directory, for a state that is read live: gone afterwards, whatever happens. */
 import { lstatSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Clock } from '../core/clock.ts';
-import { isoTime } from '../core/clock.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-trouble.ts';
 import { makeTemporaryDirectory, temporaryPlace } from '../core/temporary-place.ts';
 import { acquireWriterLock } from '../mirror/lock.ts';
-import type { Mirror } from '../mirror/mirror.ts';
-import { openMirror } from '../mirror/mirror.ts';
+import { type Mirror, openMirror } from '../mirror/mirror.ts';
 
 const PREFIX = 'tidemark-live-';
 /** A younger directory may be one whose process has not locked its mirror yet. */

@@ -1,9 +1,7 @@
 /** Ids that were asked for and that neither state has: nothing was compared for them, which is no "no differences". */
-import type { Kind } from '../catalog/definition.ts';
-import { KINDS } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/definition.ts';
 import type { Skipped } from '../diff/change.ts';
-import type { StateFilter } from './filter.ts';
-import { filterParts } from './filter.ts';
+import { type StateFilter, filterParts } from './filter.ts';
 import type { LoadedState } from './state.ts';
 
 /** What stands for an id that the user gave masked, because it is a secret. */

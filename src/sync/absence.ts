@@ -2,8 +2,7 @@
  * What becomes of records that a proven walk did not show. Only here does a record come to be removed from the mirror
  * (design.md, The sync: Absence; Never broken 1).
  */
-import { operationOf } from '../catalog/definition.ts';
-import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
+import { operationOf, type ResourceDefinition, type Scope } from '../catalog/definition.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import type { WalkVerdict } from '../api/read-client.ts';
 import { isoTime } from '../core/clock.ts';

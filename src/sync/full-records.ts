@@ -5,8 +5,7 @@ import { eachConcurrently } from '../core/concurrently.ts';
 import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
 import { scanRecord } from '../core/json-scan.ts';
 import type { CollectionStage } from '../mirror/collection-stage.ts';
-import type { SweepContext } from './sweep.ts';
-import { shapeOf } from './sweep.ts';
+import { type SweepContext, shapeOf } from './sweep.ts';
 
 /**
  * Retrieves every listed id into the stage. One that cannot be read keeps what the mirror holds and leaves the sweep

@@ -2,11 +2,9 @@
 import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
-import { scanRecord } from '../core/json-scan.ts';
-import type { ScannedRecord } from '../core/json-scan.ts';
+import { scanRecord, type ScannedRecord } from '../core/json-scan.ts';
 import type { SweepOutcome, SweepReport } from './outcome.ts';
-import { shapeOf, sweepError, unkeptError } from './sweep.ts';
-import type { SweepContext } from './sweep.ts';
+import { shapeOf, sweepError, unkeptError, type SweepContext } from './sweep.ts';
 
 export interface NamedOptions {
   readonly ids: readonly string[];

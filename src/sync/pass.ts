@@ -7,18 +7,14 @@ import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/defin
 import { LEVELS, parentsOf, scopeKeyNaming } from '../catalog/lineage.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import type { CollectionRow } from '../mirror/run-rows.ts';
-import { Discovery } from './discovery.ts';
-import type { DiscoveredScope } from './discovery.ts';
-import { parentLimits, wantedKinds } from './extent.ts';
-import type { ParentLimits } from './extent.ts';
+import { Discovery, type DiscoveredScope } from './discovery.ts';
+import { parentLimits, wantedKinds, type ParentLimits } from './extent.ts';
 import { forecast } from './forecast.ts';
 import { sweepNamed } from './named.ts';
 import type { SyncOptions } from './options.ts';
-import { wasRead } from './outcome.ts';
-import type { SweepError, SweepReport } from './outcome.ts';
+import { wasRead, type SweepError, type SweepReport } from './outcome.ts';
 import { retireEach, roomForEach, sweepEach } from './sharing.ts';
-import { sweepCollection } from './sweep.ts';
-import type { SweepContext } from './sweep.ts';
+import { sweepCollection, type SweepContext } from './sweep.ts';
 
 /** New parents remembered for the checks that follow in the same run; more than this wait for the round. */
 const ADDED_PARENTS_KEPT = 10_000;

@@ -4,12 +4,10 @@
  */
 import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
-import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
-import type { ErrorCode } from '../core/errors.ts';
+import { asTidemarkError, isLocalTrouble, TidemarkError, type ErrorCode } from '../core/errors.ts';
 import { scanRecord } from '../core/json-scan.ts';
 import type { SweepReport } from './outcome.ts';
-import { shapeOf, sweepError, unkeptError } from './sweep.ts';
-import type { SweepContext } from './sweep.ts';
+import { shapeOf, sweepError, unkeptError, type SweepContext } from './sweep.ts';
 
 export interface EachOptions {
   readonly parentKind: Kind;

@@ -2,11 +2,15 @@
  * One sweep: a collection listed from first to last page into the stage, and what its verdict says of records that did
  * not show (design.md, The sync). The walk proves, the stage counts, this file decides.
  */
-import { volatileFields } from '../catalog/definition.ts';
-import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import {
+  volatileFields,
+  type Kind,
+  type ResourceDefinition,
+  type Scope,
+  operationOf,
+} from '../catalog/definition.ts';
 import type { ReadClient, WalkSink, WalkVerdict } from '../api/read-client.ts';
 import { NamelessRows } from '../api/nameless-rows.ts';
-import { operationOf } from '../catalog/definition.ts';
 import type { Clock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { RecordShape, ScannedRecord } from '../core/json-scan.ts';

@@ -1,14 +1,12 @@
 /** A service that accepts and never answers costs a run a few limits of time, and not one for each request. */
-import { createServer } from 'node:net';
-import type { AddressInfo, Socket } from 'node:net';
+import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createWriteClient } from '../../src/api/write-client.ts';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
-import { startFaultServer } from '../faults/fault-server.ts';
-import type { Reply } from '../faults/fault-server.ts';
+import { startFaultServer, type Reply } from '../faults/fault-server.ts';
 import { clientFor, KEY, MemorySink, Opened, targetOf } from './walk-rig.ts';
 
 const opened = new Opened();

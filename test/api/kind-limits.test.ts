@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createLimiter } from '../../src/api/limiter.ts';
-import type { RateLimits } from '../../src/api/limiter.ts';
+import { createLimiter, type RateLimits } from '../../src/api/limiter.ts';
 import type { RateLog } from '../../src/api/rate-log.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { SharedRateLog } from '../../src/mirror/rate-log.ts';

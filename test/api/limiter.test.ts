@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createLimiter } from '../../src/api/limiter.ts';
-import type { RateLimits } from '../../src/api/limiter.ts';
+import { createLimiter, type RateLimits } from '../../src/api/limiter.ts';
 import { RateLimit } from '../../src/api/rate-limit.ts';
 import { memoryRateLog } from '../../src/api/rate-log.ts';
 import { silentLogger } from '../../src/core/logger.ts';

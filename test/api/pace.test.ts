@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Pace } from '../../src/api/pace.ts';
-import { notAhead, parsePace, rateAt, refused, untilFasterMs } from '../../src/api/pace.ts';
+import { type Pace, notAhead, parsePace, rateAt, refused, untilFasterMs } from '../../src/api/pace.ts';
 
 const MINUTE = 60_000;
 const NOW = 1_000_000;

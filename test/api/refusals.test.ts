@@ -1,6 +1,5 @@
 import { createServer as createTlsServer } from 'node:https';
-import { createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
+import { createServer, type AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { AnswerWatch } from '../../src/daemon/jobs/turns.ts';
 import { FakeClock } from '../faults/fake-clock.ts';

@@ -1,7 +1,6 @@
 /** Drives the walk's decisions over a list in memory that changes between requests. */
 import type { PageAddress } from '../../src/api/address.ts';
-import { Course } from '../../src/api/course.ts';
-import type { CourseEnd, CourseRules } from '../../src/api/course.ts';
+import { Course, type CourseEnd, type CourseRules } from '../../src/api/course.ts';
 import { createPageSize } from '../../src/api/page-size.ts';
 import type { FetchedPage } from '../../src/api/pass-tally.ts';
 

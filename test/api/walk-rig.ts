@@ -1,14 +1,16 @@
 /** A client, a sink that remembers, and targets, for the tests of the client. */
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import type { Kind, ListingRules } from '../../src/catalog/definition.ts';
-import { volatileFields } from '../../src/catalog/definition.ts';
-import type { ReadClient, ReadClientOptions, WalkSink } from '../../src/api/read-client.ts';
-import { createReadClient } from '../../src/api/read-client.ts';
+import { type Kind, type ListingRules, volatileFields } from '../../src/catalog/definition.ts';
+import {
+  type ReadClient,
+  type ReadClientOptions,
+  type WalkSink,
+  createReadClient,
+} from '../../src/api/read-client.ts';
 import type { CollectionTarget } from '../../src/api/target.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { Secret } from '../../src/core/secret.ts';
-import { startFaultServer } from '../faults/fault-server.ts';
-import type { FaultServer, Script } from '../faults/fault-server.ts';
+import { startFaultServer, type FaultServer, type Script } from '../faults/fault-server.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import { seededRandom } from '../faults/seeded-random.ts';
 

@@ -1,6 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { startFaultServer } from '../faults/fault-server.ts';
-import type { RecordedRequest, Script } from '../faults/fault-server.ts';
+import { startFaultServer, type RecordedRequest, type Script } from '../faults/fault-server.ts';
 import { listReply, queryNumber, rowsOf } from '../faults/list-server.ts';
 import { Opened, targetOf } from './walk-rig.ts';
 

@@ -1,6 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { startFaultServer } from '../faults/fault-server.ts';
-import type { Reply, Script } from '../faults/fault-server.ts';
+import { startFaultServer, type Reply, type Script } from '../faults/fault-server.ts';
 import { listReply, queryNumber, rowsOf } from '../faults/list-server.ts';
 import { seededRandom } from '../faults/seeded-random.ts';
 import { KEY, Opened, targetOf } from './walk-rig.ts';

@@ -1,17 +1,13 @@
-import { createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
+import { createServer, type AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createWriteClient } from '../../src/api/write-client.ts';
-import type { WriteClient, WriteOutcome } from '../../src/api/write-client.ts';
+import { createWriteClient, type WriteClient, type WriteOutcome } from '../../src/api/write-client.ts';
 import type { RateLimits } from '../../src/api/limiter.ts';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { TidemarkError } from '../../src/core/errors.ts';
-import { silentLogger } from '../../src/core/logger.ts';
-import type { Logger } from '../../src/core/logger.ts';
+import { silentLogger, type Logger } from '../../src/core/logger.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
-import { startFaultServer } from '../faults/fault-server.ts';
-import type { FaultServer, Reply, Script } from '../faults/fault-server.ts';
+import { startFaultServer, type FaultServer, type Reply, type Script } from '../faults/fault-server.ts';
 
 const KEY = 'phx_very-secret-key';
 const scope = { organization_id: 'org/1' };

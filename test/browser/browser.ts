@@ -1,7 +1,6 @@
 /** A real browser for tests of pages: Chromium from this machine, headless, with nothing of its own on the network. */
 import { existsSync } from 'node:fs';
-import { chromium } from 'playwright-core';
-import type { Browser } from 'playwright-core';
+import { chromium, type Browser } from 'playwright-core';
 
 /** Chromium's path: `CHROMIUM`, else where distributions put it; undefined where there is none. */
 export const CHROMIUM: string | undefined = [

@@ -4,8 +4,7 @@ import { isoTime } from '../../src/core/clock.ts';
 import { DriftNow } from '../../src/daemon/http/drift-now.ts';
 import { carelessAdmin } from '../../src/server/seed/careless-admin.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
-import type { World } from '../daemon/http/world.ts';
-import { DAY_MS, NARROW_KEY } from '../daemon/http/world.ts';
+import { type World, DAY_MS, NARROW_KEY } from '../daemon/http/world.ts';
 
 /** The longest name that a source may have: nothing in it says where it may break. */
 export const LONG_SOURCE = `production_eu_west_${'x'.repeat(44)}`;

@@ -2,8 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { commandLine } from '../journeys/command-line.ts';
 import { environment, scratch } from '../journeys/harness.ts';
-import { FakeService, forbidden, ORG, respond } from '../journeys/service.ts';
-import type { Quirk } from '../journeys/service.ts';
+import { FakeService, forbidden, ORG, respond, type Quirk } from '../journeys/service.ts';
 
 const DOMAINS = `/api/organizations/${ORG}/domains/`;
 

@@ -4,8 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
-import type { LoadOptions } from '../../src/config/load.ts';
-import { loadConfig } from '../../src/config/load.ts';
+import { type LoadOptions, loadConfig } from '../../src/config/load.ts';
 import { TidemarkError } from '../../src/core/errors.ts';
 
 export interface Workspace {

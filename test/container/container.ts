@@ -1,9 +1,7 @@
 /** Starts an image's entry point the way an engine does: its environment and user, nothing of the caller's. */
-import { spawn } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
-import { isRoot } from './image.ts';
-import type { Image } from './image.ts';
+import { isRoot, type Image } from './image.ts';
 
 export interface Ended {
   readonly code: number | null;

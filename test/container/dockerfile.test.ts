@@ -17,8 +17,7 @@ import { FakeService } from '../journeys/service.ts';
 import { runContainer, startContainer, startProgram } from './container.ts';
 import { parseDockerfile } from './dockerfile.ts';
 import { ignoredBy } from './ignore-file.ts';
-import { buildImage, isRoot, makeReadOnly } from './image.ts';
-import type { Image } from './image.ts';
+import { buildImage, isRoot, makeReadOnly, type Image } from './image.ts';
 
 const checkout = resolve(import.meta.dirname, '../..');
 const dockerfile = readFileSync(join(checkout, 'Dockerfile'), 'utf8');

@@ -16,8 +16,7 @@ import {
   readdirSync,
 } from 'node:fs';
 import { basename, join, posix } from 'node:path';
-import { execForm, pairs, parseDockerfile } from './dockerfile.ts';
-import type { Instruction, Stage } from './dockerfile.ts';
+import { execForm, pairs, parseDockerfile, type Instruction, type Stage } from './dockerfile.ts';
 
 export interface Image {
   /** The directory that stands for `/`. */

@@ -1,6 +1,5 @@
 /** A clock that a test moves from one sleeper to the next, while real requests and files go their own pace. */
-import { abortReason } from '../../src/core/clock.ts';
-import type { Clock } from '../../src/core/clock.ts';
+import { abortReason, type Clock } from '../../src/core/clock.ts';
 
 interface Sleeper {
   readonly until: number;

@@ -3,8 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
 import { MirrorKeeper } from '../../src/daemon/mirror-keeper.ts';
 import { Troubles } from '../../src/daemon/troubles.ts';
-import type { Mirror } from '../../src/mirror/mirror.ts';
-import { openMirror } from '../../src/mirror/mirror.ts';
+import { type Mirror, openMirror } from '../../src/mirror/mirror.ts';
 import { Rig } from './rig.ts';
 
 interface World {

@@ -1,8 +1,7 @@
 /** What a daemon owes when it starts, whatever ended the one before it: read from the mirror, done once. */
 import { describe, expect, it } from 'vitest';
 import type { JobEnd, JobName, JobTrigger } from '../../src/mirror/daemon-jobs.ts';
-import type { Mirror } from '../../src/mirror/mirror.ts';
-import { openMirror } from '../../src/mirror/mirror.ts';
+import { type Mirror, openMirror } from '../../src/mirror/mirror.ts';
 import { readSituation } from '../../src/daemon/http/health-facts.ts';
 import { METRICS } from '../../src/daemon/http/metric-rows.ts';
 import { respond } from '../journeys/service.ts';

@@ -3,8 +3,7 @@ import fc from 'fast-check';
 import type { FieldDefinition, ResourceDefinition } from '../../src/catalog/definition.ts';
 import { batchExports } from '../../src/catalog/batch-exports.ts';
 import { owned, volatile, writable } from '../../src/catalog/fields.ts';
-import type { JsonObject, JsonValue } from '../../src/core/json.ts';
-import { isJsonObject, parseLossless, setOwn } from '../../src/core/json.ts';
+import { type JsonObject, type JsonValue, isJsonObject, parseLossless, setOwn } from '../../src/core/json.ts';
 
 export const testFields: readonly FieldDefinition[] = [
   writable('name', 'string', 'A name.'),

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { JsonValue } from '../../src/core/json.ts';
-import { parseLossless } from '../../src/core/json.ts';
+import { type JsonValue, parseLossless } from '../../src/core/json.ts';
 import { canonicalText } from '../../src/diff/canonical.ts';
 
 const reversed = (value: unknown): unknown => {

@@ -1,9 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonValue } from '../../src/core/json.ts';
-import { parseLossless } from '../../src/core/json.ts';
+import { type JsonValue, parseLossless } from '../../src/core/json.ts';
 import type { RecordChange } from '../../src/diff/change.ts';
-import type { FormChange, FormFacts, ValueThen } from '../../src/diff/form-change.ts';
-import { formExplainer } from '../../src/diff/form-change.ts';
+import {
+  type FormChange,
+  type FormFacts,
+  type ValueThen,
+  formExplainer,
+} from '../../src/diff/form-change.ts';
 
 const scope = { organization_id: 'o' };
 const form = (change: FormChange['change'], field = '/region'): FormChange => ({

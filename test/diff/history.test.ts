@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import type { HistoryRevision, Sighting } from '../../src/diff/history.ts';
-import { recordBlame, recordLog } from '../../src/diff/history.ts';
+import { type HistoryRevision, type Sighting, recordBlame, recordLog } from '../../src/diff/history.ts';
 
 const definition = definitionOf('batch_exports');
 const at = (run: number): string => `2026-03-${String(run).padStart(2, '0')}T00:00:00.000Z`;

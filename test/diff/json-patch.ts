@@ -1,6 +1,5 @@
 /** A plain applier of RFC 6902 `add`, `remove` and `replace`, to prove patches; strict about places that do not exist. */
-import type { JsonValue } from '../../src/core/json.ts';
-import { isJsonObject, setOwn } from '../../src/core/json.ts';
+import { type JsonValue, isJsonObject, setOwn } from '../../src/core/json.ts';
 import { splitPointer } from '../../src/diff/pointer.ts';
 import type { PatchOperation } from '../../src/report/patch.ts';
 

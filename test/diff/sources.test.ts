@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Kind, Scope } from '../../src/catalog/definition.ts';
-import type { SourceCompareOptions } from '../../src/diff/sources.ts';
-import { diffSources } from '../../src/diff/sources.ts';
+import { type SourceCompareOptions, diffSources } from '../../src/diff/sources.ts';
 import type { RecordState } from '../../src/diff/states.ts';
 
 const record = (kind: Kind, scope: Scope, id: string, body: object): RecordState => ({

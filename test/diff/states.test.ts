@@ -2,8 +2,13 @@ import { describe, expect, it } from 'vitest';
 import type { Kind, Scope } from '../../src/catalog/definition.ts';
 import { diffExitCode, requireCompared } from '../../src/diff/change.ts';
 import { compareTexts } from '../../src/diff/order.ts';
-import type { CompareOptions, RecordState } from '../../src/diff/states.ts';
-import { diffStates, sortRecords, stepsOverStates } from '../../src/diff/states.ts';
+import {
+  type CompareOptions,
+  type RecordState,
+  diffStates,
+  sortRecords,
+  stepsOverStates,
+} from '../../src/diff/states.ts';
 
 const here: Scope = { organization_id: 'o1' };
 const record = (kind: Kind, id: string, body: string | object, scope: Scope = here): RecordState => ({

@@ -3,10 +3,8 @@ import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Block } from './markdown.ts';
 import { openMirrorToRead } from './mirror-answer.ts';
-import { freePorts, NAMED_PORTS, writePrograms } from './programs.ts';
-import type { Ports } from './programs.ts';
-import { allowedCodes, commandsOf, firstMisfit, transcriptOf, trimmed } from './script.ts';
-import type { Command } from './script.ts';
+import { freePorts, NAMED_PORTS, writePrograms, type Ports } from './programs.ts';
+import { allowedCodes, commandsOf, firstMisfit, transcriptOf, trimmed, type Command } from './script.ts';
 import { Shell } from './shell.ts';
 import { checkYaml } from './yaml-block.ts';
 

@@ -1,7 +1,6 @@
 /** What `tidemark`, `npx` and `npm` are while a page is tried: this checkout, on ports that nobody else has. */
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
+import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 
 /** Ports that the pages name, by what listens there unless it is told otherwise. */

@@ -4,12 +4,10 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { CATALOG } from '../../src/catalog/catalog.ts';
-import type { ContractDifference } from '../../src/doctor/contract.ts';
-import { compareContract } from '../../src/doctor/contract.ts';
+import { type ContractDifference, compareContract } from '../../src/doctor/contract.ts';
 import { membersOf } from '../../src/doctor/openapi-schema.ts';
 import { commandLine } from '../journeys/command-line.ts';
-import type { Ended } from '../journeys/harness.ts';
-import { scratch } from '../journeys/harness.ts';
+import { type Ended, scratch } from '../journeys/harness.ts';
 
 const FILE = fileURLToPath(new URL('openapi.yaml', import.meta.url));
 

@@ -1,6 +1,5 @@
 /** A clock that only tests move. By default a sleep moves it itself, so that nothing ever waits. */
-import { abortReason } from '../../src/core/clock.ts';
-import type { Clock } from '../../src/core/clock.ts';
+import { abortReason, type Clock } from '../../src/core/clock.ts';
 
 interface Sleeper {
   readonly until: number;

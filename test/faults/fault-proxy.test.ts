@@ -1,9 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { clientFor, MemorySink, targetOf } from '../api/walk-rig.ts';
-import { startFaultProxy } from './fault-proxy.ts';
-import type { FaultProxyOptions } from './fault-proxy.ts';
-import type { Fault, FaultRule } from './fault-rules.ts';
-import { createRuleBook, withEnvelope } from './fault-rules.ts';
+import { startFaultProxy, type FaultProxyOptions } from './fault-proxy.ts';
+import { type Fault, type FaultRule, createRuleBook, withEnvelope } from './fault-rules.ts';
 import { startFaultServer } from './fault-server.ts';
 import { listReply, rowsOf } from './list-server.ts';
 

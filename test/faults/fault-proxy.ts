@@ -2,13 +2,10 @@
  * A reverse proxy on 127.0.0.1 in front of any http origin, which does to chosen requests what networks and services
  * do. It records everything that it was sent.
  */
-import { createServer, request as forward } from 'node:http';
-import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import { createServer, request as forward, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createRuleBook } from './fault-rules.ts';
-import type { Fault, FaultRule } from './fault-rules.ts';
-import type { RecordedRequest, Reply } from './fault-server.ts';
-import { sendReply } from './fault-server.ts';
+import { createRuleBook, type Fault, type FaultRule } from './fault-rules.ts';
+import { type RecordedRequest, type Reply, sendReply } from './fault-server.ts';
 
 export interface ProxiedRequest extends RecordedRequest {
   /** What was done to it; null where it passed untouched. */

@@ -2,8 +2,7 @@
  * A scripted HTTP server on 127.0.0.1: a function answers each request, with everything that a far side can do wrong.
  * It records what it was sent.
  */
-import { createServer } from 'node:http';
-import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export interface RecordedRequest {

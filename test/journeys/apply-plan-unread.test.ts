@@ -1,7 +1,6 @@
 /** A saved plan where live cannot be looked at: the command says that, not that live has moved. */
 import { describe, expect, it } from 'vitest';
-import { ORGANIZATION, Story } from './restore-story.ts';
-import type { Body } from './restore-story.ts';
+import { ORGANIZATION, Story, type Body } from './restore-story.ts';
 
 interface ErrorJson {
   readonly code: string;

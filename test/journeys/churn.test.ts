@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { ChurningList } from '../properties/churning-list.ts';
-import type { ListSpec } from '../properties/churning-list.ts';
+import { ChurningList, type ListSpec } from '../properties/churning-list.ts';
 import { commandLine } from './command-line.ts';
 import { environment, scratch } from './harness.ts';
 import { FakeService, ORG, respond } from './service.ts';

@@ -1,8 +1,7 @@
 /** What the stories about `diff` and `drift` have in common. */
 import { expect } from 'vitest';
 import { commandLine } from './command-line.ts';
-import { environment, scratch } from './harness.ts';
-import type { Ended } from './harness.ts';
+import { environment, scratch, type Ended } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
 export interface DiffJson {

@@ -1,12 +1,10 @@
 /** What the command line asks the daemon on this machine goes to it alone, and only its own answer counts. */
-import { createServer } from 'node:http';
-import type { RequestListener } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import { once } from 'node:events';
 import { dirname } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import type { Presence } from '../../src/daemon/presence.ts';
-import { announce } from '../../src/daemon/presence.ts';
+import { type Presence, announce } from '../../src/daemon/presence.ts';
 import { MINUTE_MS, NARROW_KEY, World } from '../daemon/http/world.ts';
 import { commandLine } from './command-line.ts';
 import { environment, tidemark } from './harness.ts';

@@ -1,12 +1,10 @@
 /** Jobs in processes of their own: whatever becomes of such a process, the daemon stays, and none of them outlives it. */
-import { execFileSync } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
+import { execFileSync, type ChildProcess } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { Ended } from './harness.ts';
-import { environment, runProgram, scratch, start, tidemark } from './harness.ts';
+import { type Ended, environment, runProgram, scratch, start, tidemark } from './harness.ts';
 import { FakeService, respond } from './service.ts';
 
 class Story {

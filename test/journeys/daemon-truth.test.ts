@@ -7,11 +7,9 @@ import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { openMirror } from '../../src/mirror/mirror.ts';
-import type { Receiver } from '../daemon/notices/receiver.ts';
-import { receiver } from '../daemon/notices/receiver.ts';
-import type { Ended } from './harness.ts';
+import { type Receiver, receiver } from '../daemon/notices/receiver.ts';
+import { type Ended, scratch, start } from './harness.ts';
 import { commandLine } from './command-line.ts';
-import { scratch, start } from './harness.ts';
 import { FakeService, respond } from './service.ts';
 
 interface Health {

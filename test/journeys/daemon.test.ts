@@ -1,12 +1,10 @@
 /** The daemon as its users meet it: a process of its own, its signals, its file, and the command line beside it. */
-import { execFileSync } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
+import { execFileSync, type ChildProcess } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { Ended } from './harness.ts';
-import { environment, scratch, start, tidemark } from './harness.ts';
+import { type Ended, environment, scratch, start, tidemark } from './harness.ts';
 import { FakeService, respond } from './service.ts';
 
 interface Story {

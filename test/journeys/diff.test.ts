@@ -2,8 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { XMLParser, XMLValidator } from 'fast-xml-parser';
 import { describe, expect, it } from 'vitest';
-import type { DiffJson, World } from './comparison.ts';
-import { DOMAINS, MEMBERS, world } from './comparison.ts';
+import { type DiffJson, type World, DOMAINS, MEMBERS, world } from './comparison.ts';
 import { FakeService, forbidden, ORG } from './service.ts';
 
 const FORMATS = ['text', 'json', 'markdown', 'html', 'junit', 'sarif', 'patch'] as const;

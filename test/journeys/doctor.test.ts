@@ -7,11 +7,9 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { runCommandLine } from '../../src/cli/program.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { openMirror } from '../../src/mirror/mirror.ts';
-import { Deployment } from '../profiles/deployment.ts';
-import type { Traits } from '../profiles/deployment.ts';
+import { Deployment, type Traits } from '../profiles/deployment.ts';
 import { commandLine } from './command-line.ts';
-import type { Ended } from './harness.ts';
-import { environment, scratch } from './harness.ts';
+import { type Ended, environment, scratch } from './harness.ts';
 import { FakeService, forbidden, notFound, ORG, respond } from './service.ts';
 
 /** A terminal that keeps what it shows. */

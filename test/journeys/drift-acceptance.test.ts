@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { commandLine } from './command-line.ts';
-import { DOMAINS, MEMBERS, world } from './comparison.ts';
-import type { World } from './comparison.ts';
+import { DOMAINS, MEMBERS, world, type World } from './comparison.ts';
 import { ORG } from './service.ts';
 
 interface Told {

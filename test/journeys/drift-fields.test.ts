@@ -4,8 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { parseLossless } from '../../src/core/json.ts';
 import type { PatchOperation } from '../../src/report/patch.ts';
 import { applyPatch } from '../diff/json-patch.ts';
-import { MEMBERS, world } from './comparison.ts';
-import type { World } from './comparison.ts';
+import { MEMBERS, world, type World } from './comparison.ts';
 import { ORG } from './service.ts';
 
 function organization({ service }: World, teams: readonly object[]): void {

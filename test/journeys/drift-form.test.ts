@@ -1,7 +1,6 @@
 /** Changes of the form of records are told apart from drift, and hide none of it. */
 import { describe, expect, it } from 'vitest';
-import { world } from './comparison.ts';
-import type { World } from './comparison.ts';
+import { world, type World } from './comparison.ts';
 
 interface Told {
   readonly compared: { readonly records: number };

@@ -3,10 +3,8 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { commandLine } from './command-line.ts';
-import { DOMAINS, MEMBERS, world } from './comparison.ts';
-import type { World } from './comparison.ts';
-import type { Ended } from './harness.ts';
-import { scratch } from './harness.ts';
+import { DOMAINS, MEMBERS, world, type World } from './comparison.ts';
+import { type Ended, scratch } from './harness.ts';
 import { forbidden, ORG } from './service.ts';
 
 interface DriftJson {

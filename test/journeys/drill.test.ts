@@ -1,10 +1,8 @@
 /** The drill by the command line: against a mirror alone, with no service and no key. */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { afterAll } from 'vitest';
+import { beforeAll, describe, expect, it, afterAll } from 'vitest';
 import type { DrillDocument } from '../../src/diff/drill-document.ts';
 import { start, tidemark } from './harness.ts';
 

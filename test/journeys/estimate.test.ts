@@ -2,8 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { pagesFor, waitFor } from '../../src/doctor/pace.ts';
 import { Deployment } from '../profiles/deployment.ts';
 import { commandLine } from './command-line.ts';
-import type { Ended } from './harness.ts';
-import { environment, scratch } from './harness.ts';
+import { type Ended, environment, scratch } from './harness.ts';
 import { FakeService, forbidden, ORG } from './service.ts';
 
 interface EstimateJson {

@@ -1,8 +1,7 @@
 /** Random edits between runs: what `diff`, its patches, `log` and `show --at` tell is what was done. */
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { World } from './comparison.ts';
-import { world } from './comparison.ts';
+import { type World, world } from './comparison.ts';
 
 type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 type Body = Record<string, Json>;

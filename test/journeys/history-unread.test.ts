@@ -1,7 +1,6 @@
 /** What could not be read for a while: windows stay honest, and nothing that was not seen counts as a change. */
 import { describe, expect, it } from 'vitest';
-import type { DiffJson } from './comparison.ts';
-import { DOMAINS, world } from './comparison.ts';
+import { type DiffJson, DOMAINS, world } from './comparison.ts';
 import { forbidden, notFound } from './service.ts';
 
 interface Windows {

@@ -3,8 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { Deployment } from '../profiles/deployment.ts';
 import { commandLine } from './command-line.ts';
-import type { Ended } from './harness.ts';
-import { scratch } from './harness.ts';
+import { type Ended, scratch } from './harness.ts';
 import { FakeService, notFound, respond } from './service.ts';
 
 const KEY = 'test-key-of-some-length';

@@ -3,8 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { CATALOG } from '../../src/catalog/catalog.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { openMirror } from '../../src/mirror/mirror.ts';
-import { DOMAINS, world } from './comparison.ts';
-import type { World } from './comparison.ts';
+import { DOMAINS, world, type World } from './comparison.ts';
 import { forbidden, ORG } from './service.ts';
 
 interface Sweeps {

@@ -1,8 +1,7 @@
 import { mkdirSync, readdirSync, symlinkSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { DOMAINS, askedFor, world } from './comparison.ts';
-import type { World } from './comparison.ts';
+import { DOMAINS, askedFor, world, type World } from './comparison.ts';
 import { runProgram, start, tidemark } from './harness.ts';
 import { forbidden, notFound, ORG } from './service.ts';
 

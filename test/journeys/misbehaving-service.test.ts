@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { environment, scratch, tidemark } from './harness.ts';
-import { FakeService, forbidden, notFound, ORG, organizationPaths, respond } from './service.ts';
-import type { Quirk } from './service.ts';
+import { FakeService, forbidden, notFound, ORG, organizationPaths, respond, type Quirk } from './service.ts';
 
 interface Sweep {
   readonly kind: string;

@@ -3,13 +3,10 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
-import type { Body } from '../profiles/deployment-records.ts';
-import { ORG, uuid } from '../profiles/deployment-records.ts';
-import type { Seen, Traits } from '../profiles/deployment.ts';
-import { Deployment } from '../profiles/deployment.ts';
+import { type Body, ORG, uuid } from '../profiles/deployment-records.ts';
+import { type Seen, type Traits, Deployment } from '../profiles/deployment.ts';
 import { commandLine } from './command-line.ts';
-import type { Ended } from './harness.ts';
-import { environment, scratch } from './harness.ts';
+import { type Ended, environment, scratch } from './harness.ts';
 import type { PlanJson, RestoreJson, StepJson } from './restore-story.ts';
 
 const RECORDINGS = 'session_recordings,recording_sharing';

@@ -1,8 +1,7 @@
 /** `show`, `log` and `blame` through the command line, over a history of four runs. */
 import { describe, expect, it } from 'vitest';
-import type { Ended } from './harness.ts';
+import { type Ended, environment, scratch } from './harness.ts';
 import { commandLine } from './command-line.ts';
-import { environment, scratch } from './harness.ts';
 import { FakeService, forbidden, ORG } from './service.ts';
 
 interface Point {

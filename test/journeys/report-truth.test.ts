@@ -2,8 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { World } from './comparison.ts';
-import { DOMAINS, MEMBERS, world } from './comparison.ts';
+import { type World, DOMAINS, MEMBERS, world } from './comparison.ts';
 import { forbidden, notFound } from './service.ts';
 
 /** Two runs of which the second could not read the domains, with the first as the baseline. */

@@ -1,8 +1,7 @@
 /** What a restore says of what was asked for and is not there: a lost organization, a field, an id, a plan. */
 import { describe, expect, it } from 'vitest';
 import { KITTIWAKE_ID, TERN_ID } from '../../src/server/seed/demo.ts';
-import type { Body, PlanJson } from './restore-story.ts';
-import { Story } from './restore-story.ts';
+import { type Body, type PlanJson, Story } from './restore-story.ts';
 
 describe('an organization that is gone', () => {
   it('can be asked for by its own id, is made once, and is found by either id afterwards', async () => {

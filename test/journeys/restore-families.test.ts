@@ -1,7 +1,6 @@
 /** Kinds that show the same record: planned whichever of them is named, and one history under all of them. */
 import { expect, it, describe } from 'vitest';
-import type { Body, PlanJson } from './restore-story.ts';
-import { ORGANIZATION, Story } from './restore-story.ts';
+import { type Body, type PlanJson, ORGANIZATION, Story } from './restore-story.ts';
 
 interface DiffJson {
   readonly summary: Readonly<Record<string, number>>;

@@ -1,7 +1,6 @@
 /** Members come back by an invite: the invite that stands for one is nobody's extra. */
 import { describe, expect, it } from 'vitest';
-import { ORGANIZATION, Story } from './restore-story.ts';
-import type { PlanJson } from './restore-story.ts';
+import { ORGANIZATION, Story, type PlanJson } from './restore-story.ts';
 
 const PRUNE = ['--prune', '--max-removals', '5'];
 

@@ -1,7 +1,6 @@
 /** A saved plan against what somebody made by hand after it: nothing is ever there twice. */
 import { describe, expect, it } from 'vitest';
-import { ORGANIZATION, Story } from './restore-story.ts';
-import type { Body } from './restore-story.ts';
+import { ORGANIZATION, Story, type Body } from './restore-story.ts';
 
 const CREATABLE: Readonly<Record<string, readonly string[]>> = {
   batch_exports: ['team_id', 'name', 'model', 'destination', 'interval', 'paused'],

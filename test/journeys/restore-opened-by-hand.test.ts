@@ -1,7 +1,6 @@
 /** Kinds of which the interface does not show what may be written: what a line of configuration allows, and what it leaves out. */
 import { describe, expect, it } from 'vitest';
-import type { Body, PlanJson } from './restore-story.ts';
-import { ORGANIZATION, Story } from './restore-story.ts';
+import { type Body, type PlanJson, ORGANIZATION, Story } from './restore-story.ts';
 
 interface Drill {
   readonly kinds: readonly {

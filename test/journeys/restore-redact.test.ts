@@ -1,8 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { ORGANIZATION, Story } from './restore-story.ts';
-import type { Body } from './restore-story.ts';
+import { ORGANIZATION, Story, type Body } from './restore-story.ts';
 
 const FIRST = 'clear-secret-of-monday';
 const SECOND = 'clear-secret-of-tuesday';

@@ -2,8 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { start } from './harness.ts';
-import { ORGANIZATION, Story } from './restore-story.ts';
-import type { RestoreJson } from './restore-story.ts';
+import { ORGANIZATION, Story, type RestoreJson } from './restore-story.ts';
 
 /** Two settings changed by somebody. */
 async function damaged(): Promise<Story> {

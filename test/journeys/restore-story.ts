@@ -4,11 +4,9 @@ import { expect, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
-import type { FaultProxy, ProxiedRequest } from '../faults/fault-proxy.ts';
-import { startFaultProxy } from '../faults/fault-proxy.ts';
+import { type FaultProxy, type ProxiedRequest, startFaultProxy } from '../faults/fault-proxy.ts';
 import { commandLine } from './command-line.ts';
-import type { Ended } from './harness.ts';
-import { environment, scratch } from './harness.ts';
+import { type Ended, environment, scratch } from './harness.ts';
 
 export const ORGANIZATION = `/api/organizations/${KITTIWAKE_ID}/`;
 const KEY = 'test-key-of-some-length';

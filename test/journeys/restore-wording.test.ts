@@ -1,7 +1,6 @@
 /** What an operator reads where a restore cannot do everything. */
 import { describe, expect, it } from 'vitest';
-import { tidemark } from './harness.ts';
-import type { Ended } from './harness.ts';
+import { tidemark, type Ended } from './harness.ts';
 import { ORGANIZATION, Story } from './restore-story.ts';
 
 const POINTER = '/config_schema/api_key';

@@ -1,7 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { ORGANIZATION, Story } from './restore-story.ts';
-import type { Body, PlanJson } from './restore-story.ts';
+import { ORGANIZATION, Story, type Body, type PlanJson } from './restore-story.ts';
 
 const SECRET = 'pw-of-the-exports';
 const deed = ({ steps }: PlanJson): string[] =>

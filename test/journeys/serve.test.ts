@@ -3,8 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { onTestFinished, describe, expect, it } from 'vitest';
-import { environment, scratch, start, tidemark } from './harness.ts';
-import type { Ended, RunOptions } from './harness.ts';
+import { environment, scratch, start, tidemark, type Ended, type RunOptions } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
 const DOMAINS = `/api/organizations/${ORG}/domains/`;

@@ -2,8 +2,7 @@
  * A far side for whole-story tests: collections of raw record texts behind the interface's paths, and misbehaviour on
  * demand. Only GET is known: anything else is recorded and answered 405, and the tests look at the record.
  */
-import { createServer } from 'node:http';
-import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 

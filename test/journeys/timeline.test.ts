@@ -3,8 +3,7 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { commandLine } from './command-line.ts';
-import { environment, scratch } from './harness.ts';
-import type { Ended } from './harness.ts';
+import { environment, scratch, type Ended } from './harness.ts';
 import { FakeService } from './service.ts';
 
 interface Changes {

@@ -3,8 +3,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { environment, program, scratch, tidemark } from './harness.ts';
-import type { Ended } from './harness.ts';
+import { environment, program, scratch, tidemark, type Ended } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
 const DOMAINS = `/api/organizations/${ORG}/domains/`;

@@ -3,8 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { environment, scratch, tidemark } from './harness.ts';
-import type { Ended } from './harness.ts';
+import { environment, scratch, tidemark, type Ended } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
 const DOMAINS = `/api/organizations/${ORG}/domains/`;

@@ -1,7 +1,6 @@
 /** An undo is about what its restore wrote, and tells of what it does not take back. */
 import { describe, expect, it } from 'vitest';
-import type { PlanJson } from './restore-story.ts';
-import { ORGANIZATION, Story } from './restore-story.ts';
+import { type PlanJson, ORGANIZATION, Story } from './restore-story.ts';
 
 /** A restore of one invite and of one project, which has another id since: open invites still name the old one. */
 async function restoredBesideOthers(others: number): Promise<Story> {

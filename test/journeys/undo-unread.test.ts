@@ -1,7 +1,6 @@
 /** What an undo could not read is not taken for gone: it is an error, or named as not compared. */
 import { describe, expect, it } from 'vitest';
-import type { PlanJson } from './restore-story.ts';
-import { ORGANIZATION, Story } from './restore-story.ts';
+import { type PlanJson, ORGANIZATION, Story } from './restore-story.ts';
 
 interface SkippedJson extends PlanJson {
   readonly skipped?: readonly { readonly kind: string; readonly name?: string; readonly reason: string }[];

@@ -2,8 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { DiffJson, World } from './comparison.ts';
-import { world } from './comparison.ts';
+import { type DiffJson, type World, world } from './comparison.ts';
 import { ORG, respond } from './service.ts';
 
 const ROLES = ['r1', 'r2', 'r3'].map((id) => ({ id, name: `Role ${id}` }));

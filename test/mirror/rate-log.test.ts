@@ -2,10 +2,8 @@ import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSy
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { createLimiter } from '../../src/api/limiter.ts';
-import type { Limiter, RateLimits } from '../../src/api/limiter.ts';
-import type { Logger } from '../../src/core/logger.ts';
-import { silentLogger } from '../../src/core/logger.ts';
+import { createLimiter, type Limiter, type RateLimits } from '../../src/api/limiter.ts';
+import { type Logger, silentLogger } from '../../src/core/logger.ts';
 import { connect } from '../../src/mirror/database.ts';
 import { rateLogPath, readStarts, SharedRateLog } from '../../src/mirror/rate-log.ts';
 import { FakeClock } from '../faults/fake-clock.ts';

@@ -2,8 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Mirror } from '../../src/mirror/mirror.ts';
-import type { RecordList } from '../../src/mirror/record-page.ts';
-import { PageAnchors } from '../../src/mirror/record-page.ts';
+import { type RecordList, PageAnchors } from '../../src/mirror/record-page.ts';
 import { open, PROJECT, sync } from './fixture.ts';
 
 const KIND = 'session_recordings';

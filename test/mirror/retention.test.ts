@@ -1,12 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type {
-  RetentionInput,
-  RetentionPlan,
-  RetentionPolicy,
-  RetentionRun,
+import {
+  type RetentionInput,
+  type RetentionPlan,
+  type RetentionPolicy,
+  type RetentionRun,
+  planRetention,
+  rangesOf,
 } from '../../src/mirror/retention.ts';
-import { planRetention, rangesOf } from '../../src/mirror/retention.ts';
 import { policyText } from '../../src/mirror/policy-text.ts';
 
 const HOUR = 3_600_000;

@@ -1,8 +1,6 @@
 /** GET as wire-notes.md, Lists, Secrets and Values, has it: which shape each list has, and what a row leaves out. */
-import type { Ask, Reply } from './deployment.ts';
-import { refusal, serverError } from './deployment.ts';
-import type { Body, State } from './deployment-records.ts';
-import { hoursAgo } from './deployment-records.ts';
+import { type Ask, type Reply, refusal, serverError } from './deployment.ts';
+import { type Body, type State, hoursAgo } from './deployment-records.ts';
 
 /** What the list of projects shows of one. */
 const PROJECT_ROW = [

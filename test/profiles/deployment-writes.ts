@@ -1,8 +1,6 @@
 /** Writes as wire-notes.md, Restore and Secrets, has them: what is refused, dropped, merged and done besides. */
-import type { Ask, Reply } from './deployment.ts';
-import { notFound, refusal, serverError } from './deployment.ts';
-import type { Body } from './deployment-records.ts';
-import { hoursAgo, ORG, OWN_USER, PEOPLE, uuid } from './deployment-records.ts';
+import { type Ask, type Reply, notFound, refusal, serverError } from './deployment.ts';
+import { type Body, hoursAgo, ORG, OWN_USER, PEOPLE, uuid } from './deployment-records.ts';
 import { shownComponent, shownExport, shownMembership, shownRecord } from './deployment-reads.ts';
 
 /** New ids, whatever they are for. */

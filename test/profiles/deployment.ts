@@ -2,12 +2,10 @@
  * A server that behaves as wire-notes.md says real deployments do, quirk by quirk. It shares nothing with the client, the
  * catalog or the sandbox: what they believe of each other is what these tests are about.
  */
-import { createServer } from 'node:http';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
-import type { Body, State } from './deployment-records.ts';
-import { initialState, ORG } from './deployment-records.ts';
+import { type Body, type State, initialState, ORG } from './deployment-records.ts';
 import { readList, readRecord } from './deployment-reads.ts';
 import { write } from './deployment-writes.ts';
 

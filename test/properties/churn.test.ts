@@ -4,10 +4,8 @@
  * 2,000, `TIDEMARK_TEST_SEED` for other lists.
  */
 import { describe, expect, it } from 'vitest';
-import { ChurningList, specFor } from './churning-list.ts';
-import type { ListSpec } from './churning-list.ts';
-import { SimulatedMirror } from './simulated-sync.ts';
-import type { SyncEnd } from './simulated-sync.ts';
+import { ChurningList, specFor, type ListSpec } from './churning-list.ts';
+import { SimulatedMirror, type SyncEnd } from './simulated-sync.ts';
 
 const WALKS = Number(process.env.TIDEMARK_TEST_WALKS ?? 2000);
 const FIRST_SEED = Number(process.env.TIDEMARK_TEST_SEED ?? 1);

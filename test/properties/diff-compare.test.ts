@@ -1,11 +1,9 @@
 /** What must hold of the comparison for any two bodies. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { JsonObject, JsonValue } from '../../src/core/json.ts';
-import { setOwn } from '../../src/core/json.ts';
+import { type JsonObject, type JsonValue, setOwn } from '../../src/core/json.ts';
 import { canonicalText, valueDigest } from '../../src/diff/canonical.ts';
-import type { FieldChange } from '../../src/diff/compare.ts';
-import { compareBodies, equalValues } from '../../src/diff/compare.ts';
+import { type FieldChange, compareBodies, equalValues } from '../../src/diff/compare.ts';
 import { resolvePointer } from '../../src/diff/pointer.ts';
 import { patchOperations } from '../../src/report/patch.ts';
 import { body, bodyPair, json, reversedKeys, testDefinition } from '../diff/arbitraries.ts';

@@ -3,8 +3,7 @@
  * is a map: what would be called complete, and what would be removed.
  */
 import type { PageAddress } from '../../src/api/address.ts';
-import { Course } from '../../src/api/course.ts';
-import type { CourseEnd } from '../../src/api/course.ts';
+import { Course, type CourseEnd } from '../../src/api/course.ts';
 import { createPageSize } from '../../src/api/page-size.ts';
 import type { FetchedPage } from '../../src/api/pass-tally.ts';
 import { isAlarming } from '../../src/sync/removals.ts';

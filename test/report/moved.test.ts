@@ -2,8 +2,7 @@
 import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { compareBodies } from '../../src/diff/compare.ts';
-import type { FieldChange } from '../../src/diff/compare.ts';
+import { compareBodies, type FieldChange } from '../../src/diff/compare.ts';
 import { fieldLine } from '../../src/report/field-line.ts';
 import { fieldHtml } from '../../src/report/html-value.ts';
 import { fieldText } from '../../src/report/markdown.ts';

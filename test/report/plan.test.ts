@@ -2,8 +2,12 @@ import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { renderPlanHtml } from '../../src/report/plan-html.ts';
 import { renderPlanMarkdown } from '../../src/report/plan-markdown.ts';
-import { maskedRestore, renderRestoreText, restoreSummary } from '../../src/report/plan-restore.ts';
-import type { ShownRestore } from '../../src/report/plan-restore.ts';
+import {
+  maskedRestore,
+  renderRestoreText,
+  restoreSummary,
+  type ShownRestore,
+} from '../../src/report/plan-restore.ts';
 import { renderPlanText } from '../../src/report/plan-text.ts';
 import { maskedPlan } from '../../src/report/plan-mask.ts';
 import { planSummary, secretLines } from '../../src/report/plan-view.ts';

@@ -2,8 +2,7 @@
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import type { Kind, Scope } from '../../src/catalog/definition.ts';
 import type { DiffDocument } from '../../src/diff/change.ts';
-import type { RecordState } from '../../src/diff/states.ts';
-import { diffStates, sortRecords } from '../../src/diff/states.ts';
+import { type RecordState, diffStates, sortRecords } from '../../src/diff/states.ts';
 
 export const SECRET = 'tok_3f9a8c1e77';
 export const HOSTILE = '<script>alert(1)</script>"\'&`|@everyone\u001b[31m\u202eevil';

@@ -3,14 +3,12 @@
  * names: unique names, unverified domains, roles that are not renamed to their own name.
  */
 import type { ResourceDefinition, Scope } from '../../src/catalog/definition.ts';
-import type { JsonObject, JsonValue } from '../../src/core/json.ts';
-import { isJsonObject, parseLossless } from '../../src/core/json.ts';
+import { type JsonObject, type JsonValue, isJsonObject, parseLossless } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import { idText } from '../../src/diff/natural-key.ts';
 import { managedDigest, naturalKeyDigest } from '../../src/restore/digest.ts';
 import { filledBody, filledPath } from '../../src/restore/filled-request.ts';
-import type { Plan, PlanStep } from '../../src/restore/plan.ts';
-import { isExecutable } from '../../src/restore/plan.ts';
+import { type Plan, type PlanStep, isExecutable } from '../../src/restore/plan.ts';
 import type { PlanInput } from '../../src/restore/plan-input.ts';
 
 export interface Sent {

@@ -4,15 +4,13 @@ import { describe, expect, it } from 'vitest';
 import type { WriteClient } from '../../src/api/write-client.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
-import type { Plan } from '../../src/restore/plan.ts';
-import { isExecutable } from '../../src/restore/plan.ts';
+import { type Plan, isExecutable } from '../../src/restore/plan.ts';
 import { readResumable } from '../../src/restore/resume.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import { seededRandom } from '../faults/seeded-random.ts';
 import { KEY } from '../server/running-sandbox.ts';
 import { SOURCE } from './apply-source.ts';
-import { altered, counts, nativeWorld, startRig, without } from './apply-rig.ts';
-import type { Rig } from './apply-rig.ts';
+import { altered, counts, nativeWorld, startRig, without, type Rig } from './apply-rig.ts';
 
 /** Dies at the k-th event: from then on, nothing of this process does anything any more. */
 class Killer {

@@ -4,14 +4,12 @@ import { systemClock } from '../../src/core/clock.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { Secret } from '../../src/core/secret.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
-import { restoreExitCode } from '../../src/restore/apply.ts';
-import type { ApplyEvents, RestoreReport } from '../../src/restore/apply.ts';
+import { restoreExitCode, type ApplyEvents, type RestoreReport } from '../../src/restore/apply.ts';
 import { configuredSecrets } from '../../src/restore/configured-secrets.ts';
 import { readResumable } from '../../src/restore/resume.ts';
 import type { FaultRule } from '../faults/fault-rules.ts';
 import { SOURCE } from './apply-source.ts';
-import { altered, counts, nativeWorld, startRig, without } from './apply-rig.ts';
-import type { Rig } from './apply-rig.ts';
+import { altered, counts, nativeWorld, startRig, without, type Rig } from './apply-rig.ts';
 
 let native: ParsedRecord[] = [];
 

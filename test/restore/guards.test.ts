@@ -3,8 +3,7 @@ import { EXIT } from '../../src/core/errors.ts';
 import { movedSince } from '../../src/restore/plan-moved.ts';
 import { kindsToRead } from '../../src/restore/kinds-to-read.ts';
 import type { Kind } from '../../src/catalog/definition.ts';
-import { planExitCode } from '../../src/restore/plan.ts';
-import type { PlanStep } from '../../src/restore/plan.ts';
+import { planExitCode, type PlanStep } from '../../src/restore/plan.ts';
 import { costOf } from '../../src/restore/cost.ts';
 import {
   inputOf,

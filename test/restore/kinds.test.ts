@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { isExecutable } from '../../src/restore/plan.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
-import { lines, ORG, organization, planOf, posthog, record, svc, withBody } from './states.ts';
-import type { Changes } from './states.ts';
+import { lines, ORG, organization, planOf, posthog, record, svc, withBody, type Changes } from './states.ts';
 
 const own = record('members', 'own-user', { user: { uuid: 'own-user', email: 'own@k.example' }, level: 15 });
 const ada = record('members', 'u-ada', {

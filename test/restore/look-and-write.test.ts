@@ -3,8 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import { altered, nativeWorld, startRig, without } from './apply-rig.ts';
-import type { Rig } from './apply-rig.ts';
+import { altered, nativeWorld, startRig, without, type Rig } from './apply-rig.ts';
 import { limitedClient } from './limited-client.ts';
 
 const OLDEST_LOOK_MS = 5000;

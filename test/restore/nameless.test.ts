@@ -3,8 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import { restoreExitCode } from '../../src/restore/apply.ts';
 import { movedSince } from '../../src/restore/plan-moved.ts';
-import { startRig } from './apply-rig.ts';
-import type { Rig } from './apply-rig.ts';
+import { startRig, type Rig } from './apply-rig.ts';
 import { lines, organization, planOf, posthog, record, stateOf, withBody } from './states.ts';
 
 const PATH = `/api/organizations/org-1/pipeline_destinations/`;

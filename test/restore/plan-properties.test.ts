@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isMask } from '../../src/catalog/masks.ts';
-import type { JsonObject, JsonValue } from '../../src/core/json.ts';
-import { isJsonObject } from '../../src/core/json.ts';
+import { type JsonObject, type JsonValue, isJsonObject } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import { canonicalText } from '../../src/diff/canonical.ts';
 import { idText } from '../../src/diff/natural-key.ts';

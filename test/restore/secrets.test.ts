@@ -4,8 +4,7 @@ import { Secret } from '../../src/core/secret.ts';
 import { configuredSecrets } from '../../src/restore/configured-secrets.ts';
 import { filledBody } from '../../src/restore/filled-request.ts';
 import { planDocument } from '../../src/restore/plan.ts';
-import type { Changes } from './states.ts';
-import { lines, organization, planOf, posthog, record, svc, withBody } from './states.ts';
+import { type Changes, lines, organization, planOf, posthog, record, svc, withBody } from './states.ts';
 
 const s3 = record('batch_exports', 'b1', {
   id: 'b1',

@@ -1,15 +1,18 @@
 /** Short forms for states, options and plans of the restore tests. */
-import { CATALOG } from '../../src/catalog/catalog.ts';
+import { CATALOG, scopeKey } from '../../src/catalog/catalog.ts';
 import type { Kind, ResourceDefinition, Scope } from '../../src/catalog/definition.ts';
 import { applyProfile } from '../../src/config/profile.ts';
 import { shippedProfile } from '../../src/config/profile-file.ts';
 import { parseLossless } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
-import { scopeKey } from '../../src/catalog/catalog.ts';
 import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';
 import type { Plan, PlanStep } from '../../src/restore/plan.ts';
-import type { PlanInput, PlanOptions, PlanState } from '../../src/restore/plan-input.ts';
-import { DEFAULT_LIMITS } from '../../src/restore/plan-input.ts';
+import {
+  type PlanInput,
+  type PlanOptions,
+  type PlanState,
+  DEFAULT_LIMITS,
+} from '../../src/restore/plan-input.ts';
 import { planRestore } from '../../src/restore/planner.ts';
 
 export const ORG = 'org-1';

@@ -2,8 +2,7 @@
 import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';
 import type { Plan } from '../../src/restore/plan.ts';
 import { planUndo, undoKinds } from '../../src/restore/undo.ts';
-import type { Rig } from './apply-rig.ts';
-import { planState } from './apply-rig.ts';
+import { type Rig, planState } from './apply-rig.ts';
 import { posthog } from './states.ts';
 
 /** As the command plans it: from the kinds that it reads, no others; `readsAll` gives it everything that live has. */

@@ -4,8 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { CATALOG } from '../../src/catalog/catalog.ts';
 import type { Operation, ResourceDefinition } from '../../src/catalog/definition.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
-import type { Answer, RunningSandbox } from './running-sandbox.ts';
-import { startSandbox } from './running-sandbox.ts';
+import { type Answer, type RunningSandbox, startSandbox } from './running-sandbox.ts';
 
 const document = readFileSync(new URL('../contract/interface.md', import.meta.url), 'utf8');
 

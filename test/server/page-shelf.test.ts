@@ -1,9 +1,7 @@
 /** Which pages a replica reads, and when: counted at the mirror. */
 import { beforeEach, describe, expect, it } from 'vitest';
-import { PageAnchors } from '../../src/mirror/record-page.ts';
-import type { RecordList, RecordPage } from '../../src/mirror/record-page.ts';
-import { PageShelf } from '../../src/server/replica/page-shelf.ts';
-import type { PageReader } from '../../src/server/replica/page-shelf.ts';
+import { PageAnchors, type RecordList, type RecordPage } from '../../src/mirror/record-page.ts';
+import { PageShelf, type PageReader } from '../../src/server/replica/page-shelf.ts';
 import type { PageWindow } from '../../src/server/store.ts';
 
 const LIMIT = 10;

@@ -1,8 +1,7 @@
 /** The same interface without a writer, under a prefix, over a store of another kind: what the replica is made of. */
 import { describe, expect, it } from 'vitest';
 import { createAuthenticator } from '../../src/server/authorization.ts';
-import type { Interface } from '../../src/server/interface.ts';
-import { createInterface } from '../../src/server/interface.ts';
+import { type Interface, createInterface } from '../../src/server/interface.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import type { ReadableStore } from '../../src/server/store.ts';
 import { invalid } from '../../src/server/wire-error.ts';

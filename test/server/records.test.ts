@@ -2,8 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import { valueText } from '../../src/server/value-text.ts';
-import type { RunningSandbox } from './running-sandbox.ts';
-import { NOW_MS, resultsOf, startSandbox, withOrganization } from './running-sandbox.ts';
+import { type RunningSandbox, NOW_MS, resultsOf, startSandbox, withOrganization } from './running-sandbox.ts';
 
 const NOW = new Date(NOW_MS).toISOString();
 

@@ -1,8 +1,7 @@
 /** A sandbox over a data file, opened again and again within one test. */
 import type { SeedName } from '../../src/server/sandbox.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
-import type { RunningSandbox } from './running-sandbox.ts';
-import { KEY, NOW_MS, startSandbox } from './running-sandbox.ts';
+import { type RunningSandbox, KEY, NOW_MS, startSandbox } from './running-sandbox.ts';
 
 export const RESTART_OPTIONS = {
   clock: new FakeClock({ epochMs: NOW_MS }),

@@ -4,15 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import type { Logger } from '../../src/core/logger.ts';
-import { silentLogger } from '../../src/core/logger.ts';
+import { type Logger, silentLogger } from '../../src/core/logger.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { openMirror } from '../../src/mirror/mirror.ts';
 import { createListener } from '../../src/server/listener.ts';
-import { createReplica } from '../../src/server/replica/replica.ts';
-import type { ReplicaOptions } from '../../src/server/replica/replica.ts';
-import { testClock } from '../mirror/fixture.ts';
-import type { TestClock } from '../mirror/fixture.ts';
+import { createReplica, type ReplicaOptions } from '../../src/server/replica/replica.ts';
+import { testClock, type TestClock } from '../mirror/fixture.ts';
 
 export interface Got {
   readonly status: number;

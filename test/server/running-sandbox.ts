@@ -1,14 +1,11 @@
 /** A sandbox on loopback for one test, and a client that sends paths and bytes exactly as given. */
-import { request } from 'node:http';
-import type { IncomingHttpHeaders } from 'node:http';
+import { request, type IncomingHttpHeaders } from 'node:http';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import type { JsonObject } from '../../src/core/json.ts';
-import { parseLossless } from '../../src/core/json.ts';
-import { createSandbox } from '../../src/server/sandbox.ts';
-import type { Sandbox, SandboxOptions } from '../../src/server/sandbox.ts';
+import { type JsonObject, parseLossless } from '../../src/core/json.ts';
+import { createSandbox, type Sandbox, type SandboxOptions } from '../../src/server/sandbox.ts';
 import { valueText } from '../../src/server/value-text.ts';
 import { createChance } from '../../src/server/seed/chance.ts';
 import { FakeClock } from '../faults/fake-clock.ts';

@@ -4,8 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { encodePathSegment } from '../../src/catalog/catalog.ts';
 import { matchRoute } from '../../src/server/routes.ts';
 import { valueText } from '../../src/server/value-text.ts';
-import type { RunningSandbox } from './running-sandbox.ts';
-import { startSandbox, withOrganization } from './running-sandbox.ts';
+import { type RunningSandbox, startSandbox, withOrganization } from './running-sandbox.ts';
 
 /** JSON texts whose numbers a double would alter, with any key and any text. */
 const jsonText = fc.letrec<{ value: string; object: string }>((tie) => ({

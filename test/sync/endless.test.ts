@@ -7,11 +7,9 @@ import { createReadClient } from '../../src/api/read-client.ts';
 import type { SourceConfig } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { silentLogger } from '../../src/core/logger.ts';
-import type { Mirror } from '../../src/mirror/mirror.ts';
-import { openMirror } from '../../src/mirror/mirror.ts';
+import { type Mirror, openMirror } from '../../src/mirror/mirror.ts';
 import { silentEvents } from '../../src/sync/events.ts';
-import type { RunReport } from '../../src/sync/run.ts';
-import { syncSource } from '../../src/sync/run.ts';
+import { type RunReport, syncSource } from '../../src/sync/run.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import { FakeService, ORG } from '../journeys/service.ts';
 

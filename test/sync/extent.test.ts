@@ -10,10 +10,8 @@ import { systemClock } from '../../src/core/clock.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { openMirror } from '../../src/mirror/mirror.ts';
 import { silentEvents } from '../../src/sync/events.ts';
-import type { Only } from '../../src/sync/extent.ts';
-import { narrowedKinds, parentLimits } from '../../src/sync/extent.ts';
-import { syncSource } from '../../src/sync/run.ts';
-import type { RunReport } from '../../src/sync/run.ts';
+import { type Only, narrowedKinds, parentLimits } from '../../src/sync/extent.ts';
+import { syncSource, type RunReport } from '../../src/sync/run.ts';
 import { FakeService, organizationPaths } from '../journeys/service.ts';
 
 interface Reading {

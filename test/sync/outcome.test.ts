@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../src/catalog/definition.ts';
 import { EXIT, exitCodeFor } from '../../src/core/errors.ts';
-import type { SweepOutcome } from '../../src/sync/outcome.ts';
-import { failureOf, isAllDenied } from '../../src/sync/outcome.ts';
+import { type SweepOutcome, failureOf, isAllDenied } from '../../src/sync/outcome.ts';
 
 const sweep = (kind: Kind, outcome: SweepOutcome) => ({ kind, outcome });
 

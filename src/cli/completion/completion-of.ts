@@ -2,11 +2,9 @@
 import { CATALOG } from '../../catalog/catalog.ts';
 import type { CommandRow } from '../command-row.ts';
 import type { Candidate, LocalQuestion } from './candidate.ts';
-import type { Position } from './position.ts';
-import { longFlag, positionOf } from './position.ts';
+import { type Position, longFlag, positionOf } from './position.ts';
 import { unquoted, withHome } from './shell-word.ts';
-import type { ValueSort } from './value-sort.ts';
-import { valueSortOf } from './value-sort.ts';
+import { type ValueSort, valueSortOf } from './value-sort.ts';
 
 export interface Completion {
   readonly candidates: readonly Candidate[];

@@ -1,10 +1,8 @@
 /** Values that the configuration and the mirror of this machine know. Reads both as they are, and changes neither. */
-import type { Config } from '../../config/config.ts';
-import { SCHEDULE_NAMES } from '../../config/config.ts';
+import { type Config, SCHEDULE_NAMES } from '../../config/config.ts';
 import { loadConfig } from '../../config/load.ts';
 import { profileNames } from '../../config/profile-file.ts';
-import type { Glance } from '../../mirror/glance.ts';
-import { glanceAtMirror } from '../../mirror/glance.ts';
+import { type Glance, glanceAtMirror } from '../../mirror/glance.ts';
 import type { Candidate, LocalQuestion } from './candidate.ts';
 import type { ValueSort } from './value-sort.ts';
 

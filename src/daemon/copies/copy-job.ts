@@ -2,17 +2,13 @@
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Clock } from '../../core/clock.ts';
-import { isoTime } from '../../core/clock.ts';
+import { type Clock, isoTime } from '../../core/clock.ts';
 import { asFileTrouble } from '../../core/file-trouble.ts';
 import { programVersion } from '../../core/version.ts';
 import { copyName, manifestName, partialName } from './copy-name.ts';
-import type { CopyManifest } from './manifest.ts';
-import { MANIFEST_SCHEMA, manifestText } from './manifest.ts';
-import type { Digests } from './packing.ts';
-import { damaged, digestOf, pack, unpack } from './packing.ts';
-import { takePlainCopy } from './plain-copy.ts';
-import type { PlainFacts } from './plain-copy.ts';
+import { type CopyManifest, MANIFEST_SCHEMA, manifestText } from './manifest.ts';
+import { type Digests, damaged, digestOf, pack, unpack } from './packing.ts';
+import { takePlainCopy, type PlainFacts } from './plain-copy.ts';
 import { finish } from './unfinished.ts';
 
 /** Plain values only: it is handed to another process. */

@@ -3,10 +3,8 @@ import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { TidemarkError, asTidemarkError } from '../../core/errors.ts';
 import { asFileTrouble } from '../../core/file-trouble.ts';
-import { copyOfManifest, manifestName, parseCopyName } from './copy-name.ts';
-import type { CopyName } from './copy-name.ts';
-import type { CopyManifest } from './manifest.ts';
-import { readManifest } from './manifest.ts';
+import { copyOfManifest, manifestName, parseCopyName, type CopyName } from './copy-name.ts';
+import { type CopyManifest, readManifest } from './manifest.ts';
 
 /**
  * `whole`: the file has the size of its manifest. `damaged`: it has not, or its manifest is none. `unlisted`: it has no

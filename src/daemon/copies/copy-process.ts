@@ -3,13 +3,11 @@
  * its own does that, so that the daemon goes on answering, and so that it can be stopped at any instant. Not a thread:
  * ending one that has a SQLite file open can end the whole process (WiseLibs/better-sqlite3, issue 1476).
  */
-import type { ChildProcess } from 'node:child_process';
-import { fork } from 'node:child_process';
+import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import process from 'node:process';
 import { afterRealTime } from '../../core/clock.ts';
-import type { ErrorCode } from '../../core/errors.ts';
-import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
+import { type ErrorCode, asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import { workerFile } from '../../core/worker-file.ts';
 import type { CopyJob, CopyProgress, CopyWork } from './copy-job.ts';
 import type { Environment } from './hook-environment.ts';

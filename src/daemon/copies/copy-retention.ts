@@ -1,6 +1,5 @@
 /** Which copies stay: pure. The rules are those of history; each mirror's copies are counted for themselves. */
-import type { RetentionPolicy } from '../../mirror/retention.ts';
-import { planRetention } from '../../mirror/retention.ts';
+import { type RetentionPolicy, planRetention } from '../../mirror/retention.ts';
 import type { Copy } from './copy-list.ts';
 
 /**

@@ -3,10 +3,16 @@ import type { ChildProcess } from 'node:child_process';
 import { aborted } from '../../core/aborted.ts';
 import type { Clock } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
-import type { ProgramEnd } from '../program.ts';
-import { closeOutput, endProgram, endText, programEnd, startProgram, startTrouble } from '../program.ts';
-import type { Environment, Withheld } from './hook-environment.ts';
-import { handedOn } from './hook-environment.ts';
+import {
+  type ProgramEnd,
+  closeOutput,
+  endProgram,
+  endText,
+  programEnd,
+  startProgram,
+  startTrouble,
+} from '../program.ts';
+import { type Environment, type Withheld, handedOn } from './hook-environment.ts';
 
 export interface HookPaths {
   readonly file: string;

@@ -6,13 +6,10 @@ import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import { asFileTrouble } from '../../core/file-trouble.ts';
 import type { Secret } from '../../core/secret.ts';
-import type { LockHolder, WriterLock } from '../../mirror/lock.ts';
-import { acquireWriterLock } from '../../mirror/lock.ts';
+import { type LockHolder, type WriterLock, acquireWriterLock } from '../../mirror/lock.ts';
 import type { Copy } from './copy-list.ts';
-import { damaged, digestOf, formatOf, unpack } from './packing.ts';
-import type { Digests } from './packing.ts';
-import type { PlainFacts } from './plain-copy.ts';
-import { checkPlainCopy } from './plain-copy.ts';
+import { damaged, digestOf, formatOf, unpack, type Digests } from './packing.ts';
+import { type PlainFacts, checkPlainCopy } from './plain-copy.ts';
 import { syncDirectory } from './unfinished.ts';
 
 export interface OpenedCopy {

@@ -1,16 +1,14 @@
 /** From the SQLite file to the file of a copy and back: compressed, and encrypted where that is asked. Streamed. */
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
-import { open } from 'node:fs/promises';
-import type { FileHandle } from 'node:fs/promises';
+import { open, type FileHandle } from 'node:fs/promises';
 import { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib';
 import { TidemarkError } from '../../core/errors.ts';
 import { asFileTrouble } from '../../core/file-trouble.ts';
 import type { Secret } from '../../core/secret.ts';
-import { AGE_MAGIC, decryption, encryption } from './encryption.ts';
-import type { Stage } from './encryption.ts';
+import { AGE_MAGIC, decryption, encryption, type Stage } from './encryption.ts';
 
 export interface Digest {
   readonly bytes: number;

@@ -4,8 +4,7 @@ import type { Clock } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { BackupOptions } from '../../mirror/backup.ts';
 import { dropUnendedCopyJobs } from '../../mirror/copied-jobs.ts';
-import type { Mirror } from '../../mirror/mirror.ts';
-import { openMirror, verifyMirror } from '../../mirror/mirror.ts';
+import { type Mirror, openMirror, verifyMirror } from '../../mirror/mirror.ts';
 import type { VerifyProgress, VerifyResult } from '../../mirror/verify.ts';
 import type { CopyManifest } from './manifest.ts';
 

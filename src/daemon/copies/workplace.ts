@@ -5,8 +5,7 @@
  */
 import { mkdirSync, rmSync } from 'node:fs';
 import { asFileTrouble } from '../../core/file-trouble.ts';
-import type { LockHolder } from '../../mirror/lock.ts';
-import { acquireWriterLock } from '../../mirror/lock.ts';
+import { type LockHolder, acquireWriterLock } from '../../mirror/lock.ts';
 import { realMirrorPath } from '../../mirror/real-path.ts';
 
 export interface Workplace {

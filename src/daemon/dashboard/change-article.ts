@@ -5,8 +5,7 @@ import { createdAgainText } from '../../report/created-again-text.ts';
 import { fieldHtml } from '../../report/html-value.ts';
 import { isMaskedId } from '../../report/mask.ts';
 import { fieldsForPeople, nameText, SIGN } from '../../report/sections.ts';
-import type { Html } from './html.ts';
-import { markup, NOTHING, trusted } from './html.ts';
+import { type Html, markup, NOTHING, trusted } from './html.ts';
 import { capital, nameHtml } from './pieces.ts';
 import { recordPath } from './record-path.ts';
 

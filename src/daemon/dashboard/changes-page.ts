@@ -1,6 +1,5 @@
 /** What changed lately, run by run, with the fields. */
-import { KINDS } from '../../catalog/definition.ts';
-import type { Kind } from '../../catalog/definition.ts';
+import { KINDS, type Kind } from '../../catalog/definition.ts';
 import { definitionOf } from '../../catalog/catalog.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source-definitions.ts';
@@ -12,8 +11,7 @@ import { changeArticle } from './change-article.ts';
 import { changeChart } from './change-chart.ts';
 import type { DayOfChanges } from './day-counts.ts';
 import type { PageContent } from './frame.ts';
-import type { Html } from './html.ts';
-import { markup, NOTHING, trusted } from './html.ts';
+import { type Html, markup, NOTHING, trusted } from './html.ts';
 import { ageHtml, emptyHtml, nameHtml } from './pieces.ts';
 import { placeOf } from './place.ts';
 

@@ -1,6 +1,5 @@
 /** Columns over time as inline SVG, once for wide and once for narrow pages. Each column reads itself out as a title. */
-import type { Html } from './html.ts';
-import { markup, NOTHING } from './html.ts';
+import { type Html, markup, NOTHING } from './html.ts';
 
 export interface ChartColumn {
   /** Below the axis; empty for none. */

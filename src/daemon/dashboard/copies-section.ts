@@ -5,8 +5,7 @@ import { duration, plural } from '../../core/wording.ts';
 import type { CopiesShown } from '../copies/copy-shelf.ts';
 import type { CopyManifest } from '../copies/manifest.ts';
 import { byteSize } from '../http/wording.ts';
-import type { Html, HtmlPart } from './html.ts';
-import { markup, NOTHING } from './html.ts';
+import { type Html, type HtmlPart, markup, NOTHING } from './html.ts';
 import { aheadHtml, ageHtml, emptyHtml, toned } from './pieces.ts';
 
 /** @param shown null while the directory has not answered */

@@ -5,8 +5,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isoTime } from '../../core/clock.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type { ChangeCounts } from '../http/change-counts.ts';
-import { NO_CHANGES, readChangeCounts } from '../http/change-counts.ts';
+import { type ChangeCounts, NO_CHANGES, readChangeCounts } from '../http/change-counts.ts';
 import { CONFIGURED_KINDS } from '../http/feeds.ts';
 import { TOOK_OVER } from '../http/first-reads.ts';
 import { ask, sqlText } from '../http/question.ts';

@@ -11,8 +11,7 @@ import type { SourceDrift } from '../../state/drift.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { changeArticle, SEVERITY_SIGN } from './change-article.ts';
 import type { PageContent } from './frame.ts';
-import type { Html } from './html.ts';
-import { markup, NOTHING } from './html.ts';
+import { type Html, markup, NOTHING } from './html.ts';
 import { emptyHtml, nameHtml, tableHtml, timeHtml } from './pieces.ts';
 import { placeOf } from './place.ts';
 

@@ -1,8 +1,7 @@
 /** The frame of every page of the dashboard: head, navigation, and the policy that lets only our own style and script act. */
 import { hash } from 'node:crypto';
 import { isoTime } from '../../core/clock.ts';
-import type { Html } from './html.ts';
-import { markup, NOTHING, trusted } from './html.ts';
+import { type Html, markup, NOTHING, trusted } from './html.ts';
 import { DASHBOARD_SCRIPT } from './script.ts';
 import { DASHBOARD_STYLE } from './style.ts';
 

@@ -4,8 +4,7 @@ import { count, plural } from '../../core/wording.ts';
 import type { Situation } from '../http/health-facts.ts';
 import type { SourceStanding } from '../http/standing.ts';
 import type { DaemonView } from '../view.ts';
-import type { Html } from './html.ts';
-import { markup, NOTHING } from './html.ts';
+import { type Html, markup, NOTHING } from './html.ts';
 import { ageHtml, capital, emptyHtml, nameHtml, outcomeTone, tableHtml, toned } from './pieces.ts';
 
 /** Collections that are not whole and named, of each source. */

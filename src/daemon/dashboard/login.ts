@@ -1,6 +1,5 @@
 /** The login form: a token in, a session cookie out. Only there where a token is configured. */
-import { Hono } from 'hono';
-import type { Context } from 'hono';
+import { Hono, type Context } from 'hono';
 import type { Clock } from '../../core/clock.ts';
 import { plural } from '../../core/wording.ts';
 import type { Access } from '../http/access.ts';

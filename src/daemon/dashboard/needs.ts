@@ -1,8 +1,7 @@
 /** What asks for a person, gravest first, each with what to do. */
 import type { Situation } from '../http/health-facts.ts';
 import type { HealthReason } from '../http/health-reason.ts';
-import type { Html } from './html.ts';
-import { markup, NOTHING } from './html.ts';
+import { type Html, markup, NOTHING } from './html.ts';
 import { ageHtml, hintHtml } from './pieces.ts';
 
 export interface Need extends HealthReason {

@@ -8,8 +8,7 @@ import type { Situation } from '../http/health-facts.ts';
 import { ahead, tookMs } from '../http/wording.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
-import type { DriftCounts } from './answers.ts';
-import { answersHtml, verdictHtml } from './answers.ts';
+import { type DriftCounts, answersHtml, verdictHtml } from './answers.ts';
 import { copiesSection } from './copies-section.ts';
 import type { CopiesShown } from '../copies/copy-shelf.ts';
 import { changeChart } from './change-chart.ts';
@@ -17,8 +16,7 @@ import type { DayOfChanges } from './day-counts.ts';
 import { driftArticles } from './drift-page.ts';
 import type { PageContent } from './frame.ts';
 import { freshnessHtml } from './freshness.ts';
-import type { Html } from './html.ts';
-import { markup, NOTHING } from './html.ts';
+import { type Html, markup, NOTHING } from './html.ts';
 import { needsHtml, needsOf } from './needs.ts';
 import {
   ageHtml,

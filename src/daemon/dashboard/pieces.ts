@@ -1,8 +1,7 @@
 /** Small pieces that several pages show alike: times, outcomes, hints, tables. */
 import { count, duration } from '../../core/wording.ts';
 import { age, ahead } from '../http/wording.ts';
-import type { Html, HtmlPart } from './html.ts';
-import { markup, NOTHING, trusted } from './html.ts';
+import { type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
 
 /** How a state is told apart: by colour, by the shape of its mark, and by its word. */
 export type Tone = 'good' | 'warn' | 'bad' | 'plain';

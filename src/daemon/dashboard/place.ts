@@ -1,6 +1,5 @@
 /** Where a record stands, its parents by their names. */
-import type { Kind, ResourceDefinition, Scope } from '../../catalog/definition.ts';
-import { SCOPE_KEYS } from '../../catalog/definition.ts';
+import { type Kind, type ResourceDefinition, type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
 import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import { nameText } from '../../report/sections.ts';
 

@@ -2,11 +2,9 @@
 import type { ResourceDefinition } from '../../catalog/definition.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source-definitions.ts';
-import { parseLossless } from '../../core/json.ts';
-import type { JsonValue } from '../../core/json.ts';
+import { parseLossless, type JsonValue } from '../../core/json.ts';
 import { plural } from '../../core/wording.ts';
-import type { BlameField, LogEntry, Sighting } from '../../diff/history.ts';
-import { recordBlame, recordLog } from '../../diff/history.ts';
+import { type BlameField, type LogEntry, type Sighting, recordBlame, recordLog } from '../../diff/history.ts';
 import { recordName } from '../../diff/name.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordRow } from '../../mirror/records.ts';
@@ -19,8 +17,7 @@ import { foldedValue } from '../../report/value-text.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { recordHistory } from '../../state/record-history.ts';
 import type { PageContent } from './frame.ts';
-import type { Html, HtmlPart } from './html.ts';
-import { markup, NOTHING, trusted } from './html.ts';
+import { type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
 import { ageHtml, capital, emptyHtml, nameHtml, tableHtml, timeHtml } from './pieces.ts';
 import { recordPath } from './record-path.ts';
 

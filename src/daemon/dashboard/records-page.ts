@@ -8,12 +8,10 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { nameText } from '../../report/sections.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import type { PageContent } from './frame.ts';
-import type { Html } from './html.ts';
-import { markup, NOTHING, trusted } from './html.ts';
+import { type Html, markup, NOTHING, trusted } from './html.ts';
 import { capital, emptyHtml, nameHtml, tableHtml } from './pieces.ts';
 import { placeOf } from './place.ts';
-import type { ListedRecord, ListPage, SearchResult } from './record-list.ts';
-import { countRecords } from './record-list.ts';
+import { type ListedRecord, type ListPage, type SearchResult, countRecords } from './record-list.ts';
 import { recordPath } from './record-path.ts';
 
 export interface RecordsFacts {

@@ -3,8 +3,7 @@ import { count, duration } from '../../core/wording.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { tookMs } from '../http/wording.ts';
 import { columnChart } from './column-chart.ts';
-import type { Html } from './html.ts';
-import { NOTHING } from './html.ts';
+import { type Html, NOTHING } from './html.ts';
 
 const OUTCOMES = ['complete', 'partial', 'failed'] as const;
 const SIGN: Readonly<Record<string, string>> = { partial: '!', failed: '×' };

@@ -15,8 +15,7 @@ import { readFirstReads } from '../http/first-reads.ts';
 import { tookMs } from '../http/wording.ts';
 import { changeArticle } from './change-article.ts';
 import type { PageContent } from './frame.ts';
-import type { Html } from './html.ts';
-import { markup, NOTHING } from './html.ts';
+import { type Html, markup, NOTHING } from './html.ts';
 import {
   ageHtml,
   changesText,

@@ -4,8 +4,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { tookMs } from '../http/wording.ts';
 import type { PageContent } from './frame.ts';
-import type { Html } from './html.ts';
-import { markup, NOTHING } from './html.ts';
+import { type Html, markup, NOTHING } from './html.ts';
 import {
   ageHtml,
   changesText,

@@ -1,8 +1,6 @@
 /** `/api/v1`: what the command line prints as JSON, from the living daemon (docs/http.md). */
-import { Hono } from 'hono';
-import type { Context } from 'hono';
-import type { Clock } from '../../core/clock.ts';
-import { isoTime } from '../../core/clock.ts';
+import { Hono, type Context } from 'hono';
+import { type Clock, isoTime } from '../../core/clock.ts';
 import { suggest } from '../../core/suggest.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { FirstRead } from '../../diff/change.ts';
@@ -19,8 +17,7 @@ import { identityDocument, jobDocument, requestDocument, sweepDocument } from '.
 import { countChanges } from './change-counts.ts';
 import type { ChangesMemory } from './changes-memory.ts';
 import type { DriftNow } from './drift-now.ts';
-import type { RunFirstRead } from './first-reads.ts';
-import { readFirstReads } from './first-reads.ts';
+import { type RunFirstRead, readFirstReads } from './first-reads.ts';
 import { lookAtCopies, readSituation } from './health-facts.ts';
 import { kindsIn, numberIn, sourcesIn, timeIn } from './query.ts';
 import { Refusal } from './refusal.ts';

@@ -1,6 +1,5 @@
 /** Kinds that fill by themselves, apart from the others: nobody configured their records, and there are many. */
-import type { Kind } from '../../catalog/definition.ts';
-import { KINDS } from '../../catalog/definition.ts';
+import { type Kind, KINDS } from '../../catalog/definition.ts';
 import { unlistedKinds } from '../../catalog/unlisted-kinds.ts';
 
 export const FEEDS: readonly Kind[] = unlistedKinds();

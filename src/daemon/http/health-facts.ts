@@ -9,12 +9,9 @@ import type { CopiesShown } from '../copies/copy-shelf.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
 import type { HealthFacts, SourceFacts } from './health-input.ts';
-import type { Health } from './health.ts';
-import { assessHealth } from './health.ts';
-import type { LastJobs } from './last-jobs.ts';
-import { drillScores, readLastJobs } from './last-jobs.ts';
-import type { SourceStanding } from './standing.ts';
-import { readStandings } from './standing.ts';
+import { type Health, assessHealth } from './health.ts';
+import { type LastJobs, drillScores, readLastJobs } from './last-jobs.ts';
+import { type SourceStanding, readStandings } from './standing.ts';
 
 /** All that a page says of the whole, of one moment. */
 export interface Situation {

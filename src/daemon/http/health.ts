@@ -4,8 +4,7 @@
  */
 import { daemonReasons } from './daemon-reasons.ts';
 import type { HealthFacts, SourceFacts } from './health-input.ts';
-import type { HealthReason, HealthState } from './health-reason.ts';
-import { HEALTH_STATES } from './health-reason.ts';
+import { type HealthReason, type HealthState, HEALTH_STATES } from './health-reason.ts';
 import { allowedAgeMs, expectedSince, sourceReasons } from './source-reasons.ts';
 
 export interface SourceHealth {

@@ -1,8 +1,7 @@
 /** The daemon's HTTP side: health, metrics, JSON, dashboard and replica behind one address (docs/http.md). */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import type { HttpBindings } from '@hono/node-server';
-import { getRequestListener } from '@hono/node-server';
+import { type HttpBindings, getRequestListener } from '@hono/node-server';
 import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';

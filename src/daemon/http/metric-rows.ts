@@ -1,6 +1,5 @@
 /** Every metric as a row: its name with the unit in it, what it says, and how it is read (docs/http.md, Metrics). */
-import type { DriftSummary } from '../jobs/summaries.ts';
-import { summaryOf } from '../jobs/summaries.ts';
+import { type DriftSummary, summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
 import type { Situation } from './health-facts.ts';
 import { HEALTH_STATES } from './health-reason.ts';

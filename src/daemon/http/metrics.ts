@@ -4,8 +4,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Registry } from 'prom-client';
 import type { DaemonView } from '../view.ts';
 import { readSituation } from './health-facts.ts';
-import type { MetricFacts, ProcessFigures } from './metric-rows.ts';
-import { METRICS } from './metric-rows.ts';
+import { type MetricFacts, type ProcessFigures, METRICS } from './metric-rows.ts';
 import { RunCounter } from './run-totals.ts';
 
 export interface Metrics {

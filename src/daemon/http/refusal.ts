@@ -1,6 +1,5 @@
 /** Refusals of the HTTP side as JSON: a code to decide on, one line for a person, and what to do. */
-import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
-import type { ErrorCode } from '../../core/errors.ts';
+import { asTidemarkError, TidemarkError, type ErrorCode } from '../../core/errors.ts';
 
 /** A refusal with its HTTP status. */
 export class Refusal extends TidemarkError {

@@ -1,7 +1,6 @@
 /** All routes of the HTTP side, and what every request passes on its way to one. */
 import type { HttpBindings } from '@hono/node-server';
-import { Hono } from 'hono';
-import type { Context, Next } from 'hono';
+import { Hono, type Context, type Next } from 'hono';
 import { METHOD_NAME_ALL } from 'hono/router';
 import { isoTime } from '../../core/clock.ts';
 import { DayCounts } from '../dashboard/day-counts.ts';
@@ -10,8 +9,7 @@ import { createLogin } from '../dashboard/login.ts';
 import { INSTANCE_HEADER, instanceOf } from '../presence.ts';
 import { TrustedProxies } from '../../server/client-address.ts';
 import type { DaemonView } from '../view.ts';
-import type { Caller } from './access.ts';
-import { Access, checkSameSite, unauthorized } from './access.ts';
+import { type Caller, Access, checkSameSite, unauthorized } from './access.ts';
 import { createApi } from './api.ts';
 import { ChangesMemory } from './changes-memory.ts';
 import { healthDocument, healthText } from './documents.ts';

@@ -4,8 +4,7 @@ import type { Kind } from '../../catalog/definition.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source-definitions.ts';
 import { parseLossless } from '../../core/json.ts';
-import type { RecordChange } from '../../diff/change.ts';
-import { compareRecords } from '../../diff/change.ts';
+import { type RecordChange, compareRecords } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { maskedChange, withMaskedId } from '../../report/mask.ts';
@@ -13,12 +12,9 @@ import { CreatedBetween } from '../../state/created-again.ts';
 import { FirstReads } from '../../state/first-reads.ts';
 import { openMirrorState } from '../../state/mirror-state.ts';
 import { previousRun } from '../../state/published-run.ts';
-import type { ForgottenRuns } from '../../state/forgotten-history.ts';
-import { forgottenInto } from '../../state/forgotten-history.ts';
-import type { ChangeCounts } from './change-counts.ts';
-import { countChanges, NO_CHANGES, readChangeCounts, totalOf } from './change-counts.ts';
-import type { ChangesMemory } from './changes-memory.ts';
-import { countsKey, memoryKey } from './changes-memory.ts';
+import { type ForgottenRuns, forgottenInto } from '../../state/forgotten-history.ts';
+import { type ChangeCounts, countChanges, NO_CHANGES, readChangeCounts, totalOf } from './change-counts.ts';
+import { type ChangesMemory, countsKey, memoryKey } from './changes-memory.ts';
 import { ask, sqlNumber } from './question.ts';
 
 export interface ChangesQuestion {

@@ -1,6 +1,5 @@
 /** How fresh and how whole the mirror's copy of a source is, in few small questions: no record is read or counted. */
-import type { Kind, Scope } from '../../catalog/definition.ts';
-import { KINDS } from '../../catalog/definition.ts';
+import { type Kind, type Scope, KINDS } from '../../catalog/definition.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { HeldRemovals } from '../../mirror/held-removals.ts';
 import type { Mirror } from '../../mirror/mirror.ts';

@@ -1,13 +1,11 @@
 /** The other end of `child-work.ts`: one job, done in this process for the daemon that started it. */
 import type { Config, SourceConfig } from '../../config/config.ts';
-import type { TidemarkError } from '../../core/errors.ts';
-import { asTidemarkError } from '../../core/errors.ts';
+import { type TidemarkError, asTidemarkError } from '../../core/errors.ts';
 import type { JobName } from '../../mirror/daemon-jobs.ts';
 import type { DaemonEffects } from '../effects.ts';
 import { MirrorKeeper } from '../mirror-keeper.ts';
 import type { TroubleSink } from '../troubles.ts';
-import type { ToChild, ToDaemon } from './job-messages.ts';
-import { wireError, wireResult } from './job-messages.ts';
+import { type ToChild, type ToDaemon, wireError, wireResult } from './job-messages.ts';
 import type { JobContext, JobWork } from './work.ts';
 import { OwnProcess } from './workplace.ts';
 

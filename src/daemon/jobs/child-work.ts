@@ -9,13 +9,11 @@ import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { DaemonEffects } from '../effects.ts';
 import type { MirrorKeeper, WriterLease } from '../mirror-keeper.ts';
 import type { Troubles } from '../troubles.ts';
-import type { ToChild, ToDaemon } from './job-messages.ts';
-import { errorOf, resultOf } from './job-messages.ts';
+import { type ToChild, type ToDaemon, errorOf, resultOf } from './job-messages.ts';
 import { failedResult } from './job-trouble.ts';
 import { ToldFigures } from './told-figures.ts';
 import type { JobResult } from './work.ts';
-import type { Performed, Task, Workplace } from './workplace.ts';
-import { commandOf, OwnProcess } from './workplace.ts';
+import { type Performed, type Task, type Workplace, commandOf, OwnProcess } from './workplace.ts';
 
 /** Starts the program's own `daemon-job`, with a channel to it. */
 export type StartJob = () => ChildProcess;

@@ -1,19 +1,15 @@
 /** Drift of one source from the baseline to its latest state, as `tidemark drift` finds it. */
-import { EXIT } from '../../core/errors.ts';
-import type { ExitCode } from '../../core/errors.ts';
+import { EXIT, type ExitCode } from '../../core/errors.ts';
 import { diffExitCode } from '../../diff/change.ts';
 import type { Finding } from '../../diff/drift.ts';
 import { severityCounts } from '../../report/drift-document.ts';
 import { maskedPlace, withMaskedId } from '../../report/mask.ts';
-import type { SourceDrift } from '../../state/drift.ts';
-import { driftBetween } from '../../state/drift.ts';
+import { type SourceDrift, driftBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-state.ts';
 import { pointOf } from '../../state/point.ts';
 import { parseReference } from '../../state/reference.ts';
-import type { DriftSummary, FindingSummary } from './summaries.ts';
-import { NAMED_FINDINGS, storedSummary } from './summaries.ts';
-import type { JobResult, JobWork } from './work.ts';
-import { sourceOf } from './work.ts';
+import { type DriftSummary, type FindingSummary, NAMED_FINDINGS, storedSummary } from './summaries.ts';
+import { type JobResult, type JobWork, sourceOf } from './work.ts';
 
 export const DRIFT_JOB: Pick<JobWork, 'run'> = {
   run: async (context) => {

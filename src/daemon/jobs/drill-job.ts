@@ -5,16 +5,13 @@ import type { DrillDocument } from '../../diff/drill-document.ts';
 import { configuredSecrets } from '../../restore/configured-secrets.ts';
 import { runDrill } from '../../restore/drill.ts';
 import { NO_DRILL_EVENTS } from '../../restore/drill-passes.ts';
-import type { DrillSandbox } from '../../server/drill-sandbox.ts';
-import { openDrillSandbox } from '../../server/drill-sandbox.ts';
+import { type DrillSandbox, openDrillSandbox } from '../../server/drill-sandbox.ts';
 import { openMirrorState } from '../../state/mirror-state.ts';
 import { pointOf } from '../../state/point.ts';
 import { parseReference } from '../../state/reference.ts';
 import { silentLogger } from '../../core/logger.ts';
-import type { DrillSummary } from './summaries.ts';
-import { storedSummary } from './summaries.ts';
-import type { JobContext, JobWork } from './work.ts';
-import { sourceOf } from './work.ts';
+import { type DrillSummary, storedSummary } from './summaries.ts';
+import { type JobContext, type JobWork, sourceOf } from './work.ts';
 
 export const DRILL_JOB: Pick<JobWork, 'run'> = {
   run: async (context) => {

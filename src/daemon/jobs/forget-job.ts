@@ -1,8 +1,7 @@
 /** Retention, as `tidemark forget` does it, by the rules of the configuration. */
 import { EXIT } from '../../core/errors.ts';
 import { contentComparison } from '../../sync/content-comparison.ts';
-import type { ForgetSummary } from './summaries.ts';
-import { storedSummary } from './summaries.ts';
+import { type ForgetSummary, storedSummary } from './summaries.ts';
 import type { JobWork } from './work.ts';
 
 export const FORGET_JOB: Pick<JobWork, 'run'> = {

@@ -3,8 +3,7 @@ import { collectionText } from '../../catalog/scope-text.ts';
 import type { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { JobRow } from '../../mirror/daemon-jobs.ts';
-import type { TroubledSweep } from './summaries.ts';
-import { summaryOf } from './summaries.ts';
+import { type TroubledSweep, summaryOf } from './summaries.ts';
 
 const LEVELS = {
   running: 'info',

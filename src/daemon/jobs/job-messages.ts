@@ -3,8 +3,7 @@
  * itself, and only does the job where it reads the same one.
  */
 import type { RequestFigures } from '../../api/figures.ts';
-import { TidemarkError } from '../../core/errors.ts';
-import type { ErrorCode } from '../../core/errors.ts';
+import { TidemarkError, type ErrorCode } from '../../core/errors.ts';
 import type { JobResult, QueuedJob } from './work.ts';
 
 /** To the process. */

@@ -6,8 +6,7 @@ import type { ReadClient } from '../../api/read-client.ts';
 import type { Kind } from '../../catalog/definition.ts';
 import type { Config, ScheduleName } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
-import { asTidemarkError, exitCodeFor, TidemarkError } from '../../core/errors.ts';
-import type { ExitCode } from '../../core/errors.ts';
+import { asTidemarkError, exitCodeFor, TidemarkError, type ExitCode } from '../../core/errors.ts';
 import { within } from '../../core/within.ts';
 import type { JobName, JobRow } from '../../mirror/daemon-jobs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -23,12 +22,10 @@ import type { EndedJob } from './observer.ts';
 import type { Observers } from './observers.ts';
 import { JobQueue } from './queue.ts';
 import { FigureBook } from './request-figures.ts';
-import type { TicketAtWork } from './tickets.ts';
-import { Tickets } from './tickets.ts';
+import { type TicketAtWork, Tickets } from './tickets.ts';
 import { AnswerWatch, LastBeginnings, Rests, SILENT_MS, TURN_LOOK_MS } from './turns.ts';
 import type { JobResult, JobWork, QueuedJob } from './work.ts';
-import type { Task, Workplace } from './workplace.ts';
-import { commandOf } from './workplace.ts';
+import { type Task, type Workplace, commandOf } from './workplace.ts';
 
 export interface RunnerOptions {
   readonly effects: DaemonEffects;

@@ -1,16 +1,11 @@
 /** One sync of one source, as `tidemark sync` does it. */
 import { EXIT, TidemarkError } from '../../core/errors.ts';
-import type { SyncEvents } from '../../sync/events.ts';
-import { silentEvents } from '../../sync/events.ts';
-import type { SweepError, SweepReport } from '../../sync/outcome.ts';
-import { isAllDenied } from '../../sync/outcome.ts';
-import type { RunReport } from '../../sync/run.ts';
-import { syncSource } from '../../sync/run.ts';
-import type { KindSweeps, SyncSummary } from './summaries.ts';
-import { NAMED_SWEEPS, storedSummary } from './summaries.ts';
+import { type SyncEvents, silentEvents } from '../../sync/events.ts';
+import { type SweepError, type SweepReport, isAllDenied } from '../../sync/outcome.ts';
+import { type RunReport, syncSource } from '../../sync/run.ts';
+import { type KindSweeps, type SyncSummary, NAMED_SWEEPS, storedSummary } from './summaries.ts';
 import { troubledSweeps } from './troubled-sweeps.ts';
-import type { JobContext, JobResult, JobWork } from './work.ts';
-import { sourceOf } from './work.ts';
+import { type JobContext, type JobResult, type JobWork, sourceOf } from './work.ts';
 
 export const SYNC_JOB: Pick<JobWork, 'run'> = {
   run: async (context) => {

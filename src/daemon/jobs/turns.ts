@@ -3,8 +3,7 @@
  * and whether their service answers.
  */
 import type { RequestFigures } from '../../api/figures.ts';
-import type { Clock } from '../../core/clock.ts';
-import { isoTime } from '../../core/clock.ts';
+import { type Clock, isoTime } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { duration } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';

@@ -2,8 +2,7 @@
 import type { Config } from '../../config/config.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
 import type { Mirror, verifyMirror } from '../../mirror/mirror.ts';
-import type { VerifySummary } from './summaries.ts';
-import { NAMED_PROBLEMS, storedSummary } from './summaries.ts';
+import { type VerifySummary, NAMED_PROBLEMS, storedSummary } from './summaries.ts';
 import { problemLine, withMaskedId } from './verify-problems.ts';
 import type { JobResult } from './work.ts';
 

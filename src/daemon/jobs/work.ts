@@ -1,10 +1,8 @@
 /** What every job is given and what it hands back. One file per job does the work; `workplace.ts` says where, `runner.ts` does the rest. */
 import type { ReadClient } from '../../api/read-client.ts';
 import type { Kind } from '../../catalog/definition.ts';
-import type { Config, SourceConfig } from '../../config/config.ts';
-import type { ScheduleName } from '../../config/config.ts';
-import type { TidemarkError } from '../../core/errors.ts';
-import type { ExitCode } from '../../core/errors.ts';
+import type { Config, SourceConfig, ScheduleName } from '../../config/config.ts';
+import type { TidemarkError, ExitCode } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { JobName, JobOutcome, JobRow, JobTrigger } from '../../mirror/daemon-jobs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';

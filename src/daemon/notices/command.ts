@@ -6,8 +6,7 @@ import { aborted } from '../../core/aborted.ts';
 import { abortReason } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { closeOutput, endProgram, endText, programEnd, startProgram, startTrouble } from '../program.ts';
-import type { Message } from './message.ts';
-import { noticeDocument, templateValues } from './message.ts';
+import { type Message, noticeDocument, templateValues } from './message.ts';
 
 /** What it gets of this process's own environment: not the keys that stand in there. */
 const HANDED_ON = ['PATH', 'HOME', 'USER', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR'];

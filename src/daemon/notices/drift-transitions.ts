@@ -11,12 +11,10 @@ import { grouped } from '../../core/grouped.ts';
 import { plural } from '../../core/wording.ts';
 import { compareSeverities, gravest } from '../../diff/severity.ts';
 import type { Notice, NoticeState } from '../../mirror/daemon-notices.ts';
-import type { DriftSummary, FindingSummary } from '../jobs/summaries.ts';
-import { summaryOf } from '../jobs/summaries.ts';
+import { type DriftSummary, type FindingSummary, summaryOf } from '../jobs/summaries.ts';
 import { NAMED_IN_NOTICE, noticeOf } from './notice-content.ts';
 import { subjectName } from './notice-words.ts';
-import type { JobSeen, Transition } from './seen.ts';
-import { NO_TRANSITION, stateOf } from './seen.ts';
+import { type JobSeen, type Transition, NO_TRANSITION, stateOf } from './seen.ts';
 
 /** Findings that are followed one by one, of one source. */
 export const FOLLOWED = 5000;

@@ -3,11 +3,9 @@ import type { EmailChannel } from '../../config/notice-channel.ts';
 import { renderTemplate } from '../../config/notice-template.ts';
 import { isLoopback } from '../../config/source.ts';
 import { abortReason } from '../../core/clock.ts';
-import { TidemarkError } from '../../core/errors.ts';
-import type { ErrorCode } from '../../core/errors.ts';
+import { TidemarkError, type ErrorCode } from '../../core/errors.ts';
 import { neutralise } from '../../report/neutralise.ts';
-import type { Message } from './message.ts';
-import { linesOf, templateValues } from './message.ts';
+import { type Message, linesOf, templateValues } from './message.ts';
 import { scrubbed } from './scrub.ts';
 
 interface Address {

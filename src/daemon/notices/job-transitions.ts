@@ -5,8 +5,7 @@ import { percent } from '../http/wording.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import { noticeOf } from './notice-content.ts';
 import { subjectName } from './notice-words.ts';
-import type { JobSeen, Transition } from './seen.ts';
-import { NO_TRANSITION, stateOf } from './seen.ts';
+import { type JobSeen, type Transition, NO_TRANSITION, stateOf } from './seen.ts';
 
 /** Subject `job:NAME`: `failed` while the job cannot do its work. Problems that a verification found are its work done. */
 export function workTransition(states: readonly NoticeState[], { job, at }: JobSeen): Transition {

@@ -9,8 +9,7 @@ import { compareSeverities, gravest } from '../../diff/severity.ts';
 import type { Notice } from '../../mirror/daemon-notices.ts';
 import { neutralise } from '../../report/neutralise.ts';
 import type { FindingSummary } from '../jobs/summaries.ts';
-import type { NoticeContent } from './notice-content.ts';
-import { contentOf } from './notice-content.ts';
+import { type NoticeContent, contentOf } from './notice-content.ts';
 import { subjectName } from './notice-words.ts';
 
 export interface Message extends NoticeContent {

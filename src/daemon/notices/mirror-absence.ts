@@ -3,8 +3,7 @@
  * daemon lives, and each channel is tried until it takes it.
  */
 import type { ChannelConfig } from '../../config/notice-channel.ts';
-import type { Clock } from '../../core/clock.ts';
-import { isoTime } from '../../core/clock.ts';
+import { type Clock, isoTime } from '../../core/clock.ts';
 import type { Notice } from '../../mirror/daemon-notices.ts';
 import { noticeOf } from './notice-content.ts';
 import { subjectName } from './notice-words.ts';

@@ -3,8 +3,7 @@
  * mirror cannot be written, a failure is told all the same, once and at once: that is when it matters.
  */
 import type { Config } from '../../config/config.ts';
-import type { Clock } from '../../core/clock.ts';
-import { isoTime } from '../../core/clock.ts';
+import { type Clock, isoTime } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { JobRow } from '../../mirror/daemon-jobs.ts';
@@ -17,8 +16,7 @@ import type { DaemonView } from '../view.ts';
 import type { Freshness } from './freshness.ts';
 import { messageOf } from './message.ts';
 import { MirrorAbsence } from './mirror-absence.ts';
-import type { Notifier } from './notifier.ts';
-import { createNotifier } from './notifier.ts';
+import { type Notifier, createNotifier } from './notifier.ts';
 import { channelsFor } from './routing.ts';
 import type { JobDetails } from './seen.ts';
 import type { Send } from './sending.ts';

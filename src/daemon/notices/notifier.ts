@@ -3,13 +3,10 @@ import { isoTime } from '../../core/clock.ts';
 import type { JobRow } from '../../mirror/daemon-jobs.ts';
 import type { NoticeState } from '../../mirror/daemon-notices.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type { Freshness } from './freshness.ts';
-import { freshnessTransition } from './freshness.ts';
+import { type Freshness, freshnessTransition } from './freshness.ts';
 import { recordJobNotices, recordTransition } from './job-notices.ts';
-import type { OutboxOptions } from './outbox.ts';
-import { Outbox } from './outbox.ts';
-import type { JobDetails, Transition } from './seen.ts';
-import { joined } from './seen.ts';
+import { type OutboxOptions, Outbox } from './outbox.ts';
+import { type JobDetails, type Transition, joined } from './seen.ts';
 
 export type NotifierOptions = OutboxOptions;
 

@@ -4,10 +4,8 @@
  * is remembered until it can: a process that dies before then delivers again, under the same id.
  */
 import type { ChannelConfig } from '../../config/notice-channel.ts';
-import type { Clock } from '../../core/clock.ts';
-import { isoTime } from '../../core/clock.ts';
-import { asTidemarkError } from '../../core/errors.ts';
-import type { TidemarkError } from '../../core/errors.ts';
+import { type Clock, isoTime } from '../../core/clock.ts';
+import { asTidemarkError, type TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Delivery, DeliveryResult } from '../../mirror/daemon-notices.ts';
 import type { Mirror } from '../../mirror/mirror.ts';

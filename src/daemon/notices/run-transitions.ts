@@ -4,18 +4,15 @@
  */
 import { scopeKey } from '../../catalog/catalog.ts';
 import { collectionText } from '../../catalog/scope-text.ts';
-import { isLocalTrouble } from '../../core/errors.ts';
-import type { ErrorCode } from '../../core/errors.ts';
+import { isLocalTrouble, type ErrorCode } from '../../core/errors.ts';
 import { grouped } from '../../core/grouped.ts';
 import { plural } from '../../core/wording.ts';
 import type { NoticeState } from '../../mirror/daemon-notices.ts';
 import type { HeldRemovals } from '../../mirror/held-removals.ts';
-import type { TroubledSweep } from '../jobs/summaries.ts';
-import { summaryOf } from '../jobs/summaries.ts';
+import { type TroubledSweep, summaryOf } from '../jobs/summaries.ts';
 import { noticeOf } from './notice-content.ts';
 import { subjectName } from './notice-words.ts';
-import type { JobSeen, Transition } from './seen.ts';
-import { joined, NO_TRANSITION, stateOf } from './seen.ts';
+import { type JobSeen, type Transition, joined, NO_TRANSITION, stateOf } from './seen.ts';
 
 export function syncTransitions(states: readonly NoticeState[], seen: JobSeen): Transition {
   if (seen.job.outcome === 'interrupted' || seen.job.outcome === 'running') return NO_TRANSITION;

@@ -3,9 +3,8 @@ import type { Posting } from '../../api/post.ts';
 import type { SlackChannel } from '../../config/notice-channel.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
 import { renderTemplate } from '../../config/notice-template.ts';
-import type { Message } from './message.ts';
+import { type Message, linesOf, templateValues } from './message.ts';
 import { withoutMentions } from './mentions.ts';
-import { linesOf, templateValues } from './message.ts';
 
 // Slack's limits: 150 for a header, 3,000 for a section, 40,000 for `text`, of which it advises to keep to 4,000.
 const HEADER_LENGTH = 150;

@@ -3,8 +3,7 @@ import type { NoticeState } from '../../mirror/daemon-notices.ts';
 import { driftTransitions } from './drift-transitions.ts';
 import { drillTransition, verifyTransition, workTransition } from './job-transitions.ts';
 import { syncTransitions } from './run-transitions.ts';
-import type { JobSeen, Transition } from './seen.ts';
-import { joined } from './seen.ts';
+import { type JobSeen, type Transition, joined } from './seen.ts';
 
 /** @param states those of the job's source */
 export function transitionsOf(states: readonly NoticeState[], seen: JobSeen): Transition {

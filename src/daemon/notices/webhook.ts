@@ -4,12 +4,10 @@ import type { Posting, PostAnswer } from '../../api/post.ts';
 import { parseRetryAfter } from '../../api/retry-after.ts';
 import type { WebhookChannel } from '../../config/notice-channel.ts';
 import { renderTemplate } from '../../config/notice-template.ts';
-import { TidemarkError } from '../../core/errors.ts';
-import type { ErrorCode } from '../../core/errors.ts';
+import { TidemarkError, type ErrorCode } from '../../core/errors.ts';
 import type { Secret } from '../../core/secret.ts';
 import { withoutMentions } from './mentions.ts';
-import type { Message } from './message.ts';
-import { noticeDocument, templateValues } from './message.ts';
+import { type Message, noticeDocument, templateValues } from './message.ts';
 import { scrubbed } from './scrub.ts';
 
 /** What is posted at a moment. The signature covers that moment, so that a recorded message cannot be sent again later. */

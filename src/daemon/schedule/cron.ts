@@ -4,8 +4,7 @@
  */
 import { parse } from 'node-cron';
 import { TidemarkError } from '../../core/errors.ts';
-import { nextOnWall } from './wall.ts';
-import type { WallFields } from './wall.ts';
+import { nextOnWall, type WallFields } from './wall.ts';
 import { openZone } from './zone.ts';
 
 export interface Cron {

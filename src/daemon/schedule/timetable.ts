@@ -2,13 +2,11 @@
  * When which schedule is due: pure but for the random spread. It remembers what it was told by the mirror's rows and hands
  * out rows to keep; starting jobs is somebody else's.
  */
-import type { Config, Schedule, ScheduleName } from '../../config/config.ts';
-import { SCHEDULE_NAMES } from '../../config/config.ts';
+import { type Config, type Schedule, type ScheduleName, SCHEDULE_NAMES } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import type { ScheduleRow } from '../../mirror/daemon-state.ts';
 import type { ScheduleView } from '../view.ts';
-import type { Cron } from './cron.ts';
-import { parseCron } from './cron.ts';
+import { type Cron, parseCron } from './cron.ts';
 
 /** A schedule whose time has come. */
 export interface DueSchedule {

@@ -1,7 +1,6 @@
 /** CSV (RFC 4180) of one kind: a column per top-level field, safe to open in a spreadsheet. */
 import type { ResourceDefinition } from '../../catalog/definition.ts';
-import { getOwn, isJsonObject, parseLossless } from '../../core/json.ts';
-import type { JsonValue } from '../../core/json.ts';
+import { getOwn, isJsonObject, parseLossless, type JsonValue } from '../../core/json.ts';
 import type { ExportRecord } from './record.ts';
 
 /** Gathers a kind's columns: key columns, documented fields in their order, then all others that occur, sorted. */

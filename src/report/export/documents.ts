@@ -4,8 +4,7 @@ import type { Kind } from '../../catalog/definition.ts';
 import { parseLossless } from '../../core/json.ts';
 import { stringifyYaml } from '../../core/yaml.ts';
 import { CsvColumns } from './csv.ts';
-import { exportLine } from './record.ts';
-import type { ExportRecord } from './record.ts';
+import { exportLine, type ExportRecord } from './record.ts';
 
 /** One record a line, as `tidemark.export/1` says it. */
 export function* ndjsonLines(records: Iterable<ExportRecord>): Generator<string> {

@@ -1,7 +1,6 @@
 /** File names for records: any id is safe, two ids never share a name, also on file systems that ignore case. */
 import { createHash } from 'node:crypto';
-import type { Kind, Scope } from '../../catalog/definition.ts';
-import { SCOPE_KEYS } from '../../catalog/definition.ts';
+import { type Kind, type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
 
 const LONGEST = 120;
 

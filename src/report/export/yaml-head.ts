@@ -1,7 +1,6 @@
 /** Recognises a record's YAML file as one that an export wrote. */
 import { isKind } from '../../catalog/catalog.ts';
-import { SCOPE_KEYS } from '../../catalog/definition.ts';
-import type { Scope } from '../../catalog/definition.ts';
+import { SCOPE_KEYS, type Scope } from '../../catalog/definition.ts';
 import { parseYaml } from '../../core/yaml.ts';
 import { recordPath } from './file-name.ts';
 

@@ -6,8 +6,7 @@ import type { Reading } from '../rules/kind-rules.ts';
 import { RULES } from '../rules/rules.ts';
 import type { Viewer } from '../store.ts';
 import type { Row } from './table.ts';
-import type { Tables } from './tables.ts';
-import { keptBody, objectOf, tableOf } from './tables.ts';
+import { type Tables, keptBody, objectOf, tableOf } from './tables.ts';
 
 /** A row and the scope that owns it: another one than asked for where a component is shared. */
 export interface FoundRow {

@@ -1,7 +1,6 @@
 /** Secrets that the service keeps but never answers (wire-notes.md, Secrets). */
 import type { ResourceDefinition } from '../../catalog/definition.ts';
-import type { JsonObject, JsonValue } from '../../core/json.ts';
-import { getOwn, isJsonObject } from '../../core/json.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject } from '../../core/json.ts';
 
 /**
  * A copy of the body without the values at its fields' `secretPointers`; the same object where it holds none of them.

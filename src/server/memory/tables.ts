@@ -1,13 +1,17 @@
 /** All collections in memory, by table and scope. Several kinds may be views of one table. */
 import { definitionOf, scopeKey } from '../../catalog/catalog.ts';
 import type { Kind, Scope } from '../../catalog/definition.ts';
-import type { JsonObject, JsonValue } from '../../core/json.ts';
-import { isJsonObject, isRawNumber, parseLossless } from '../../core/json.ts';
+import {
+  type JsonObject,
+  type JsonValue,
+  isJsonObject,
+  isRawNumber,
+  parseLossless,
+} from '../../core/json.ts';
 import { RULES } from '../rules/rules.ts';
 import { valueText } from '../value-text.ts';
 import type { RowChange } from './data-file.ts';
-import type { Order, Row } from './table.ts';
-import { Table } from './table.ts';
+import { type Order, type Row, Table } from './table.ts';
 
 /** People that keys belong to and that records mention; a table beside the kinds. */
 export const USERS = 'users';

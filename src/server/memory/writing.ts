@@ -11,8 +11,7 @@ import { tokenFrom, uuidFrom } from './identity.ts';
 import { TablesReading } from './reading.ts';
 import { withoutSecrets } from './secrets.ts';
 import type { Row, RowNote } from './table.ts';
-import type { Tables } from './tables.ts';
-import { idOf, objectOf, tableOf, USERS } from './tables.ts';
+import { type Tables, idOf, objectOf, tableOf, USERS } from './tables.ts';
 
 export class Writing extends TablesReading implements Transaction {
   readonly nowText: string;

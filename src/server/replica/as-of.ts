@@ -2,8 +2,7 @@
 import { TidemarkError } from '../../core/errors.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
-import type { Point } from '../../state/point.ts';
-import { resolvePoint } from '../../state/point.ts';
+import { type Point, resolvePoint } from '../../state/point.ts';
 import { invalid } from '../wire-error.ts';
 
 export const AS_OF = 'as_of';

@@ -1,8 +1,7 @@
 /** Who may read the replica: holders of one of its own tokens; without any, callers on this machine. */
 import { isLoopback } from '../../config/source.ts';
 import type { Secret } from '../../core/secret.ts';
-import type { AccessKey, Authenticate } from '../authorization.ts';
-import { createAuthenticator } from '../authorization.ts';
+import { type AccessKey, type Authenticate, createAuthenticator } from '../authorization.ts';
 import { permissionDenied } from '../wire-error.ts';
 
 const ANYBODY_HERE: AccessKey = { key: '', permissions: 'all' };

@@ -4,8 +4,7 @@
  */
 import { statSync } from 'node:fs';
 import type { Clock } from '../../core/clock.ts';
-import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
-import type { ErrorCode } from '../../core/errors.ts';
+import { asTidemarkError, TidemarkError, type ErrorCode } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { unavailable } from '../wire-error.ts';

@@ -2,8 +2,7 @@
 import type { Operation, ResourceDefinition } from '../../catalog/definition.ts';
 import { NOT_MIRRORED } from '../../catalog/not-mirrored.ts';
 import type { SeenCollection } from '../../state/sweeps-as-of.ts';
-import type { WireError } from '../wire-error.ts';
-import { notFound, notHeld, permissionDenied } from '../wire-error.ts';
+import { type WireError, notFound, notHeld, permissionDenied } from '../wire-error.ts';
 
 /**
  * A collection that no run up to that state has read: 403 where the service denied it, else 404.

@@ -2,12 +2,10 @@
 import { scopeKey } from '../../catalog/catalog.ts';
 import type { Kind, ResourceDefinition, Scope } from '../../catalog/definition.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type { RecordList } from '../../mirror/record-page.ts';
-import { PageAnchors } from '../../mirror/record-page.ts';
+import { type RecordList, PageAnchors } from '../../mirror/record-page.ts';
 import type { Point } from '../../state/point.ts';
 import { PageShelf } from './page-shelf.ts';
-import type { SeenCollection } from '../../state/sweeps-as-of.ts';
-import { sweepsAsOf } from '../../state/sweeps-as-of.ts';
+import { type SeenCollection, sweepsAsOf } from '../../state/sweeps-as-of.ts';
 
 export interface HeldCollection extends SeenCollection {
   readonly list: RecordList;

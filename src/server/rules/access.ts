@@ -2,15 +2,13 @@
 import { invites as invitesRow, members as membersRow } from '../../catalog/access.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import { writable } from '../../catalog/fields.ts';
-import type { JsonObject, JsonValue } from '../../core/json.ts';
-import { getOwn, isJsonObject } from '../../core/json.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject } from '../../core/json.ts';
 import { isoTime } from '../../core/clock.ts';
 import { valueText } from '../value-text.ts';
 import { invalid, permissionDenied } from '../wire-error.ts';
 import type { KindRules, NewRecord, Target, Transaction } from './kind-rules.ts';
 import { OWNER, userUuidOf } from './organizations.ts';
-import type { RequestRules } from './request-rules.ts';
-import { acceptBody, checkType } from './request-rules.ts';
+import { type RequestRules, acceptBody, checkType } from './request-rules.ts';
 
 export const members: KindRules = {
   order: { by: 'newest', field: 'joined_at' },

@@ -2,13 +2,11 @@
 import { batchExports as batchExportsRow } from '../../catalog/batch-exports.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import { owned } from '../../catalog/fields.ts';
-import type { JsonObject, JsonValue } from '../../core/json.ts';
-import { getOwn, isJsonObject } from '../../core/json.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject } from '../../core/json.ts';
 import { valueText } from '../value-text.ts';
 import { invalid } from '../wire-error.ts';
 import type { KindRules, Target, Transaction } from './kind-rules.ts';
-import { acceptBody, checkType } from './request-rules.ts';
-import type { RequestRules } from './request-rules.ts';
+import { acceptBody, checkType, type RequestRules } from './request-rules.ts';
 
 const request: RequestRules = {
   fields: batchExportsRow.fields.filter((field) => field.isWritable),

@@ -1,7 +1,6 @@
 /** Organizations and domains (interface.md: Organization, Domain; wire-notes.md, Restore). */
 import { domains as domainsRow, organizations as organizationsRow } from '../../catalog/organizations.ts';
-import type { JsonObject, JsonValue } from '../../core/json.ts';
-import { isJsonObject } from '../../core/json.ts';
+import { type JsonObject, type JsonValue, isJsonObject } from '../../core/json.ts';
 import { valueText } from '../value-text.ts';
 import { invalid } from '../wire-error.ts';
 import type { KindRules, Transaction } from './kind-rules.ts';

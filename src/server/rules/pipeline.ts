@@ -7,8 +7,7 @@ import type { Kind } from '../../catalog/definition.ts';
 import { pipelineDestinations as documented } from '../../catalog/pipeline.ts';
 import type { JsonObject } from '../../core/json.ts';
 import type { KindRules } from './kind-rules.ts';
-import { acceptBody } from './request-rules.ts';
-import type { RequestRules } from './request-rules.ts';
+import { acceptBody, type RequestRules } from './request-rules.ts';
 
 // interface.md shows no payload for three of the families: they take the fields of the documented ones.
 const request: RequestRules = {

@@ -1,7 +1,6 @@
 /** What a request body may hold: checked field by field, in the order of the documentation. */
 import type { FieldDefinition } from '../../catalog/definition.ts';
-import type { JsonObject, JsonValue } from '../../core/json.ts';
-import { getOwn, isJsonObject, isRawNumber } from '../../core/json.ts';
+import { type JsonObject, type JsonValue, getOwn, isJsonObject, isRawNumber } from '../../core/json.ts';
 import { invalid } from '../wire-error.ts';
 
 export interface RequestRules {

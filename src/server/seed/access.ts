@@ -1,8 +1,7 @@
 /** The demo's members, invites, roles and role memberships. */
 import type { Scope } from '../../catalog/definition.ts';
 import type { JsonObject } from '../../core/json.ts';
-import type { Chance } from './chance.ts';
-import { daysBefore } from './chance.ts';
+import { type Chance, daysBefore } from './chance.ts';
 import type { SeedRecord, SeedUser } from './seed.ts';
 
 const OWNER = 15;

@@ -1,8 +1,7 @@
 /** The demo's batch exports, with secrets that the service keeps to itself. */
 import type { Scope } from '../../catalog/definition.ts';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
-import type { Chance } from './chance.ts';
-import { daysBefore, exactNumber } from './chance.ts';
+import { type Chance, daysBefore, exactNumber } from './chance.ts';
 import type { SeedRecord } from './seed.ts';
 
 interface SeedExport {

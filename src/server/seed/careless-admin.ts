@@ -1,7 +1,6 @@
 /** A bad afternoon as data: what somebody with too many rights does to the demo, request by request. */
 import type { Kind } from '../../catalog/definition.ts';
-import type { JsonObject } from '../../core/json.ts';
-import { isJsonObject } from '../../core/json.ts';
+import { type JsonObject, isJsonObject } from '../../core/json.ts';
 import { valueText } from '../value-text.ts';
 import { demoConfiguration, KITTIWAKE_ID } from './demo.ts';
 import type { SeedRecord } from './seed.ts';

@@ -1,7 +1,6 @@
 /** Chance that gives the same every time: the demo's state is a function of this file's numbers only. */
 import { isoTime } from '../../core/clock.ts';
-import type { JsonValue } from '../../core/json.ts';
-import { parseLossless } from '../../core/json.ts';
+import { type JsonValue, parseLossless } from '../../core/json.ts';
 import { tokenFrom, uuidFrom } from '../memory/identity.ts';
 
 /** Everything in the demo happened before this instant. */

@@ -1,8 +1,7 @@
 /** The demo's pipeline components. */
 import type { Kind, Scope } from '../../catalog/definition.ts';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
-import type { Chance } from './chance.ts';
-import { exactNumber } from './chance.ts';
+import { type Chance, exactNumber } from './chance.ts';
 import type { SeedRecord } from './seed.ts';
 
 interface SeedFamily {

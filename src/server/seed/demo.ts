@@ -7,16 +7,16 @@ import { inviteRecords, memberRecords, roleRecords } from './access.ts';
 import { kittiwakeExports, ternExports } from './batch-exports.ts';
 import { createChance } from './chance.ts';
 import { componentRecords, sharedComponentRecords } from './components.ts';
-import type { SeedOrganization, SeedProject } from './organizations.ts';
 import {
+  type SeedOrganization,
+  type SeedProject,
   domainRecords,
   organizationRecord,
   projectRecord,
   proxyRecords,
   WAREHOUSE_SETTINGS,
 } from './organizations.ts';
-import type { People } from './people.ts';
-import { createPeople } from './people.ts';
+import { type People, createPeople } from './people.ts';
 import { recordingRecords } from './recordings.ts';
 import type { Seed, SeedRecord } from './seed.ts';
 

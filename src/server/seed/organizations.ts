@@ -1,7 +1,6 @@
 /** The demo's two organizations with their domains, projects and proxy records. */
 import type { JsonObject } from '../../core/json.ts';
-import type { Chance } from './chance.ts';
-import { daysBefore, exactNumber } from './chance.ts';
+import { type Chance, daysBefore, exactNumber } from './chance.ts';
 import type { SeedRecord, SeedUser } from './seed.ts';
 
 export interface SeedOrganization {

@@ -1,7 +1,6 @@
 /** The demo's session recordings, newest first, a few of them shared. */
 import type { JsonObject, JsonValue } from '../../core/json.ts';
-import type { Chance } from './chance.ts';
-import { daysBefore, exactNumber } from './chance.ts';
+import { type Chance, daysBefore, exactNumber } from './chance.ts';
 import type { SeedRecord } from './seed.ts';
 
 const VISITORS = [

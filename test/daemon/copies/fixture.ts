@@ -2,14 +2,11 @@
 import { join } from 'node:path';
 import { mkdirSync } from 'node:fs';
 import type { CopiesConfig } from '../../../src/config/config.ts';
-import type { Clock } from '../../../src/core/clock.ts';
-import { systemClock } from '../../../src/core/clock.ts';
+import { type Clock, systemClock } from '../../../src/core/clock.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
-import type { Copier } from '../../../src/daemon/copies/copier.ts';
-import type { CopyWork } from '../../../src/daemon/copies/copy-job.ts';
-import { makeCopy } from '../../../src/daemon/copies/copy-job.ts';
-import { createCopier } from '../../../src/daemon/copies/copier.ts';
+import { type Copier, createCopier } from '../../../src/daemon/copies/copier.ts';
+import { type CopyWork, makeCopy } from '../../../src/daemon/copies/copy-job.ts';
 import { copyInProcess } from '../../../src/daemon/copies/copy-process.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
 import { ORG, open, sync, temporaryDirectory } from '../../mirror/fixture.ts';

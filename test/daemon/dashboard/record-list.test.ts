@@ -1,8 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../../src/catalog/catalog.ts';
 import { systemClock } from '../../../src/core/clock.ts';
-import type { RecordPlace } from '../../../src/daemon/dashboard/record-list.ts';
-import { readListPage, searchRecords, whereIs } from '../../../src/daemon/dashboard/record-list.ts';
+import {
+  type RecordPlace,
+  readListPage,
+  searchRecords,
+  whereIs,
+} from '../../../src/daemon/dashboard/record-list.ts';
 import { recordPath } from '../../../src/daemon/dashboard/record-path.ts';
 import { World } from '../http/world.ts';
 

@@ -2,8 +2,7 @@ import { request as rawRequest } from 'node:http';
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../../src/core/errors.ts';
-import type { Logger } from '../../../src/core/logger.ts';
-import { silentLogger } from '../../../src/core/logger.ts';
+import { type Logger, silentLogger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
 import { LOCAL_TOKEN, MINUTE_MS, World } from './world.ts';
 

@@ -1,6 +1,5 @@
 /** Whoever opens many connections and says little takes nothing away from the others. */
-import { connect } from 'node:net';
-import type { Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Secret } from '../../../src/core/secret.ts';
 import { createSandbox } from '../../../src/server/sandbox.ts';

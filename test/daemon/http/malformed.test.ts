@@ -1,7 +1,6 @@
 /** Nothing that a caller sends is a defect of the daemon: refused with a reason, and nothing in the log. */
 import { describe, expect, it } from 'vitest';
-import type { Logger } from '../../../src/core/logger.ts';
-import { silentLogger } from '../../../src/core/logger.ts';
+import { type Logger, silentLogger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
 import { rawCall } from './raw.ts';
 import { World } from './world.ts';

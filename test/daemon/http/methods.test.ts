@@ -1,8 +1,7 @@
 /** What arrives otherwise than a browser or our own client sends it: refused by rule, never a defect in the log. */
 import { beforeEach, describe, expect, it } from 'vitest';
 import { definitionOf } from '../../../src/catalog/catalog.ts';
-import type { Logger } from '../../../src/core/logger.ts';
-import { silentLogger } from '../../../src/core/logger.ts';
+import { type Logger, silentLogger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
 import { openMirror } from '../../../src/mirror/mirror.ts';
 import { createReplica } from '../../../src/server/replica/replica.ts';

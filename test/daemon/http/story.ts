@@ -1,8 +1,7 @@
 /** Ten days of a mirror: what a dashboard has to show when there is something to show. */
 import { isoTime } from '../../../src/core/clock.ts';
 import { carelessAdmin } from '../../../src/server/seed/careless-admin.ts';
-import type { World } from './world.ts';
-import { DAY_MS, NARROW_KEY } from './world.ts';
+import { type World, DAY_MS, NARROW_KEY } from './world.ts';
 
 /** A baseline after the first run, quiet days, a partial run, a careless admin, jobs of every kind. Ends at 07:20 of day 10. */
 export async function tellStory(world: World): Promise<void> {

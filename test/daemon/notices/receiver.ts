@@ -1,8 +1,6 @@
 /** Receivers of notices: a real HTTP server and a real, tiny SMTP server, which note what they were sent. */
-import { createServer } from 'node:http';
-import type { IncomingHttpHeaders } from 'node:http';
-import { createServer as createSocketServer } from 'node:net';
-import type { AddressInfo, Server, Socket } from 'node:net';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import { createServer as createSocketServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
 export interface Received {

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Config, Schedule, ScheduleName } from '../../../src/config/config.ts';
-import { SCHEDULE_NAMES } from '../../../src/config/config.ts';
+import { type Config, type Schedule, type ScheduleName, SCHEDULE_NAMES } from '../../../src/config/config.ts';
 import type { ScheduleRow } from '../../../src/mirror/daemon-state.ts';
 import { Timetable } from '../../../src/daemon/schedule/timetable.ts';
 
