@@ -1,10 +1,10 @@
 /** What a look at the dashboard and a scrape of the metrics cost on a large mirror, by HTTP, as who looks gets them. */
 import { join } from 'node:path';
-import { keepSmall } from '../src/cli/daemon-memory.ts';
+import { boundDaemonHeap } from '../src/cli/daemon-memory.ts';
 import { loadConfig } from '../src/config/load.ts';
 import { systemClock } from '../src/core/clock.ts';
 import { silentLogger } from '../src/core/logger.ts';
-import { CopyShelf } from '../src/daemon/copies/copy-shelf.ts';
+import { BackupCatalog } from '../src/daemon/copies/copy-shelf.ts';
 import { startHttp } from '../src/daemon/http/http.ts';
 import type { DaemonView } from '../src/daemon/view.ts';
 import { type Mirror, openMirror } from '../src/mirror/mirror.ts';
@@ -53,7 +53,7 @@ export async function run({ large, scratch, note }: BenchContext): Promise<Line[
   writer.close();
 
   // As the daemon's own process is.
-  keepSmall();
+  boundDaemonHeap();
   const mirror = openMirror(path, { mode: 'read', command: 'bench', clock: systemClock });
   const http = await startHttp(viewOf(mirror, path), {
     host: '127.0.0.1',
@@ -110,7 +110,7 @@ function viewOf(mirror: Mirror, path: string): DaemonView {
     config: () => config,
     configTrouble: () => null,
     mirror: () => mirror,
-    copies: new CopyShelf(systemClock),
+    copies: new BackupCatalog(systemClock),
     schedules: () => [],
     running: () => [],
     queued: () => [],

@@ -60,7 +60,7 @@ async function main(): Promise<number> {
   await keepCompiledCode();
   await boundHeap();
   const { runCommandLine } = await import('./cli/program.ts');
-  const { isReaderGone, lossText } = await import('./cli/output-watch.ts');
+  const { isReaderGone, outputLostText: lossText } = await import('./cli/output-watch.ts');
   const stop = new AbortController();
   const onSignal = (): void => {
     if (stop.signal.aborted) process.exit(130);

@@ -3,7 +3,7 @@ import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
 import { withBreaker, type Breaker } from './breaker.ts';
-import { createCounters, type RequestCounters, type RequestFigures } from './figures.ts';
+import { createCounters, type RequestCounters, type RequestStats } from './request-stats.ts';
 import { createLimiter, type Limiter, type RateLimits } from './limiter.ts';
 import { neutralText, type NeutralText } from './neutral-text.ts';
 import type { RateLog } from './rate-log.ts';
@@ -44,7 +44,7 @@ export interface Connection {
   readonly requestLog: RequestLog;
   /** The base URL's own path, without a slash at its end. */
   readonly prefix: string;
-  figures(): RequestFigures;
+  figures(): RequestStats;
   close(): Promise<void>;
 }
 

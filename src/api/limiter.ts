@@ -9,7 +9,7 @@ import type { Kind } from '../catalog/definition.ts';
 import { type Clock, abortReason } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import type { KindUse, WindowUse } from './figures.ts';
+import type { KindUse, WindowUse } from './request-stats.ts';
 import { notAhead, PACED_STARTS, parsePace, rateAt, refused, untilFasterMs, type Pace } from './pace.ts';
 import {
   limitsOfKinds,
@@ -50,7 +50,7 @@ export interface LimiterOptions {
 }
 
 /** A start that is kept free in the windows for one request that must follow closely on others. */
-export interface HeldStart extends Place {
+export interface Reservation extends Place {
   /** True where the limit has room for one start only: nothing can follow closely on anything, and nothing is kept. */
   readonly isLone?: true;
   /** In the windows of the key. */
@@ -60,7 +60,7 @@ export interface HeldStart extends Place {
 }
 
 export interface Turn {
-  readonly held?: HeldStart | undefined;
+  readonly held?: Reservation | undefined;
   /** The slot that the caller has: it does not wait for another one. */
   readonly slot?: Slot | undefined;
   /** What it asks for; left out where no kind's own limit can apply. */
@@ -87,7 +87,7 @@ export interface Limiter {
    * its way.
    * @throws as `run`
    */
-  hold(signal?: AbortSignal, kind?: Kind): Promise<HeldStart | null>;
+  hold(signal?: AbortSignal, kind?: Kind): Promise<Reservation | null>;
   /** A 429 to a request started at `startedAt`: nothing starts for `waitMs`, and then at half the rate. */
   throttled(startedAt: number, waitMs: number): void;
   /** An answer that is not a 429. */
@@ -116,7 +116,7 @@ interface Waiter {
 
 const NOTHING_HELD = Promise.resolve(null);
 /** What is given where nothing can be kept. */
-const LONE: HeldStart = { isLone: true, release: () => undefined, isOpen: () => false };
+const UNRESERVABLE: Reservation = { isLone: true, release: () => undefined, isOpen: () => false };
 /** Another process does not tell when it gives back a start that it kept. */
 const LOOK_AGAIN_MS = 1_000;
 /** The rate that was refused is told by the latest starts: by so many, or by fewer where there are no more. */
@@ -296,7 +296,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     }
   };
 
-  const heldFor = (turn: Turn | undefined): HeldStart | undefined =>
+  const heldFor = (turn: Turn | undefined): Reservation | undefined =>
     turn?.held?.isOpen() === true ? turn.held : undefined;
 
   const runQueued = async <T>(
@@ -327,7 +327,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     inKey: Place | undefined,
     inKind: Place | undefined,
     ofKind: RateLimit | undefined,
-  ): HeldStart => {
+  ): Reservation => {
     const isOpen = (): boolean => inKey?.isOpen() === true || inKind?.isOpen() === true;
     return {
       ...{ inKey, inKind, isOpen },
@@ -367,15 +367,15 @@ export function createLimiter(options: LimiterOptions): Limiter {
   const hold = async (
     signal: AbortSignal | undefined,
     ofKind: RateLimit | undefined,
-  ): Promise<HeldStart | null> => {
-    if (ofKind !== undefined && ofKind.least < 2) return LONE;
+  ): Promise<Reservation | null> => {
+    if (ofKind !== undefined && ofKind.least < 2) return UNRESERVABLE;
     const inKind = ofKind === undefined ? undefined : await placeIn(ofKind, signal, 1);
     const giveUp = (): void => atomically(() => giveBack(undefined, inKind, ofKind));
     try {
       const inKey = await placeInKey(signal);
       if (inKey === 'lone') {
         giveUp();
-        return LONE;
+        return UNRESERVABLE;
       }
       if (inKey === null && inKind === undefined) return null;
       return heldStart(inKey ?? undefined, inKind, ofKind);

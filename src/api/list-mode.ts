@@ -1,6 +1,6 @@
 /** How a list is paged: by positions of ours, by its cursor, or by the links that it gives. */
 import type { PageAddress } from './address.ts';
-import type { FetchedPage } from './pass-tally.ts';
+import type { FetchedPage } from './paging-stats.ts';
 
 export type ListMode = 'offset' | 'cursor' | 'link';
 

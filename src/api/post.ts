@@ -19,7 +19,7 @@ export const POST_TIMEOUTS: Timeouts = {
 /** Of an answer only a reason is of use, and that is short. */
 const MAX_ANSWER_BYTES = 4096;
 
-export interface Posting {
+export interface PostRequest {
   readonly method: 'POST' | 'GET';
   /** http or https; its user and password become an Authorization header. */
   readonly url: Secret;
@@ -44,7 +44,7 @@ export interface Poster {
    * @throws TidemarkError `unreachable`, `timeout` or `malformed`, naming host and port and nothing else of the URL; the
    * abort reason when the signal is aborted
    */
-  post(posting: Posting): Promise<PostAnswer>;
+  post(posting: PostRequest): Promise<PostAnswer>;
   close(): Promise<void>;
 }
 
@@ -94,7 +94,7 @@ async function openAgent(timeouts: Timeouts): Promise<Agent> {
 async function exchange(
   agent: Agent,
   url: URL,
-  { method, body, headers, signal }: Posting & { readonly signal: AbortSignal },
+  { method, body, headers, signal }: PostRequest & { readonly signal: AbortSignal },
 ): Promise<PostAnswer> {
   const answer = await agent.request({
     origin: url.origin,

@@ -8,7 +8,7 @@ import { TidemarkError, type ErrorCode } from '../core/errors.ts';
 import { HEAD, pathOf, readLink, type PageAddress } from './address.ts';
 import { type ConnectionOptions, openConnection } from './connection.ts';
 import { readPage, type ListPage } from './envelope.ts';
-import type { RequestFigures } from './figures.ts';
+import type { RequestStats } from './request-stats.ts';
 import { loggedPath } from './logged-path.ts';
 import { createRequester } from './requester.ts';
 import { readRecord } from './retrieved.ts';
@@ -59,7 +59,7 @@ export interface ProbeClient {
   text(path: string, signal?: AbortSignal): Promise<string | null>;
   /** Of every answer that had a `Date`, refusals included. */
   clockSamples(): readonly ClockSample[];
-  figures(): RequestFigures;
+  figures(): RequestStats;
   close(): Promise<void>;
 }
 

@@ -3,7 +3,7 @@
  * that are kept free in them for requests to come.
  */
 import type { Kind } from '../catalog/definition.ts';
-import type { KindUse, WindowUse } from './figures.ts';
+import type { KindUse, WindowUse } from './request-stats.ts';
 import type { RateLog, Starts } from './rate-log.ts';
 
 /** Starts that a minute and an hour may hold; 0 = no limit. */

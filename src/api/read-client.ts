@@ -7,7 +7,7 @@ import { type ResourceDefinition, type Scope, operationOf } from '../catalog/def
 import { TidemarkError } from '../core/errors.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
 import { type Connection, type ConnectionOptions, openConnection } from './connection.ts';
-import type { RequestFigures } from './figures.ts';
+import type { RequestStats } from './request-stats.ts';
 import { loggedPath } from './logged-path.ts';
 import { createRequester } from './requester.ts';
 import { readRecord, type Retrieved } from './retrieved.ts';
@@ -16,7 +16,7 @@ import type { Slot } from './limiter.ts';
 import { getOnly } from './transport.ts';
 import { walkList } from './walk.ts';
 
-export type { RequestFigures } from './figures.ts';
+export type { RequestStats } from './request-stats.ts';
 export type { FoundRecord, Retrieved } from './retrieved.ts';
 
 /** What reading commands hold: nothing but GET. One client serves one source in one run; its retries are the run's. */
@@ -44,7 +44,7 @@ export interface ReadClient {
     slot?: Slot,
   ): Promise<Retrieved>;
   /** Live: for progress bars. */
-  figures(): RequestFigures;
+  figures(): RequestStats;
   close(): Promise<void>;
 }
 

@@ -5,7 +5,7 @@ import type { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Breaker } from './breaker.ts';
 import { answerError } from './error-body.ts';
-import type { RequestCounters } from './figures.ts';
+import type { RequestCounters } from './request-stats.ts';
 import type { Limiter, Slot, Turn } from './limiter.ts';
 import type { NeutralText } from './neutral-text.ts';
 import type { RequestLog } from './request-log.ts';

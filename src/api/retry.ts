@@ -1,7 +1,7 @@
 /** The one retry layer (design.md, The sync): full jitter, few attempts, and an end to a whole run's retries. */
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import type { RequestCounters } from './figures.ts';
+import type { RequestCounters } from './request-stats.ts';
 
 export interface RetryPolicy {
   /** Attempts per request, the first included. */

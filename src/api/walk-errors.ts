@@ -30,7 +30,7 @@ export function withoutIdError(count: number, idPath: readonly string[]): Tidema
  * The error of a page whose address came with a `next` of another origin: only its path was asked for, at the configured
  * one, so that the key stays there.
  */
-export function ofForeignNext(error: TidemarkError, origin: string): TidemarkError {
+export function foreignNextError(error: TidemarkError, origin: string): TidemarkError {
   return new TidemarkError(
     error.code,
     `its \`next\` points to ${origin}, which is not asked; at the configured address, that path answered: ${error.message}`,
@@ -46,7 +46,7 @@ export function ofForeignNext(error: TidemarkError, origin: string): TidemarkErr
 }
 
 /** The same error with the list named at its beginning. */
-export function ofList(error: TidemarkError, definition: ResourceDefinition): TidemarkError {
+export function listError(error: TidemarkError, definition: ResourceDefinition): TidemarkError {
   return new TidemarkError(error.code, `the list of ${definition.title.many}: ${error.message}`, {
     ...(error.hint === undefined ? {} : { hint: error.hint }),
     isRetryable: error.isRetryable,
@@ -78,7 +78,11 @@ export function outcomeOf(error: TidemarkError, isFirst: boolean): WalkVerdict['
 }
 
 /** The failure as one of the list, where it came in the middle of it. */
-export function ofFailure(error: TidemarkError, target: CollectionTarget, isFirst: boolean): TidemarkError {
+export function outcomeOfError(
+  error: TidemarkError,
+  target: CollectionTarget,
+  isFirst: boolean,
+): TidemarkError {
   if (isFirst) return error;
   const { many } = target.definition.title;
   return new TidemarkError(error.code, `the list of ${many} broke off: ${error.message}`, {

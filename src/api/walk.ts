@@ -9,16 +9,16 @@ import { TidemarkError } from '../core/errors.ts';
 import type { RecordShape } from '../core/json-scan.ts';
 import type { Logger } from '../core/logger.ts';
 import { pathOf, readLink, type PageAddress } from './address.ts';
-import { Course, type ListProof } from './course.ts';
+import { PagingProof, type ListProof } from './paging-proof.ts';
 import { readPage } from './envelope.ts';
 import { createHeadOrder } from './head-order.ts';
 import type { NeutralText } from './neutral-text.ts';
 import { createPageSize, type PageSize } from './page-size.ts';
-import type { Accepted, FetchedPage } from './pass-tally.ts';
+import type { Accepted, FetchedPage } from './paging-stats.ts';
 import type { WalkSink, WalkVerdict } from './read-client.ts';
 import type { Requester } from './requester.ts';
 import { bornMember, orderMember, type CollectionTarget } from './target.ts';
-import { ofFailure, ofForeignNext, ofList, outcomeOf, refusalOf } from './walk-errors.ts';
+import { outcomeOfError, foreignNextError, listError, outcomeOf, refusalOf } from './walk-errors.ts';
 
 export interface WalkOptions {
   readonly requester: Requester;
@@ -53,7 +53,7 @@ interface Ahead {
 
 class Walk {
   readonly #options: WalkOptions;
-  readonly #course: Course;
+  readonly #course: PagingProof;
   readonly #size: PageSize;
   readonly #shape: RecordShape;
   #pages = 0;
@@ -72,7 +72,7 @@ class Walk {
     this.#options = options;
     this.#size = createPageSize(pageSize);
     this.#shape = { ...shape, bornName: bornMember(options.target) };
-    this.#course = new Course({
+    this.#course = new PagingProof({
       acceptsQuery: definition.listing.acceptsQuery,
       isCountTrusted: definition.listing.isCountTrusted,
       stopsWhenKnown: options.headOnly,
@@ -87,11 +87,11 @@ class Walk {
       return await this.#walk();
     } catch (error) {
       if (signal?.aborted === true) throw abortReason(signal);
-      if (!(error instanceof FarSideFailure)) throw error;
+      if (!(error instanceof RemoteError)) throw error;
       const isFirst = this.#pages === 0;
       return this.#verdict(
         outcomeOf(error.error, isFirst),
-        ofFailure(error.error, target, isFirst),
+        outcomeOfError(error.error, target, isFirst),
         false,
         'full',
       );
@@ -113,7 +113,7 @@ class Walk {
         if (error === null) return this.#verdict('complete', null, isOnePage, mode, proof);
         // A list in circles broke the walk off; one that ended unproven was at least read to its end.
         const outcome = error.code === 'walk_loop' ? 'failed' : 'incomplete';
-        return this.#verdict(outcome, ofList(error, target.definition), isOnePage, mode);
+        return this.#verdict(outcome, listError(error, target.definition), isOnePage, mode);
       }
       if (step.pass !== undefined) {
         this.#passes += 1;
@@ -149,7 +149,7 @@ class Walk {
           attempt,
           code: refusal.code,
         });
-        if (attempt >= this.#options.attempts) throw new FarSideFailure(refusal);
+        if (attempt >= this.#options.attempts) throw new RemoteError(refusal);
         this.#takeRetry(refusal);
       }
     }
@@ -263,7 +263,7 @@ class Walk {
     const foreign = this.#foreign;
     if (foreign === null || address.by !== 'link' || address.path !== foreign.path) return error;
     const isAnswer = error instanceof TidemarkError && (error.status ?? 0) >= 400;
-    return isAnswer ? ofForeignNext(error, foreign.origin) : error;
+    return isAnswer ? foreignNextError(error, foreign.origin) : error;
   }
 
   #note(page: FetchedPage, accepted: Accepted): void {
@@ -306,7 +306,7 @@ class Walk {
 }
 
 /** Marks what the requests threw, so that the sink's own failures are never taken for the far side's. */
-class FarSideFailure extends Error {
+class RemoteError extends Error {
   readonly error: TidemarkError;
 
   constructor(error: TidemarkError) {
@@ -316,7 +316,7 @@ class FarSideFailure extends Error {
 }
 
 function farSide(error: unknown): unknown {
-  return error instanceof TidemarkError ? new FarSideFailure(error) : error;
+  return error instanceof TidemarkError ? new RemoteError(error) : error;
 }
 
 function isSame(a: PageAddress, b: PageAddress): boolean {

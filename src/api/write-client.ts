@@ -14,8 +14,8 @@ import { abortReason } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { type Connection, type ConnectionOptions, openConnection } from './connection.ts';
 import { answerError } from './error-body.ts';
-import type { RequestFigures } from './figures.ts';
-import type { HeldStart, Slot } from './limiter.ts';
+import type { RequestStats } from './request-stats.ts';
+import type { Reservation, Slot } from './limiter.ts';
 import { loggedPath } from './logged-path.ts';
 import { wasNeverSent } from './network-error.ts';
 import { type ReadClient, readClientOver } from './read-client.ts';
@@ -25,7 +25,7 @@ import type { Answer } from './transport.ts';
 import { readWritten } from './written.ts';
 import type { WriteOutcome } from './write-outcome.ts';
 
-export type { HeldStart, Slot } from './limiter.ts';
+export type { Reservation, Slot } from './limiter.ts';
 export type { WriteOutcome } from './write-outcome.ts';
 
 /** What a write is about. */
@@ -49,7 +49,7 @@ export interface WriteSignals {
   /** The caller's place among the requests under way, where it has one (`inSlot`). */
   readonly slot?: Slot | undefined;
   /** A start kept for it (`hold`); free again when the write is over, sent or not. */
-  readonly held?: HeldStart | undefined;
+  readonly held?: Reservation | undefined;
   /** Asked when its turn has come: true when it must not be sent any more, and the outcome is `late`. */
   readonly isLate?: () => boolean;
 }
@@ -65,7 +65,7 @@ export interface WriteClient {
   /**
    * Keeps a start for a write of that kind that must follow closely on a look; null where no limit stands in its way.
    */
-  hold(signal?: AbortSignal, kind?: Kind): Promise<HeldStart | null>;
+  hold(signal?: AbortSignal, kind?: Kind): Promise<Reservation | null>;
   /**
    * Keeps a place among the requests under way for a look at a record of that kind and the write that follows on it, both
    * of which are given the slot, where there is one. The work must send, and wait for, nothing else.
@@ -73,7 +73,7 @@ export interface WriteClient {
   inSlot<T>(kind: Kind, work: (slot?: Slot) => Promise<T>): Promise<T>;
   /** Reads over the same connection: one limiter and one budget of retries for both. */
   readonly reader: ReadClient;
-  figures(): RequestFigures;
+  figures(): RequestStats;
   close(): Promise<void>;
 }
 

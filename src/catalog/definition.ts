@@ -2,7 +2,7 @@
  * The shape of one row of the catalog: everything Tidemark knows about a kind. Adding a kind is adding a row; an
  * `if (kind === …)` elsewhere means that this type lacks a field.
  */
-import { MOVING_NAMES } from './own-motion.ts';
+import { VOLATILE_NAMES } from './volatile-names.ts';
 import type { RestoreRules } from './restore-rules.ts';
 
 /** The kinds of the interface, named by their path segment (interface.md, Endpoints). */
@@ -223,6 +223,6 @@ export function operationOf(
 /** Names of the members that change though nobody configured anything. */
 export function volatileFields({ fields, hasDocumentedFields }: ResourceDefinition): ReadonlySet<string> {
   const named = new Set(fields.map(({ name }) => name));
-  const unnamed = hasDocumentedFields ? [] : MOVING_NAMES.filter((name) => !named.has(name));
+  const unnamed = hasDocumentedFields ? [] : VOLATILE_NAMES.filter((name) => !named.has(name));
   return new Set([...fields.filter(({ isVolatile }) => isVolatile).map(({ name }) => name), ...unnamed]);
 }

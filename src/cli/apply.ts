@@ -2,8 +2,8 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-trouble.ts';
-import { systemCodeOf } from '../core/system-trouble.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
+import { systemCodeOf } from '../core/system-errors.ts';
 import { plural } from '../core/wording.ts';
 import { isSecretId, withMaskedId } from '../report/mask.ts';
 import { fieldLine } from '../report/field-line.ts';

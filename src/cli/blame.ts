@@ -10,11 +10,11 @@ import { foldedValue } from '../report/value-text.ts';
 import { resolvePoint } from '../state/point.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, remark, tellReason, type CommandContext } from './context.ts';
+import { print, printNote, tellReason, type CommandContext } from './context.ts';
 import {
   notThereYet,
   recordHeading,
-  remarksOf,
+  notesOf,
   renewalFacts,
   shownRenewal,
   sightingText,
@@ -53,7 +53,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     const removed = newest?.body === null ? { run: newest.run, at: newest.at } : null;
     const body = revisions.find((revision) => revision.body !== null)?.body;
     const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
-    remark(context, remarksOf(found.remark, point.remark));
+    printNote(context, notesOf(found.remark, point.remark));
     if (context.options.json === true) {
       const { kind, scope, id, source } = row;
       const own = options.showSecrets === true ? { id, name } : withMaskedId({ id, name }, definition);

@@ -10,15 +10,15 @@ import { count, plural } from '../core/wording.ts';
 import type { DiffDocument, LeftOut } from '../diff/change.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { maskedDocument } from '../report/mask.ts';
-import { inertJson } from '../report/neutralise.ts';
+import { escapeForTerminal } from '../report/escape-control.ts';
 import { renderTimelineText } from '../report/timeline-text.ts';
 import { renderTimeline, type Timeline, type TimelineEvent } from '../report/timeline.ts';
 import { type ForgottenRuns, forgottenInto, forgottenText } from '../state/forgotten-history.ts';
 import { isPublished } from '../state/published-run.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { isColoured, print, remark, type CommandContext } from './context.ts';
+import { isColoured, print, printNote, type CommandContext } from './context.ts';
 import { recordFilter, type FilterOptions } from './export-selection.ts';
-import { firstReadNotes } from './first-read-text.ts';
+import { newlyReadNotes } from './newly-read-text.ts';
 import { withRealIds } from './masked-ids.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { choosePeriod, isWithin, type Period } from './period.ts';
@@ -88,7 +88,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
     };
     const text =
       format === 'json'
-        ? inertJson(`${JSON.stringify(document(period, found))}\n`)
+        ? escapeForTerminal(`${JSON.stringify(document(period, found))}\n`)
         : format === 'html'
           ? renderTimeline(timelineOf(period, found, sources), shared)
           : renderTimelineText(timelineOf(period, found, sources), {
@@ -99,7 +99,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
               maxRecords: options.limit ?? RECORDS_SHOWN,
               moreHint: 'tidemark changes --format json',
             });
-    remark(context, period.remarks);
+    printNote(context, period.remarks);
     if (options.output === undefined) await print(context, text);
     else await writeWhole(resolve(context.cwd, options.output), [text], context);
     return EXIT.done;
@@ -142,7 +142,7 @@ function notesOf(found: readonly RunChanges[], definitions: (kind: Kind) => Reso
   return [
     runs,
     ...firsts,
-    ...firstReadNotes(
+    ...newlyReadNotes(
       found.flatMap(({ diff }) => diff?.first_read ?? []),
       definitions,
     ),

@@ -3,7 +3,7 @@ import type { ReadStream } from 'node:tty';
 import type { Writable } from 'node:stream';
 import type { ExitCode } from '../core/errors.ts';
 import type { LogLevel } from '../core/logger-levels.ts';
-import { inertJson, neutralise } from '../report/neutralise.ts';
+import { escapeForTerminal, escapeControlCharacters } from '../report/escape-control.ts';
 
 /** The process as `main.ts` hands it in. */
 export interface ProcessContext {
@@ -59,15 +59,22 @@ export async function print(
   context: Pick<ProcessContext, 'stdout'> & { readonly options?: GlobalOptions },
   text: string,
 ): Promise<void> {
-  if (context.stdout.write(context.options?.json === true ? inertJson(text) : text)) return;
+  if (context.stdout.write(context.options?.json === true ? escapeForTerminal(text) : text)) return;
   await new Promise<void>((resolve) => context.stdout.once('drain', resolve));
 }
 
 /** Says what a person should know beside the result: a line each on stderr, unless `--quiet`. */
-export function remark(context: Pick<CommandContext, 'stderr' | 'options'>, lines: readonly string[]): void {
+export function printNote(
+  context: Pick<CommandContext, 'stderr' | 'options'>,
+  lines: readonly string[],
+): void {
   if (context.options.quiet === true) return;
   for (const line of lines)
-    context.stderr.write(line.startsWith(' ') ? `${neutralise(line)}\n` : `tidemark: ${neutralise(line)}\n`);
+    context.stderr.write(
+      line.startsWith(' ')
+        ? `${escapeControlCharacters(line)}\n`
+        : `tidemark: ${escapeControlCharacters(line)}\n`,
+    );
 }
 
 /**
@@ -80,7 +87,7 @@ export function tellReason(
 ): void {
   if (lines.length === 0) return;
   for (const line of lines)
-    context.stderr.write(`${line.startsWith(' ') ? '' : 'tidemark: '}${neutralise(line)}\n`);
+    context.stderr.write(`${line.startsWith(' ') ? '' : 'tidemark: '}${escapeControlCharacters(line)}\n`);
   context.onReasonTold?.();
 }
 

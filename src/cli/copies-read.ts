@@ -11,9 +11,9 @@ import { parseCopyName } from '../daemon/copies/copy-name.ts';
 import { readIdentities } from '../daemon/copies/encryption.ts';
 import { type OpenedCopy, type OpenOptions, restoreCopy, verifyCopy } from '../daemon/copies/opened-copy.ts';
 import { openWorkplace } from '../daemon/copies/workplace.ts';
-import { neutralise } from '../report/neutralise.ts';
+import { escapeControlCharacters } from '../report/escape-control.ts';
 import { readConfig } from '../wire.ts';
-import { isInteractive, print, remark, tellReason, type CommandContext } from './context.ts';
+import { isInteractive, print, printNote, tellReason, type CommandContext } from './context.ts';
 import { copiesOf, copyDocument } from './copies.ts';
 
 export interface VerifyOptions {
@@ -52,7 +52,7 @@ export async function verifyOneCopy(context: CommandContext, options: VerifyOpti
       root: facts?.root ?? null,
     };
     await print(context, `${JSON.stringify(document)}\n`);
-  } else await print(context, `${verifiedLines(copy, opened).map(neutralise).join('\n')}\n`);
+  } else await print(context, `${verifiedLines(copy, opened).map(escapeControlCharacters).join('\n')}\n`);
   if (opened.facts !== null) return EXIT.done;
   tellReason(context, [
     `${copy.name} is encrypted and was not opened: what is in it was not verified`,
@@ -97,7 +97,9 @@ export async function restoreOneCopy(context: CommandContext, options: RestoreOp
   });
   if (isInteractive(context)) context.stderr.write('\r\u001b[K');
   if (copy.manifest === null)
-    remark(context, [`${copy.name} has no manifest: its file was compared with nothing, its seals all hold`]);
+    printNote(context, [
+      `${copy.name} has no manifest: its file was compared with nothing, its seals all hold`,
+    ]);
   if (context.options.json === true) {
     const document = {
       schema: 'tidemark.copies_restore/1',
@@ -119,7 +121,7 @@ export async function restoreOneCopy(context: CommandContext, options: RestoreOp
       ? '→ this is the configured mirror: the next sync goes on from there'
       : `→ look at it with TIDEMARK_MIRROR=${to} tidemark status; to go on from it, stop the daemon, move ${config.mirror} with its -wal and -shm away, and set \`mirror\` to it`,
   ];
-  await print(context, `${lines.map(neutralise).join('\n')}\n`);
+  await print(context, `${lines.map(escapeControlCharacters).join('\n')}\n`);
   return EXIT.done;
 }
 

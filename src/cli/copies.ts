@@ -8,7 +8,7 @@ import { type Copier, type CopyOutcome, createCopier } from '../daemon/copies/co
 import type { CopyPhase } from '../daemon/copies/copy-job.ts';
 import { type Copy, readCopies } from '../daemon/copies/copy-list.ts';
 import { withheldBy } from '../daemon/copies/hook-environment.ts';
-import { neutralise } from '../report/neutralise.ts';
+import { escapeControlCharacters } from '../report/escape-control.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print, tellReason, type CommandContext } from './context.ts';
 import { renderTable, terminalWidth } from './table.ts';
@@ -26,7 +26,7 @@ export async function listCopies(context: CommandContext): Promise<ExitCode> {
   }
   const text =
     copies.length === 0
-      ? `no copies in ${neutralise(directory)} yet`
+      ? `no copies in ${escapeControlCharacters(directory)} yet`
       : renderTable(
           ['file', 'made', 'run', 'size', 'encrypted', 'state'],
           copies.map(rowOf),
@@ -127,7 +127,7 @@ function progressOf(context: CommandContext): Parameters<Copier['make']>[1] {
 function linesOf({ path, manifest, removed, hook, seconds }: CopyOutcome): string[] {
   const { run, bytes, plain_bytes: plain, encryption, checked, root } = manifest;
   return [
-    `copied run ${run} to ${neutralise(path)} in ${duration(seconds * 1000)}`,
+    `copied run ${run} to ${escapeControlCharacters(path)} in ${duration(seconds * 1000)}`,
     `${megabytes(bytes)} for a mirror of ${megabytes(plain)}, ${encryption === null ? 'not encrypted' : 'encrypted with age'}`,
     `verified: ${plural(checked.records, 'record')}, ${plural(checked.revisions, 'revision')}, sealed ${root}`,
     ...(removed.length === 0

@@ -3,8 +3,8 @@ import { Agent, request } from 'node:http';
 import { hostname } from 'node:os';
 import { systemClock } from '../core/clock.ts';
 import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
-import { type PresenceCard, findDaemon, INSTANCE_HEADER, instanceOf } from '../daemon/presence.ts';
-import { neutralise } from '../report/neutralise.ts';
+import { type DaemonLockfile, findDaemon, INSTANCE_HEADER, instanceOf } from '../daemon/lockfile.ts';
+import { escapeControlCharacters } from '../report/escape-control.ts';
 import { readConfig } from '../wire.ts';
 import { print, tellReason, type CommandContext } from './context.ts';
 import { daemonUnreachable } from './daemon-unreachable.ts';
@@ -45,7 +45,10 @@ export async function daemonCheck(context: CommandContext): Promise<ExitCode> {
   if (state === undefined || STATUS_BY_STATE[state] !== status)
     throw unreachable(card, 'its answer says nothing of its health');
   const lines = text.trimEnd().split('\n');
-  await print(context, `${isJson ? text.trim() : lines.map((line) => neutralise(line)).join('\n')}\n`);
+  await print(
+    context,
+    `${isJson ? text.trim() : lines.map((line) => escapeControlCharacters(line)).join('\n')}\n`,
+  );
   if (state !== 'failing') return EXIT.done;
   tellReason(context, failingReason(text, isJson));
   return EXIT.failed;
@@ -69,7 +72,7 @@ interface Readiness {
 }
 
 function readiness(
-  card: PresenceCard,
+  card: DaemonLockfile,
   accept: string,
   signal: AbortSignal,
 ): Promise<{ readonly status: number; readonly instance: string | undefined; readonly text: string }> {
@@ -108,7 +111,7 @@ function stateIn(text: string): string | undefined {
   }
 }
 
-function unreachable(card: PresenceCard, why: string, cause?: unknown): TidemarkError {
+function unreachable(card: DaemonLockfile, why: string, cause?: unknown): TidemarkError {
   return daemonUnreachable(card, why, {
     cause,
     hint: 'its log says more; `http.listen` says where it is to answer',

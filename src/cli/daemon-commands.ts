@@ -30,7 +30,7 @@ export const DAEMON_COMMANDS: readonly CommandRow[] = [
     outlivesOutput: () => true,
     load: async () => {
       // Before the rest is loaded, which would be compiled in the other way.
-      (await import('./daemon-memory.ts')).keepSmall();
+      (await import('./daemon-memory.ts')).boundDaemonHeap();
       return (await import('./daemon.ts')).daemon;
     },
   },

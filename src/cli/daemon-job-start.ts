@@ -1,6 +1,6 @@
 /** Starts the process of a job: this very program, with the options that say where the configuration is. */
 import { fork } from 'node:child_process';
-import type { StartJob } from '../daemon/jobs/child-work.ts';
+import type { StartJob } from '../daemon/jobs/child-executor.ts';
 import type { CommandContext } from './context.ts';
 
 export function jobStarter(context: CommandContext): StartJob {

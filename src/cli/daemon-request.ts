@@ -1,7 +1,7 @@
 /** What the command line asks the daemon on this machine, with the token from its private file. */
 import { Agent, request } from 'node:http';
 import { TidemarkError } from '../core/errors.ts';
-import type { PresenceCard } from '../daemon/presence.ts';
+import type { DaemonLockfile } from '../daemon/lockfile.ts';
 import { daemonUnreachable } from './daemon-unreachable.ts';
 
 /** As `POST /api/v1/runs` takes it. */
@@ -44,7 +44,7 @@ const NO_PROXY = new Agent({ proxyEnv: {} });
  *   otherwise, both with the daemon's own words
  */
 export async function askDaemon(
-  card: PresenceCard,
+  card: DaemonLockfile,
   signal: AbortSignal,
   wanted: RunsRequest,
 ): Promise<readonly QueuedRequest[]> {
@@ -64,7 +64,7 @@ export async function askDaemon(
  * @throws TidemarkError `unreachable` where nobody answers
  */
 export async function lookUpRequest(
-  card: PresenceCard,
+  card: DaemonLockfile,
   signal: AbortSignal,
   request: number,
 ): Promise<RequestState | null> {
@@ -75,7 +75,7 @@ export async function lookUpRequest(
   return { state, number, error };
 }
 
-function queuedIn({ text }: DaemonAnswer, card: PresenceCard): QueuedRequest[] {
+function queuedIn({ text }: DaemonAnswer, card: DaemonLockfile): QueuedRequest[] {
   const { queued } = documentIn(text, card);
   if (!Array.isArray(queued)) throw daemonUnreachable(card, 'its answer is not understood');
   return (queued as (Omit<QueuedRequest, 'behind'> & { behind?: { job: string }[] })[]).map(
@@ -87,7 +87,7 @@ function queuedIn({ text }: DaemonAnswer, card: PresenceCard): QueuedRequest[] {
   );
 }
 
-function documentIn(text: string, card: PresenceCard): Record<string, unknown> {
+function documentIn(text: string, card: DaemonLockfile): Record<string, unknown> {
   try {
     return JSON.parse(text) as Record<string, unknown>;
   } catch (error) {
@@ -96,7 +96,7 @@ function documentIn(text: string, card: PresenceCard): Record<string, unknown> {
 }
 
 function call(
-  card: PresenceCard,
+  card: DaemonLockfile,
   signal: AbortSignal,
   method: 'GET' | 'POST',
   path: string,

@@ -1,9 +1,9 @@
 /** A daemon that stands in the mirror's directory, and cannot be spoken to. */
 import { TidemarkError } from '../core/errors.ts';
-import type { PresenceCard } from '../daemon/presence.ts';
+import type { DaemonLockfile } from '../daemon/lockfile.ts';
 
 export function daemonUnreachable(
-  { pid, since }: PresenceCard,
+  { pid, since }: DaemonLockfile,
   why: string,
   { cause, hint }: { readonly cause?: unknown; readonly hint?: string } = {},
 ): TidemarkError {

@@ -8,8 +8,8 @@ import { copyWork } from '../daemon/copies/copy-work.ts';
 import { type Daemon, startDaemon } from '../daemon/daemon.ts';
 import type { DaemonEffects } from '../daemon/effects.ts';
 import type { StartHttp } from '../daemon/http-endpoint.ts';
-import { giveMemoryBack } from '../daemon/idle-memory.ts';
-import { openNoticing } from '../daemon/notices/noticing.ts';
+import { releaseMemory } from '../daemon/idle-memory.ts';
+import { openNoticeService } from '../daemon/notices/notice-service.ts';
 import { readConfig, openConfiguredMirror } from '../wire.ts';
 import type { CommandContext } from './context.ts';
 import { daemonEffects, daemonLog } from './daemon-effects.ts';
@@ -32,13 +32,13 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
   const log = daemonLog(context, first.log.level);
   const effects: DaemonEffects = {
     ...daemonEffects(context, log),
-    onRest: giveMemoryBack,
+    onRest: releaseMemory,
     startJob: jobStarter(context),
   };
   const living: { daemon: Daemon | null } = { daemon: null };
   const view = (): Daemon['view'] | null => living.daemon?.view ?? null;
   const config = (): Config => view()?.config() ?? first;
-  const noticing = openNoticing({ config, view, clock: systemClock, random: Math.random, log, env });
+  const noticing = openNoticeService({ config, view, clock: systemClock, random: Math.random, log, env });
   try {
     const running = await startDaemon(effects, {
       isOnce: options.once === true,

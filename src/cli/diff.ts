@@ -18,7 +18,7 @@ import { parentNames } from '../state/parent-names.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { comparisonNotes } from './comparison-notes.ts';
-import { remark, type CommandContext } from './context.ts';
+import { printNote, type CommandContext } from './context.ts';
 import { withKindsOfIds } from './id-kinds.ts';
 import { withRealIds, type KnownTo } from './masked-ids.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
@@ -49,7 +49,7 @@ export interface ComparisonOptions extends OutputOptions {
 }
 
 /** Formats that show notes; the others have no place for what is no finding. */
-export const TOLD: readonly ReportFormat[] = ['text', 'markdown', 'html'];
+export const CHANGES_SHOWN: readonly ReportFormat[] = ['text', 'markdown', 'html'];
 
 interface DiffOptions extends ComparisonOptions {
   readonly from?: string;
@@ -165,8 +165,8 @@ function diffReport(
   } & Pick<ReportOptions, 'definitions'>,
 ): SourceReport {
   const notes = comparisonNotes(document, definitions);
-  const isForPeople = TOLD.includes(formatOf(context, options));
-  remark(context, isForPeople ? notes : [...warnings, ...notes]);
+  const isForPeople = CHANGES_SHOWN.includes(formatOf(context, options));
+  printNote(context, isForPeople ? notes : [...warnings, ...notes]);
   const mirror = opener.mirrorIfAny();
   const shared: ReportOptions = {
     definitions,

@@ -2,7 +2,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-trouble.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
 import { count, plural } from '../core/wording.ts';
 import { parseYaml } from '../core/yaml.ts';
 import { compareContract, type Contract, type DifferenceCode } from '../doctor/contract.ts';

@@ -1,5 +1,5 @@
 /** An examination as `tidemark.doctor/1`. */
-import type { PresenceCard } from '../daemon/presence.ts';
+import type { DaemonLockfile } from '../daemon/lockfile.ts';
 import { MOST_SCOPES, type KindReach, type SourceReach } from '../doctor/source-reach.ts';
 import type { MirrorHealth } from '../doctor/mirror-health.ts';
 import { type Problem, permissionOf } from '../doctor/problems.ts';
@@ -7,7 +7,7 @@ import { type Problem, permissionOf } from '../doctor/problems.ts';
 export function doctorDocument(
   reaches: readonly SourceReach[],
   health: MirrorHealth,
-  daemon: PresenceCard | null,
+  daemon: DaemonLockfile | null,
   problems: readonly Problem[],
 ): object {
   return {
@@ -68,7 +68,7 @@ function kindDocument(row: KindReach): object {
   };
 }
 
-function mirrorDocument(health: MirrorHealth, daemon: PresenceCard | null): object {
+function mirrorDocument(health: MirrorHealth, daemon: DaemonLockfile | null): object {
   const { path, isThere, error, damage, bytes, freeBytes, heldBy, lastDrill } = health;
   return {
     path,

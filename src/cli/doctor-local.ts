@@ -10,7 +10,7 @@ import { openConfiguredMirror } from '../wire.ts';
 import type { CommandContext } from './context.ts';
 
 /** The mirror for reading; null where there is none or it cannot be opened, with the reason. The caller closes it. */
-export function openForLook(
+export function openToInspect(
   context: CommandContext,
   config: Config,
   command: string,
@@ -23,7 +23,7 @@ export function openForLook(
   }
 }
 
-export function lookAtMirror(
+export function inspectMirror(
   context: CommandContext,
   config: Config,
   opened: { readonly mirror: Mirror | null; readonly error: TidemarkError | null },

@@ -5,8 +5,8 @@ import type { ProbeState } from '../doctor/collection-probe.ts';
 import type { MirrorHealth } from '../doctor/mirror-health.ts';
 import { type Gravity, type Problem, permissionOf } from '../doctor/problems.ts';
 import { type KindReach, type SourceReach, MOST_SCOPES } from '../doctor/source-reach.ts';
-import type { PresenceCard } from '../daemon/presence.ts';
-import { neutralise } from '../report/neutralise.ts';
+import type { DaemonLockfile } from '../daemon/lockfile.ts';
+import { escapeControlCharacters } from '../report/escape-control.ts';
 import { foldedLine } from './folded-line.ts';
 import { renderTable } from './table.ts';
 import { age } from './wording.ts';
@@ -37,7 +37,11 @@ export function renderReach(reach: SourceReach, width: number | undefined): stri
   for (const { id, name } of organizations) {
     const rows = kinds.filter(({ organization }) => organization === id);
     if (rows.length === 0) continue;
-    lines.push('', neutralise(name === null ? `organization ${id}` : `${name} (${id})`), table(rows, width));
+    lines.push(
+      '',
+      escapeControlCharacters(name === null ? `organization ${id}` : `${name} (${id})`),
+      table(rows, width),
+    );
   }
   const more = (organizationCount ?? organizations.length) - organizations.length;
   if (more > 0) lines.push('', `${plural(more, 'more organization')}: looked at are ${MOST_SCOPES} at most`);
@@ -119,7 +123,7 @@ export function renderHealth(
     now,
     daemon,
     width,
-  }: { readonly now: number; readonly daemon: PresenceCard | null; readonly width: number | undefined },
+  }: { readonly now: number; readonly daemon: DaemonLockfile | null; readonly width: number | undefined },
 ): string {
   const { path, isThere, damage, error, bytes, freeBytes, schedules, notices, lastDrill, heldBy } = health;
   const size = isThere ? `, ${mebibytes(bytes)}` : '';

@@ -2,14 +2,14 @@
 import { hostname } from 'node:os';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
-import { findDaemon } from '../daemon/presence.ts';
+import { findDaemon } from '../daemon/lockfile.ts';
 import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
 import { type Problem, byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print, tellReason, type CommandContext } from './context.ts';
 import { doctorDocument } from './doctor-document.ts';
-import { lookAtMirror, openForLook } from './doctor-local.ts';
+import { inspectMirror, openToInspect } from './doctor-local.ts';
 import { problemReason, renderHealth, renderProblems, renderReach } from './doctor-text.ts';
 import { probeSource } from './source-probe.ts';
 import { terminalWidth } from './table.ts';
@@ -24,9 +24,9 @@ export async function doctor(
   }
   const config = readConfig(context, context.options);
   const now = systemClock.now();
-  const opened = openForLook(context, config, 'doctor');
+  const opened = openToInspect(context, config, 'doctor');
   try {
-    const health = lookAtMirror(context, config, opened);
+    const health = inspectMirror(context, config, opened);
     const daemon = health.isThere
       ? findDaemon(config.mirror, { pid: context.pid, host: hostname(), now })
       : null;

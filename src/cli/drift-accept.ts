@@ -16,7 +16,7 @@ import { parseTime } from '../state/time-text.ts';
 import { readConfig } from '../wire.ts';
 import { openExistingMirror } from './existing-mirror.ts';
 import { kindArgument } from './kind-argument.ts';
-import { print, remark, type CommandContext } from './context.ts';
+import { print, printNote, type CommandContext } from './context.ts';
 import { sourcesOf } from './diff.ts';
 import { findDrift, requireBaseline } from './drift-finding.ts';
 import { isAskedFor } from './drift-place.ts';
@@ -75,7 +75,7 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
     }
     const found = findingsOf(drifts, options, () => {
       const record = lookUpRecord(mirror, config, options);
-      if (record.remark !== undefined) remark(context, [record.remark]);
+      if (record.remark !== undefined) printNote(context, [record.remark]);
       return record.row;
     });
     const { drift, findings } = onlyRecord(found, options);
@@ -209,7 +209,7 @@ function untilTime(context: CommandContext, text: string | undefined, now: numbe
       hint: 'name a later date; what was accepted is withdrawn with `tidemark drift unaccept`',
     });
   }
-  if (time.remark !== undefined) remark(context, [time.remark]);
+  if (time.remark !== undefined) printNote(context, [time.remark]);
   return isoTime(time.epochMs);
 }
 

@@ -15,7 +15,7 @@ import { nameText } from '../report/sections.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { openExistingMirror } from './existing-mirror.ts';
 import { kindArgument } from './kind-argument.ts';
-import { print, remark, type CommandContext } from './context.ts';
+import { print, printNote, type CommandContext } from './context.ts';
 import { isAskedFor, placeByIndex } from './drift-place.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { lookUpRecord } from './record-lookup.ts';
@@ -95,7 +95,7 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
       id === options.id || maskedId(id, definitionsFor(config, source)(kind)) === options.id;
     // No id of what was accepted: a name, or a record of which nothing was.
     const found = acceptances.some(hasId) ? null : lookUpRecord(mirror, config, options);
-    if (found?.remark !== undefined) remark(context, [found.remark]);
+    if (found?.remark !== undefined) printNote(context, [found.remark]);
     const isRecord = (acceptance: DriftAcceptance): boolean =>
       found === null
         ? hasId(acceptance)

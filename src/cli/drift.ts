@@ -16,8 +16,15 @@ import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { comparisonNotes } from './comparison-notes.ts';
-import { remark, type CommandContext } from './context.ts';
-import { type ComparisonOptions, comparisonMode, filterOf, knownTo, sourcesOf, TOLD } from './diff.ts';
+import { printNote, type CommandContext } from './context.ts';
+import {
+  type ComparisonOptions,
+  comparisonMode,
+  filterOf,
+  knownTo,
+  sourcesOf,
+  CHANGES_SHOWN,
+} from './diff.ts';
 import { type FoundDrift, findDrift, isAtLeast, requireBaseline } from './drift-finding.ts';
 import { withRealIds } from './masked-ids.ts';
 import {
@@ -53,7 +60,9 @@ export async function drift(context: CommandContext, options: DriftOptions): Pro
     const filter = filterOf(withRealIds(options, config, knownTo(opener, sources)));
     const named = sources.filter((source) => source !== null);
     if (opener.mirrorIfAny() === null)
-      remark(context, ['without a mirror nothing counts as accepted, and fingerprints tell the place alone']);
+      printNote(context, [
+        'without a mirror nothing counts as accepted, and fingerprints tell the place alone',
+      ]);
     const results = await reportEach(named, { signal, opener }, async (source) => {
       const found = await findDrift(config, opener, {
         source,
@@ -85,8 +94,8 @@ function driftReport(
   const { source, definitions, severityOf, fingerprintOf, document } = found;
   const mirror = opener.mirrorIfAny();
   const beside = comparisonNotes(document, definitions);
-  const isForPeople = TOLD.includes(formatOf(context, options));
-  remark(context, isForPeople ? beside : [...all.warnings, ...beside]);
+  const isForPeople = CHANGES_SHOWN.includes(formatOf(context, options));
+  printNote(context, isForPeople ? beside : [...all.warnings, ...beside]);
   const notes = [...all.warnings, ...driftNotes(found, below, options)];
   const shared = {
     definitions,

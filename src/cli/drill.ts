@@ -21,7 +21,7 @@ import { createChance } from '../server/seed/chance.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
-import { isColoured, isInteractive, remark, type CommandContext } from './context.ts';
+import { isColoured, isInteractive, printNote, type CommandContext } from './context.ts';
 import { filterOf, knownTo, sourcesOf, type ComparisonOptions } from './diff.ts';
 import { showDrillProgress } from './drill-progress.ts';
 import { withRealIds } from './masked-ids.ts';
@@ -64,7 +64,7 @@ export async function drill(context: CommandContext, options: DrillCommandOption
     });
     if (options.runbook !== undefined && runbooks.length > 0) {
       await writeWhole(resolve(context.cwd, options.runbook), [runbooks.join('\n')], context);
-      remark(context, [`runbook written to ${options.runbook}`]);
+      printNote(context, [`runbook written to ${options.runbook}`]);
     }
     return await deliver(context, options, results);
   } finally {

@@ -15,8 +15,8 @@ import { resolvePoint } from '../state/point.ts';
 import { wantedKinds } from '../sync/extent.ts';
 import { recentRequests } from '../wire-client.ts';
 import { readConfig } from '../wire.ts';
-import { print, remark, type CommandContext } from './context.ts';
-import { openForLook } from './doctor-local.ts';
+import { print, printNote, type CommandContext } from './context.ts';
+import { openToInspect } from './doctor-local.ts';
 import { estimateDocument, renderEstimate, type ShownEstimate } from './estimate-text.ts';
 import { probeSource } from './source-probe.ts';
 import { terminalWidth } from './table.ts';
@@ -79,13 +79,13 @@ function whatOf({ what = 'sync', from, full }: EstimateOptions): What {
 /** Where every source has a run in the mirror, no key is needed. */
 function openWhatIsThere(context: CommandContext): {
   readonly config: Config;
-  readonly opened: ReturnType<typeof openForLook>;
+  readonly opened: ReturnType<typeof openToInspect>;
 } {
   const config = readConfig(context, context.options, 'unused');
-  const opened = openForLook(context, config, 'estimate');
+  const opened = openToInspect(context, config, 'estimate');
   try {
     const { mirror, error } = opened;
-    if (error !== null) remark(context, [`the mirror cannot be used: ${error.message}`]);
+    if (error !== null) printNote(context, [`the mirror cannot be used: ${error.message}`]);
     const isKnown =
       mirror !== null && config.sources.every(({ name }) => mirror.latestRun(name) !== undefined);
     if (isKnown && config.sources.length > 0) return { config, opened };

@@ -6,8 +6,8 @@ import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { asFileTrouble, onFile } from '../core/file-trouble.ts';
-import { systemCodeOf } from '../core/system-trouble.ts';
+import { asFileTrouble, onFile } from '../core/file-errors.ts';
+import { systemCodeOf } from '../core/system-errors.ts';
 import { type ExportExtent, UNFINISHED_NAME } from '../state/export-extent.ts';
 import {
   isFolder,

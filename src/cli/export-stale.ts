@@ -1,8 +1,8 @@
 /** Takes away what an earlier export wrote and this one did not. Nothing else: a record's file says itself what it is. */
 import { opendir, readdir, rm, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { asFileTrouble, onFile } from '../core/file-trouble.ts';
-import { systemCodeOf } from '../core/system-trouble.ts';
+import { asFileTrouble, onFile } from '../core/file-errors.ts';
+import { systemCodeOf } from '../core/system-errors.ts';
 import { recordPathOfYaml } from '../report/export/yaml-head.ts';
 import { isFolder } from './export-manifest.ts';
 import { isLeftBehind, textOf } from './whole-file.ts';

@@ -13,12 +13,12 @@ import {
   yamlDocuments,
 } from '../report/export/documents.ts';
 import { fileSegment, recordPath } from '../report/export/file-name.ts';
-import { inertJson } from '../report/neutralise.ts';
+import { escapeForTerminal } from '../report/escape-control.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { ExportExtent } from '../state/export-extent.ts';
 import { type Point, resolvePoint } from '../state/point.ts';
-import { print, remark, type CommandContext } from './context.ts';
+import { print, printNote, type CommandContext } from './context.ts';
 import { ExportContent } from './export-content.ts';
 import { writeDirectory, type DirectoryOutcome, type ExportFile } from './export-directory.ts';
 import { extentOf, extentOfKind } from './export-extent.ts';
@@ -33,7 +33,7 @@ import {
 } from './export-selection.ts';
 import { withRealIds } from './masked-ids.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
-import { breathe, inChunks } from './whole-file.ts';
+import { yieldToEventLoop, inChunks } from './whole-file.ts';
 
 interface ExportOptions extends FilterOptions {
   readonly format?: ExportFormat;
@@ -84,7 +84,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     if (options.output === undefined) await toStdout(context, content, shape);
     else await toDirectory(context, resolve(context.cwd, options.output), content, shape, stale);
 
-    remark(context, [
+    printNote(context, [
       ...(point?.remark === undefined ? [] : [point.remark]),
       ...unpublished.map((source) => `nothing of ${source} is in the mirror yet: run \`tidemark sync\``),
       ...(content.count > 0 ? [] : [nothingText(options)]),
@@ -119,11 +119,12 @@ function nothingText(options: FilterOptions): string {
 async function toStdout(context: CommandContext, content: ExportContent, shape: Shape): Promise<void> {
   const only = shape.format === 'csv' ? shape.kinds[0] : undefined;
   for (const chunk of inChunks(textOf(content, shape, { only, about: { ...shape.of, ...shape.extent } }))) {
-    await breathe(context.signal);
+    await yieldToEventLoop(context.signal);
     // `once` from node:events takes its listeners away again and rejects on an error of the stream.
     const isOnTerminal =
       context.stdout.isTTY === true && (shape.format === 'ndjson' || shape.format === 'json');
-    if (!context.stdout.write(isOnTerminal ? inertJson(chunk) : chunk)) await once(context.stdout, 'drain');
+    if (!context.stdout.write(isOnTerminal ? escapeForTerminal(chunk) : chunk))
+      await once(context.stdout, 'drain');
   }
 }
 
@@ -173,7 +174,7 @@ async function toDirectory(
     return;
   }
   const { files, written, removed } = outcome;
-  remark(context, [
+  printNote(context, [
     `${plural(files, 'file')} in ${directory}: ${count(written)} written, ${count(files - written)} unchanged; ${count(removed)} of an earlier export removed`,
   ]);
 }

@@ -1,6 +1,6 @@
 /** How a failure ends a command: one clear line, what to do about it, the exit code. One of the places that end errors. */
 import { asTidemarkError, EXIT, exitCodeFor, type ExitCode } from '../core/errors.ts';
-import { neutralise } from '../report/neutralise.ts';
+import { escapeControlCharacters } from '../report/escape-control.ts';
 import type { ProcessContext } from './context.ts';
 
 /**
@@ -25,9 +25,9 @@ export function reportFailure(
   }
   // Of a wrong command line nothing was begun: the document says it all.
   if (mode.isJson && !mode.hasBegun && exitCodeFor(error.code) === EXIT.usage) return EXIT.usage;
-  const lines = error.message.split('\n').map((line) => neutralise(line));
+  const lines = error.message.split('\n').map((line) => escapeControlCharacters(line));
   context.stderr.write(`tidemark: ${lines.join('\n  ')}\n`);
-  if (error.hint !== undefined) context.stderr.write(`  → ${neutralise(error.hint)}\n`);
+  if (error.hint !== undefined) context.stderr.write(`  → ${escapeControlCharacters(error.hint)}\n`);
   if (mode.isVerbose) context.stderr.write(`${stackOf(error)}\n`);
   return exitCodeFor(error.code);
 }

@@ -1,5 +1,5 @@
 /** Long lines on a narrow terminal. */
-import { neutralise } from '../report/neutralise.ts';
+import { escapeControlCharacters } from '../report/escape-control.ts';
 import { wrappedText } from './text-width.ts';
 
 /**
@@ -9,7 +9,7 @@ import { wrappedText } from './text-width.ts';
  */
 export function foldedLine(text: string, width: number | undefined, indent = 2): string[] {
   const lead = /^ */.exec(text)?.[0] ?? '';
-  const safe = neutralise(text.slice(lead.length));
+  const safe = escapeControlCharacters(text.slice(lead.length));
   if (width === undefined) return [lead + safe];
   const [first = '', ...rest] = wrappedText(safe, Math.max(20, width - indent - 1));
   return [lead + first, ...rest.map((line) => ' '.repeat(indent) + line)];

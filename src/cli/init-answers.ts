@@ -5,7 +5,7 @@ import { readSecretFile } from '../config/secret-file.ts';
 import { baseUrl, sourceName, type ValueType } from '../config/value-types.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
-import { isInteractive, remark, type CommandContext } from './context.ts';
+import { isInteractive, printNote, type CommandContext } from './context.ts';
 import type { KeyReference } from './init-text.ts';
 import { askChoice, askSecret, askText } from './prompt.ts';
 
@@ -71,7 +71,7 @@ export async function urlFor(context: CommandContext, { url }: InitOptions): Pro
   const address = new URL(withScheme(given));
   const path = address.pathname.replace(/\/+$/, '');
   if (path.endsWith('/api')) {
-    remark(context, ['the paths begin with /api by themselves: it is left out of the address']);
+    printNote(context, ['the paths begin with /api by themselves: it is left out of the address']);
     address.pathname = path.slice(0, -'/api'.length) || '/';
   }
   return address.href.replace(/\/$/, '');

@@ -4,7 +4,7 @@ import { existsSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs
 import type { Config } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-trouble.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
 import type { CommandContext } from './context.ts';
 import type { GivenKey } from './init-answers.ts';
 

@@ -10,7 +10,7 @@ import { clockProblems } from '../doctor/local-problems.ts';
 import { byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import { fittingProfile } from '../doctor/profile-signs.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
-import { print, remark, type CommandContext } from './context.ts';
+import { print, printNote, type CommandContext } from './context.ts';
 import { sourceDocument } from './doctor-document.ts';
 import { renderProblems, renderReach } from './doctor-text.ts';
 import {
@@ -53,7 +53,7 @@ export async function init(context: CommandContext, options: InitOptions): Promi
   // As the next command will read it; a key's file that is not there yet cannot be asked for.
   const isKeyThere = key.newFile === null && key.secret !== null;
   const { warnings } = configFrom(text, output, context.env, context, isKeyThere ? 'required' : 'unused');
-  remark(context, warnings);
+  printNote(context, warnings);
   // Asked before anything is written: whoever leaves here finds nothing changed.
   const isSyncWanted = await wantsSync(context, options, looked);
   context.signal.throwIfAborted();
@@ -102,7 +102,7 @@ async function look(
   output: string,
 ): Promise<SourceReach> {
   const probed = async (profile: string): Promise<SourceReach> => {
-    remark(context, [`looking at ${new URL(draft.url).host} with the profile ${profile} …`]);
+    printNote(context, [`looking at ${new URL(draft.url).host} with the profile ${profile} …`]);
     const source = sourceFor(context, { ...draft, profile }, key, output);
     try {
       return await probeSource(context, source, null, null);
@@ -114,7 +114,7 @@ async function look(
   const first = await probed(draft.profile);
   if (options.profile !== undefined || first.fatal !== null) return first;
   const { profile, signs } = fittingProfile(first);
-  remark(context, signs.length === 0 ? [] : [`this looks like ${profile}: ${signs.join('; ')}`]);
+  printNote(context, signs.length === 0 ? [] : [`this looks like ${profile}: ${signs.join('; ')}`]);
   const chosen = canAsk(context)
     ? answered(
         await askChoice(
@@ -188,7 +188,7 @@ async function leftOut(context: CommandContext, { kinds }: SourceReach): Promise
   if (missing.length === 0) return [];
   const said = `not offered here: ${missing.join(', ')}`;
   if (!canAsk(context)) {
-    remark(context, [`${said}; left out by kinds.exclude`]);
+    printNote(context, [`${said}; left out by kinds.exclude`]);
     return missing;
   }
   const answer = answered(

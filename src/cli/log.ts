@@ -8,14 +8,14 @@ import type { FieldChange } from '../diff/compare.ts';
 import { recordLog, type LogEntry } from '../diff/history.ts';
 import { recordName } from '../diff/name.ts';
 import { maskedFields, withMaskedId } from '../report/mask.ts';
-import { changeText } from '../report/created-again-text.ts';
+import { changeText } from '../report/recreated-text.ts';
 import { fieldsForPeople, SIGN } from '../report/sections.ts';
 import { fieldLines, paintOf } from '../report/text.ts';
 import { resolvePoint } from '../state/point.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { isColoured, print, remark, type CommandContext } from './context.ts';
-import { recordHeading, remarksOf, renewalFacts, shownRenewal, sightingText } from './record-heading.ts';
+import { isColoured, print, printNote, type CommandContext } from './context.ts';
+import { recordHeading, notesOf, renewalFacts, shownRenewal, sightingText } from './record-heading.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record-lookup.ts';
 
 export interface LogOptions extends RecordQuestion {
@@ -42,7 +42,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
     const shown = entries.slice(0, options.limit ?? entries.length);
     const body = history.revisions.find((revision) => revision.body !== null)?.body;
     const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
-    remark(context, remarksOf(found.remark));
+    printNote(context, notesOf(found.remark));
     if (context.options.json === true) {
       const revisions = shown.map((entry) => masked(entry, found, options));
       const { kind, scope, id, source } = row;

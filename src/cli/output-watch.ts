@@ -3,7 +3,7 @@
  * of the result. And notices when it takes nothing more: what only prints ends then, other work goes on without.
  */
 import type { Writable } from 'node:stream';
-import { systemTrouble } from '../core/system-trouble.ts';
+import { systemTrouble } from '../core/system-errors.ts';
 
 export interface WatchedOutput<Stream> {
   /** The same stream to its users. */
@@ -63,6 +63,6 @@ export function isReaderGone({ code }: NodeJS.ErrnoException): boolean {
 }
 
 /** One line on an output that could not be written. */
-export function lossText({ code, message }: NodeJS.ErrnoException): string {
+export function outputLostText({ code, message }: NodeJS.ErrnoException): string {
   return `tidemark: the output could not be written: ${systemTrouble(code ?? '')?.why ?? message}`;
 }

@@ -1,7 +1,7 @@
 /** Whether a plan may be sent: `--yes`, or a person on a terminal who has seen it (design.md, Commands). */
 import { TidemarkError } from '../core/errors.ts';
-import { grouped } from '../core/grouped.ts';
-import { neutralise } from '../report/neutralise.ts';
+import { formatInteger } from '../core/grouped.ts';
+import { escapeControlCharacters } from '../report/escape-control.ts';
 import { type ShownPlan, planSummary } from '../report/plan-view.ts';
 import type { CommandContext } from './context.ts';
 
@@ -68,7 +68,10 @@ function gravest({ steps }: ShownPlan): string[] {
   return [
     ...order
       .slice(0, GRAVEST_SHOWN)
-      .map(({ action, request, kind, name }) => `  ${request?.act ?? action} ${kind} ${neutralise(name)}`),
-    ...(more > 0 ? [`  and ${grouped(more)} more`] : []),
+      .map(
+        ({ action, request, kind, name }) =>
+          `  ${request?.act ?? action} ${kind} ${escapeControlCharacters(name)}`,
+      ),
+    ...(more > 0 ? [`  and ${formatInteger(more)} more`] : []),
   ];
 }

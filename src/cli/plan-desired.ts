@@ -7,7 +7,7 @@ import { configuredSecrets } from '../restore/configured-secrets.ts';
 import type { Plan, PlanStep } from '../restore/plan.ts';
 import { placeOf } from '../restore/record-place.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
-import { remark } from './context.ts';
+import { printNote } from './context.ts';
 import type { DesiredLookup } from './restore-send.ts';
 import type { RestoreSession } from './restore-session.ts';
 
@@ -44,7 +44,7 @@ async function bodiesOf(
     if (isNeeded) throw error;
     // Without it a namesake of a desired record counts as made by hand: its step is refused, nothing is doubled.
     const why = `${plan.from.ref} cannot be read any more (${asTidemarkError(error).message})`;
-    remark(session.context, [`${why}: a record whose name is taken is left alone`]);
+    printNote(session.context, [`${why}: a record whose name is taken is left alone`]);
     return new Map();
   }
   return bodies;

@@ -9,7 +9,7 @@ import { renderPlanHtml } from '../report/plan-html.ts';
 import { renderPlanMarkdown } from '../report/plan-markdown.ts';
 import { renderPlanText } from '../report/plan-text.ts';
 import { type Plan, isExecutable, planDocument } from '../restore/plan.ts';
-import { isColoured, print, remark, type CommandContext } from './context.ts';
+import { isColoured, print, printNote, type CommandContext } from './context.ts';
 import type { RestoreSession } from './restore-session.ts';
 import { writeWhole } from './whole-file.ts';
 
@@ -66,5 +66,5 @@ function namesIn({ steps, adopted }: Plan): ReadonlyMap<string, string> {
 export async function savePlan(context: CommandContext, plan: Plan, file: string): Promise<void> {
   await writeWhole(resolve(context.cwd, file), [`${JSON.stringify(planDocument(plan), null, 1)}\n`], context);
   const sends = plan.steps.some(isExecutable) && plan.refused.length === 0;
-  remark(context, [`plan saved to ${file}${sends ? `: \`tidemark apply ${file}\` sends it` : ''}`]);
+  printNote(context, [`plan saved to ${file}${sends ? `: \`tidemark apply ${file}\` sends it` : ''}`]);
 }

@@ -8,7 +8,7 @@ import { type Plan, isExecutable, planExitCode } from '../restore/plan.ts';
 import type { PlanState } from '../restore/plan-input.ts';
 import { placeOf } from '../restore/record-place.ts';
 import { unsentReport } from '../restore/restore-report.ts';
-import { print, remark, tellReason } from './context.ts';
+import { print, printNote, tellReason } from './context.ts';
 import { consents } from './plan-consent.ts';
 import { planFormat, printPlan, type PlanFormat } from './plan-output.ts';
 import { planReason } from './plan-reason.ts';
@@ -40,7 +40,7 @@ export async function showAndSend(
   const format = planFormat(context, options);
   const sends = plan.refused.length === 0 && plan.steps.some(isExecutable);
   const isApplied = options.apply === true && sends;
-  remark(context, notes);
+  printNote(context, notes);
   // One JSON document: of the plan, or of what became of it. Whoever agreed beforehand and wants quiet has seen it.
   const isSeen = options.yes === true && context.options.quiet === true;
   if (options.apply === true && format === 'json' && plan.refused.length === 0 && !sends) {
@@ -48,16 +48,16 @@ export async function showAndSend(
     const report = unsentReport(plan, source.name, sending.undoes ?? null, isoTime(systemClock.now()));
     await print(context, `${JSON.stringify(maskedRestore(report, definitions))}\n`);
     tellReason(context, planReason(plan, definitions));
-    remark(context, ['nothing was sent']);
+    printNote(context, ['nothing was sent']);
     return planExitCode(plan);
   }
   if (!isApplied || (format !== 'json' && !isSeen)) await printPlan(session, plan, format, notes);
   const reason = planReason(plan, session.definitions);
   if (!isApplied) {
     tellReason(context, reason);
-    if (options.apply === true) remark(context, ['nothing was sent']);
+    if (options.apply === true) printNote(context, ['nothing was sent']);
     else if (sends && format === 'text' && options.out === undefined) {
-      remark(context, [
+      printNote(context, [
         sending.undoes === undefined
           ? 'nothing was sent: add --apply to send this, or --out FILE to keep it for `tidemark apply`'
           : 'nothing was sent: add --apply to send this',
@@ -67,7 +67,7 @@ export async function showAndSend(
   }
   if (!(await consents(context, options, plan, session.source.name))) {
     tellReason(context, reason);
-    remark(context, ['nothing was sent']);
+    printNote(context, ['nothing was sent']);
     return planExitCode(plan);
   }
   return sendPlan(session, { plan, ...sending });

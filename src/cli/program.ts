@@ -9,7 +9,7 @@ import { COMMANDS } from './command-table.ts';
 import type { CommandRow, OptionRow } from './command-row.ts';
 import type { CommandContext, GlobalOptions, ProcessContext } from './context.ts';
 import { FIRST_EXAMPLES, GLOBAL_OPTIONS, HELP_OPTION, SUMMARY, VERSION_OPTION } from './global-options.ts';
-import { isReaderGone, lossText, watchOutput } from './output-watch.ts';
+import { isReaderGone, outputLostText, watchOutput } from './output-watch.ts';
 import { isDetailed } from '../core/logger-levels.ts';
 
 /**
@@ -46,7 +46,7 @@ export async function runCommandLine(
     const lost = await output.loss();
     // A reader that left knows; a result that could not be kept is no success.
     if (lost === null || isReaderGone(lost)) return state.exitCode;
-    process.stderr.write(`${lossText(lost)}\n`);
+    process.stderr.write(`${outputLostText(lost)}\n`);
     return state.exitCode === EXIT.done ? EXIT.failed : state.exitCode;
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return EXIT.done;

@@ -1,5 +1,5 @@
 /** How many requests and how much time a run still takes, as far as can be said without guessing. Pure. */
-import type { WindowUse } from '../api/figures.ts';
+import type { WindowUse } from '../api/request-stats.ts';
 
 /** What one sweep that is not over looks like. */
 export interface OpenSweep {

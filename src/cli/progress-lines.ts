@@ -1,5 +1,5 @@
 /** The bars as text: fitted to the terminal, least important parts dropped first, time left and waiting never. Pure. */
-import type { WindowUse } from '../api/figures.ts';
+import type { WindowUse } from '../api/request-stats.ts';
 import { KINDS } from '../catalog/definition.ts';
 import { count, duration } from '../core/wording.ts';
 import type { KindView, ProgressView } from './progress-view.ts';

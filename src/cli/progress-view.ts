@@ -1,5 +1,5 @@
 /** What the bars show at one instant, worked out from a run's state and the client's figures. Pure. */
-import type { KindUse, RequestFigures, WindowUse } from '../api/figures.ts';
+import type { KindUse, RequestStats, WindowUse } from '../api/request-stats.ts';
 import { definitionOf } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
 import { requestsLeft, timeLeft } from './progress-left.ts';
@@ -38,7 +38,7 @@ export interface ProgressView {
 
 export interface ViewInput {
   readonly progress: RunProgress;
-  readonly figures: RequestFigures;
+  readonly figures: RequestStats;
   /** Epoch milliseconds. */
   readonly now: number;
   /** See `PaceMeter`. */

@@ -1,5 +1,5 @@
 /** Progress on a terminal: a run's events in, bars on stderr out (design.md, Commands). */
-import type { RequestFigures } from '../api/figures.ts';
+import type { RequestStats } from '../api/request-stats.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import type { SyncEvents } from '../sync/events.ts';
@@ -24,7 +24,7 @@ export interface Progress {
 export interface ProgressOptions {
   readonly clock: Clock;
   readonly source: Pick<SourceConfig, 'pageSize' | 'rate'>;
-  readonly figures: () => RequestFigures;
+  readonly figures: () => RequestStats;
 }
 
 /**

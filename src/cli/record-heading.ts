@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source-definitions.ts';
 import type { RenewedId, Sighting } from '../diff/history.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { createdByText } from '../report/created-again-text.ts';
+import { recreatedByText } from '../report/recreated-text.ts';
 import { maskedId, withMaskedId } from '../report/mask.ts';
 import { nameText, placeText } from '../report/sections.ts';
 import { parentNames } from '../state/parent-names.ts';
@@ -70,12 +70,12 @@ export function renewalFacts(
   return renewals.map((renewal, index) => {
     const shown = shownRenewal(renewal, found, options);
     const [what, id] = index <= isLater ? ['goes on as', shown.id] : ['id before', shown.was];
-    return [what, `${nameText(id)}, ${createdByText(shown)}`];
+    return [what, `${nameText(id)}, ${recreatedByText(shown)}`];
   });
 }
 
 /** The remarks that there are. */
-export function remarksOf(...remarks: readonly (string | undefined)[]): string[] {
+export function notesOf(...remarks: readonly (string | undefined)[]): string[] {
   return remarks.filter((remark) => remark !== undefined);
 }
 

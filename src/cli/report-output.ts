@@ -6,14 +6,14 @@ import type { DiffDocument } from '../diff/change.ts';
 import { renderHtml } from '../report/html.ts';
 import { renderJunit } from '../report/junit.ts';
 import { renderMarkdown } from '../report/markdown.ts';
-import { inertJson } from '../report/neutralise.ts';
+import { escapeForTerminal } from '../report/escape-control.ts';
 import { hidingLines, hidingReadings } from '../report/not-fresh.ts';
 import { groupedNotes } from '../report/note-groups.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { renderPatch } from '../report/patch.ts';
 import { renderSarif } from '../report/sarif.ts';
 import { renderText } from '../report/text.ts';
-import { isColoured, print, remark, tellReason, type CommandContext } from './context.ts';
+import { isColoured, print, printNote, tellReason, type CommandContext } from './context.ts';
 import { reportFailure } from './failure.ts';
 import type { StateOpener } from './state-opener.ts';
 import { writeWhole } from './whole-file.ts';
@@ -167,7 +167,7 @@ function textOf(
   const [only, ...others] = reports;
   const isOne = others.length === 0 && failures.length === 0;
   if (format === 'json') {
-    return inertJson(isOne ? `${only?.json() ?? ''}\n` : jsonOfSeveral(reports, failures));
+    return escapeForTerminal(isOne ? `${only?.json() ?? ''}\n` : jsonOfSeveral(reports, failures));
   }
   if (others.length > 0 && format !== 'text' && format !== 'markdown') {
     throw new TidemarkError('usage', `--format ${format} holds one source`, {
@@ -201,7 +201,7 @@ async function write(
 ): Promise<void> {
   if (output === undefined) return print(context, text);
   await writeWhole(resolve(context.cwd, output), [text], context);
-  remark(context, [
+  printNote(context, [
     `written to ${output}${isPartial ? '; not everything could be compared: it says what, and why' : ''}`,
   ]);
 }

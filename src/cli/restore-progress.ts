@@ -1,8 +1,8 @@
 /** Progress of a restore on a terminal: one bar, what is being written, and what is waited for. */
-import type { RequestFigures } from '../api/figures.ts';
+import type { RequestStats } from '../api/request-stats.ts';
 import type { Clock } from '../core/clock.ts';
 import { count, duration } from '../core/wording.ts';
-import { neutralise } from '../report/neutralise.ts';
+import { escapeControlCharacters } from '../report/escape-control.ts';
 import type { ApplyEvents } from '../restore/apply.ts';
 import type { PlanStep } from '../restore/plan.ts';
 import type { CommandContext } from './context.ts';
@@ -63,7 +63,7 @@ export function leavingText(restore: number): string {
 /** Shows the bar until `stop`; when the command is told to end, one line says what happens then. */
 export function showRestoreProgress(
   context: Pick<CommandContext, 'stderr' | 'signal'>,
-  options: { readonly clock: Clock; readonly figures: () => RequestFigures },
+  options: { readonly clock: Clock; readonly figures: () => RequestStats },
 ): RestoreProgress {
   const { clock } = options;
   const painter = new Painter(context.stderr);
@@ -78,7 +78,7 @@ export function showRestoreProgress(
       steps: state.steps,
       done: state.done,
       failed: state.failed,
-      underWay: [...underWay.values()].map(({ name }) => neutralise(name)),
+      underWay: [...underWay.values()].map(({ name }) => escapeControlCharacters(name)),
       elapsedMs: clock.monotonicMs() - state.since,
       waitingMs: waitingUntil !== undefined && waitingUntil > now ? waitingUntil - now : null,
       requests,

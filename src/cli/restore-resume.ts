@@ -4,7 +4,7 @@ import { placeOf } from '../restore/record-place.ts';
 import { readResumable, type ResumableRestore } from '../restore/resume.ts';
 import { plannedPlaces } from '../restore/undo-standing.ts';
 import { undoneState } from '../restore/undo-state.ts';
-import { remark, type CommandContext } from './context.ts';
+import { printNote, type CommandContext } from './context.ts';
 import { desiredOf } from './plan-desired.ts';
 import { lookupIn } from './plan-show.ts';
 import type { RestoreOptions } from './restore.ts';
@@ -35,7 +35,7 @@ export async function resumeRestore(context: CommandContext, options: RestoreOpt
   try {
     const resumable = readResumable(journalOf(session), session.source.name, number);
     const { row, plan } = resumable;
-    remark(context, [`going on with restore ${row.restore} of ${row.startedAt}`]);
+    printNote(context, [`going on with restore ${row.restore} of ${row.startedAt}`]);
     return await sendPlan(session, {
       plan,
       desired: await desiredFor(session, resumable),

@@ -9,10 +9,10 @@ import { maskedRestore, renderRestoreText, type RestoreTextOptions } from '../re
 import { secretLines } from '../report/plan-view.ts';
 import { applyPlan, NO_EVENTS, restoreExitCode, type ApplyOptions } from '../restore/apply.ts';
 import { configuredSecrets } from '../restore/configured-secrets.ts';
-import { lanesFor } from '../restore/lanes.ts';
+import { applyConcurrency } from '../restore/apply-concurrency.ts';
 import type { Plan } from '../restore/plan.ts';
 import { openWriteClient } from '../wire-client.ts';
-import { isColoured, isInteractive, print, remark, tellReason, type CommandContext } from './context.ts';
+import { isColoured, isInteractive, print, printNote, tellReason, type CommandContext } from './context.ts';
 import { restoreReason } from './plan-reason.ts';
 import { loggingAbove } from './progress-log.ts';
 import { leavingText, showRestoreProgress, type RestoreProgress } from './restore-progress.ts';
@@ -42,7 +42,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
   const client = openWriteClient(source, log, mirror.path);
   const onAbort = (): void => {
     // The bar says it by itself.
-    if (progress === null) remark(context, [leavingText(restore)]);
+    if (progress === null) printNote(context, [leavingText(restore)]);
   };
   context.signal.addEventListener('abort', onAbort);
   if (isInteractive(context) && context.env['TERM'] !== 'dumb') {
@@ -60,7 +60,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
       signal: context.signal,
       events: progress?.events ?? { ...NO_EVENTS, started: (number) => (restore = number) },
       secrets: configuredSecrets(source.secrets),
-      concurrency: lanesFor(source.rate),
+      concurrency: applyConcurrency(source.rate),
     });
     progress?.stop();
     await print(

@@ -3,15 +3,15 @@ import { createColors } from 'picocolors';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source-definitions.ts';
 import { plural } from '../core/wording.ts';
-import type { DiffDocument, FirstRead } from '../diff/change.ts';
+import type { DiffDocument, NewlyRead } from '../diff/change.ts';
 import { compareKeys } from '../diff/order.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { maskedDocument } from '../report/mask.ts';
 import { renderText } from '../report/text.ts';
-import { type CreatedAgainCount, createdAgainIn, CreatedBetween } from '../state/created-again.ts';
-import { FirstLooks } from '../state/first-looks.ts';
+import { type RecreatedCount, recreatedIn, RecreatedBetween } from '../state/recreated.ts';
+import { FullSweeps } from '../state/full-sweeps.ts';
 import { diffPoints } from '../state/mirror-diff.ts';
 import { openMirrorState } from '../state/mirror-state.ts';
 import { parentNames } from '../state/parent-names.ts';
@@ -38,9 +38,9 @@ export function changesBetween(
     isLatest: false,
   });
   const [from, to] = [point(runs.from), point(runs.to)];
-  const looks = new FirstLooks(openMirrorState(mirror, source, from));
+  const looks = new FullSweeps(openMirrorState(mirror, source, from));
   const definitions = definitionsFor(config, source);
-  const again = CreatedBetween.runs(mirror, runs, definitions);
+  const again = RecreatedBetween.runs(mirror, runs, definitions);
   const document = diffPoints(mirror, from, to, {
     mode: 'default',
     filter: { ...again.widened(filter), sources: [source] },
@@ -69,21 +69,21 @@ export function runChangesDocument(mirror: Mirror, config: Config, run: RunRow):
 }
 
 /** A run's changes for people. */
-export interface ToldChanges {
+export interface PrintedChanges {
   /** One or several lines; empty for a run that was not published. */
   readonly text: string;
   /** Of the same comparison; null for a source's first run, and for one that was not published. */
   readonly summary: DiffDocument['summary'] | null;
-  readonly firstReads: readonly FirstRead[];
-  readonly createdAgain: readonly CreatedAgainCount[];
+  readonly firstReads: readonly NewlyRead[];
+  readonly createdAgain: readonly RecreatedCount[];
 }
 
-export function tellRunChanges(
+export function printRunChanges(
   context: CommandContext,
   mirror: Mirror,
   config: Config,
   run: RunRow,
-): ToldChanges {
+): PrintedChanges {
   if (!isPublished(run)) return { text: '', summary: null, firstReads: [], createdAgain: [] };
   const from = previousRun(mirror, run);
   if (from === undefined) {
@@ -111,6 +111,6 @@ export function tellRunChanges(
     text,
     summary: document.summary,
     firstReads: document.first_read ?? [],
-    createdAgain: createdAgainIn(mirror, { from, to: run }),
+    createdAgain: recreatedIn(mirror, { from, to: run }),
   };
 }

@@ -1,16 +1,16 @@
 /** A run for people and as `tidemark.sync/1`. */
 import { count, duration, plural } from '../core/wording.ts';
-import type { FirstRead } from '../diff/change.ts';
+import type { NewlyRead } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { SchemaChange } from '../mirror/schema-changes.ts';
-import type { CreatedAgainCount } from '../state/created-again.ts';
+import type { RecreatedCount } from '../state/recreated.ts';
 import type { SweepReport } from '../sync/outcome.ts';
 import type { RunReport } from '../sync/run.ts';
 import { groupAlike, groupText } from './collection-groups.ts';
-import { createdAgainLines } from './created-again-lines.ts';
-import { newHereLines } from './first-read-text.ts';
-import { createdAgainOfRun, firstReadsOfRun } from './run-first-reads.ts';
+import { recreatedLines } from './recreated-lines.ts';
+import { newlyReadLines } from './newly-read-text.ts';
+import { recreatedInRun, newlyReadInRun } from './run-newly-read.ts';
 import { schemaChangeDocument, schemaChangeLines } from './schema-change-text.ts';
 import { renderTable } from './table.ts';
 
@@ -19,9 +19,9 @@ export interface ReportedRun {
   readonly report: RunReport;
   readonly schemaChanges: readonly SchemaChange[];
   /** Collections whose records are new to the mirror only. */
-  readonly firstReads: readonly FirstRead[];
+  readonly firstReads: readonly NewlyRead[];
   /** What of its counts are records that restores created again. */
-  readonly createdAgain: readonly CreatedAgainCount[];
+  readonly createdAgain: readonly RecreatedCount[];
 }
 
 /** A run that ended, with what the mirror knows of it. */
@@ -29,8 +29,8 @@ export function reportedRun(mirror: Mirror, report: RunReport): ReportedRun {
   return {
     report: withReason(report, mirror.run(report.run)),
     schemaChanges: mirror.schemaChanges({ run: report.run }),
-    firstReads: firstReadsOfRun(mirror, report.run),
-    createdAgain: createdAgainOfRun(mirror, report.run),
+    firstReads: newlyReadInRun(mirror, report.run),
+    createdAgain: recreatedInRun(mirror, report.run),
   };
 }
 
@@ -101,8 +101,8 @@ export function renderRun(
     lines.push(
       '',
       ...(report.sweeps.length === 0 ? [] : [kindTable(report.sweeps, width), '']),
-      ...newHereLines(firstReads),
-      ...createdAgainLines(createdAgain),
+      ...newlyReadLines(firstReads),
+      ...recreatedLines(createdAgain),
     );
   }
   lines.push(...shortcomings(report));

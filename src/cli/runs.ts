@@ -4,7 +4,7 @@ import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, duration } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
-import { neutralise } from '../report/neutralise.ts';
+import { escapeControlCharacters } from '../report/escape-control.ts';
 import { type ForgottenRuns, forgottenInto, forgottenText } from '../state/forgotten-history.ts';
 import { resolvePoint } from '../state/point.ts';
 import { errorDocument, runDocument } from '../state/run-document.ts';
@@ -12,10 +12,10 @@ import { failureOf } from '../sync/outcome.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText } from './collection-groups.ts';
 import { print, type CommandContext } from './context.ts';
-import { createdAgainLines } from './created-again-lines.ts';
-import { newHereLines } from './first-read-text.ts';
-import { type ToldChanges, runChangesDocument, tellRunChanges } from './run-changes.ts';
-import { createdAgainOfRun } from './run-first-reads.ts';
+import { recreatedLines } from './recreated-lines.ts';
+import { newlyReadLines } from './newly-read-text.ts';
+import { type PrintedChanges, runChangesDocument, printRunChanges } from './run-changes.ts';
+import { recreatedInRun } from './run-newly-read.ts';
 import { schemaChangeDocument, schemaChangeLines } from './schema-change-text.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
@@ -90,24 +90,24 @@ export async function showRun(context: CommandContext, options: { readonly run: 
           sweeps: sweeps.map(sweepDocument),
           summary: compared === null ? null : changeCounts(compared.summary),
           first_read: compared?.first_read ?? [],
-          created_again: createdAgainOfRun(mirror, run.run),
+          created_again: recreatedInRun(mirror, run.run),
           changes: compared,
         })}\n`,
       );
       return EXIT.done;
     }
-    const told = tellRunChanges(context, mirror, config, run);
+    const told = printRunChanges(context, mirror, config, run);
     const lines = [
       `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${run.trigger}`,
       ...reasonLines(run, sweeps),
       run.root === null ? 'not published: the mirror holds nothing of it' : `sealed as ${run.root}`,
       ...(forgotten === undefined ? [] : [tookOver(forgotten, told)]),
       ...(sweeps.length === 0 ? [] : ['', sweepTable(sweeps, terminalWidth(context))]),
-      ...newHereLines(told.firstReads),
-      ...createdAgainLines(told.createdAgain),
+      ...newlyReadLines(told.firstReads),
+      ...recreatedLines(told.createdAgain),
       ...sweepErrorLines(sweeps),
       ...schemaChangeLines(schemaChanges),
-    ].map((line) => line.split('\n').map(neutralise).join('\n'));
+    ].map((line) => line.split('\n').map(escapeControlCharacters).join('\n'));
     await print(context, `${lines.join('\n')}\n${told.text === '' ? '' : `\n${told.text}`}`);
     return EXIT.done;
   } finally {
@@ -116,7 +116,7 @@ export async function showRun(context: CommandContext, options: { readonly run: 
 }
 
 /** Its own counts and the changes below would not fit each other: said before both. */
-function tookOver(forgotten: ForgottenRuns, { summary }: ToldChanges): string {
+function tookOver(forgotten: ForgottenRuns, { summary }: PrintedChanges): string {
   const all =
     summary === null
       ? ''

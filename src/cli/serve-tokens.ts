@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { readFileSync } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-trouble.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
 import { Secret } from '../core/secret.ts';
 
 /**

@@ -10,7 +10,7 @@ import type { RunRow } from '../mirror/run-rows.ts';
 import { createListener } from '../server/listener.ts';
 import { createReplica } from '../server/replica/replica.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, remark, type CommandContext } from './context.ts';
+import { print, printNote, type CommandContext } from './context.ts';
 import { sourcesToRead } from './mirrored-sources.ts';
 import { replicaTokens } from './serve-tokens.ts';
 import { commandLog } from './terminal-log.ts';
@@ -93,7 +93,7 @@ async function tell(
   const run = latest?.run ?? null;
   const at = latest === undefined ? null : (latest.finishedAt ?? latest.startedAt);
   if (latest === undefined) {
-    remark(context, [`nothing of ${source} was synced yet: every request is answered 503 until it is`]);
+    printNote(context, [`nothing of ${source} was synced yet: every request is answered 503 until it is`]);
   }
   if (context.options.json === true) {
     await print(context, `${JSON.stringify({ schema: 'tidemark.serve/1', url, source, run, at })}\n`);

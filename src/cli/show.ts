@@ -7,13 +7,13 @@ import type { Sighting } from '../diff/history.ts';
 import { recordName } from '../diff/name.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { maskedBody, withMaskedId } from '../report/mask.ts';
-import { neutralise } from '../report/neutralise.ts';
+import { escapeControlCharacters } from '../report/escape-control.ts';
 import { folded } from '../report/value-text.ts';
 import { type Point, resolvePoint } from '../state/point.ts';
 import { lastSeen } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { isColoured, print, remark, tellReason, type CommandContext } from './context.ts';
-import { notThereYet, recordHeading, remarksOf, sightingText } from './record-heading.ts';
+import { isColoured, print, printNote, tellReason, type CommandContext } from './context.ts';
+import { notThereYet, recordHeading, notesOf, sightingText } from './record-heading.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record-lookup.ts';
 
 export interface ShowOptions extends RecordQuestion {
@@ -45,7 +45,7 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
     const found = lookUpRecord(mirror, config, options);
     const point = resolvePoint(mirror, options.at ?? 'latest', { source: found.row.source });
     const shown = stateAt(mirror, found, point.run);
-    remark(context, remarksOf(found.remark, point.remark));
+    printNote(context, notesOf(found.remark, point.remark));
     if (context.options.json === true) {
       await print(context, `${JSON.stringify(document(found, point, shown, options))}\n`);
     } else {
@@ -136,7 +136,7 @@ function text(
   const lines = stringifyYaml(masked)
     .trimEnd()
     .split('\n')
-    .map((line) => folded(neutralise(line), LINE_LIMIT));
+    .map((line) => folded(escapeControlCharacters(line), LINE_LIMIT));
   return [
     heading,
     ...(state === 'removed' ? [`${dim('# as it was before it was removed')}\n`] : []),

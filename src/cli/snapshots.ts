@@ -6,7 +6,7 @@ import type { SnapshotRow } from '../mirror/snapshots.ts';
 import { pointOf } from '../state/point.ts';
 import { parseReference } from '../state/reference.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, remark, type CommandContext } from './context.ts';
+import { print, printNote, type CommandContext } from './context.ts';
 import { openExistingMirror } from './existing-mirror.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
@@ -45,7 +45,7 @@ export async function pinSnapshot(
       wanted,
       source?.length === 1 && source[0] !== undefined ? { source: source[0] } : {},
     );
-    if (point.remark !== undefined) remark(context, [point.remark]);
+    if (point.remark !== undefined) printNote(context, [point.remark]);
     const { name, run } = mirror.pin(options.name, point.run);
     return `${name} is pinned to run ${run} (${point.at}): use it as snapshot:${name}`;
   });

@@ -12,10 +12,10 @@ import { openMirrorState } from '../state/mirror-state.ts';
 import { readNamed } from '../state/named-organizations.ts';
 import { pointOf } from '../state/point.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
-import { heldAgainst } from '../state/silent-export.ts';
+import { relativeTo } from '../state/export-coverage.ts';
 import type { LoadedState } from '../state/state.ts';
 import { openConfiguredMirror } from '../wire.ts';
-import { remark, type CommandContext } from './context.ts';
+import { printNote, type CommandContext } from './context.ts';
 
 /** References to states of the mirror: all but `live` and `file:`. */
 export function isOfMirror({ form }: Reference): boolean {
@@ -75,8 +75,8 @@ export class StateOpener {
   ): Promise<{ from: LoadedState; to: LoadedState }> {
     const pair = await this.#openBoth(from, to, wanted);
     return {
-      from: heldAgainst(pair.from, pair.to, wanted.filter),
-      to: heldAgainst(pair.to, pair.from, wanted.filter),
+      from: relativeTo(pair.from, pair.to, wanted.filter),
+      to: relativeTo(pair.to, pair.from, wanted.filter),
     };
   }
 
@@ -146,7 +146,7 @@ export class StateOpener {
     const point = pointOf(this.mirror(), reference, { source, now: systemClock.now() });
     if (point.remark !== undefined && !this.#said.has(point.remark)) {
       this.#said.add(point.remark);
-      remark(this.#context, [point.remark]);
+      printNote(this.#context, [point.remark]);
     }
     return openMirrorState(this.mirror(), source, point);
   }

@@ -1,6 +1,6 @@
 /** The status of a source for people: a tired reader finds what is wrong, since when, and what to do. */
 import { count, plural } from '../core/wording.ts';
-import { neutralise } from '../report/neutralise.ts';
+import { escapeControlCharacters } from '../report/escape-control.ts';
 import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
 import { groupAlike, groupText, oldestOf } from './collection-groups.ts';
 import { nextSteps } from './next-steps.ts';
@@ -22,7 +22,7 @@ export function renderStatus(
     ...(status.lastPublished === null ? [] : contentLines(status, now)),
     ...(steps.length === 0 ? [] : ['', ...steps.map((step) => `→ ${step}`)]),
   ];
-  return `${lines.map((line) => line.split('\n').map(neutralise).join('\n')).join('\n')}\n`;
+  return `${lines.map((line) => line.split('\n').map(escapeControlCharacters).join('\n')).join('\n')}\n`;
 }
 
 function runLines({ state, lastRun, lastPublished, lastComplete }: SourceStatus, now: number): string[] {

@@ -5,11 +5,11 @@ import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
-import { type PresenceCard, findDaemon } from '../daemon/presence.ts';
+import { type DaemonLockfile, findDaemon } from '../daemon/lockfile.ts';
 import { summaryOf } from '../daemon/jobs/summaries.ts';
 import type { JobRow } from '../mirror/daemon-jobs.ts';
 import { openConfiguredMirror } from '../wire.ts';
-import { remark, type CommandContext } from './context.ts';
+import { printNote, type CommandContext } from './context.ts';
 import { type QueuedRequest, type RequestState, askDaemon, lookUpRequest } from './daemon-request.ts';
 import { reportFromMirror } from './run-from-mirror.ts';
 import { reportedRun, type ReportedRun } from './run-text.ts';
@@ -51,10 +51,10 @@ export async function syncByDaemon(
   } catch (error) {
     const trouble = asTidemarkError(error);
     if (trouble.code !== 'unreachable') throw trouble;
-    remark(context, [`${trouble.message}: syncing without it`]);
+    printNote(context, [`${trouble.message}: syncing without it`]);
     return null;
   }
-  remark(context, [followingText(card, queued[0]?.behind ?? [])]);
+  printNote(context, [followingText(card, queued[0]?.behind ?? [])]);
   const runs: ReportedRun[] = [];
   for (const each of queued) {
     const ended = await followed(context, config, card, each.request);
@@ -63,7 +63,7 @@ export async function syncByDaemon(
   return { runs, arePrinted: false };
 }
 
-function followingText({ pid }: PresenceCard, behind: readonly string[]): string {
+function followingText({ pid }: DaemonLockfile, behind: readonly string[]): string {
   const [first, ...others] = behind;
   if (first === undefined) return `the daemon (pid ${pid}) syncs; following it`;
   const more =
@@ -75,7 +75,7 @@ function followingText({ pid }: PresenceCard, behind: readonly string[]): string
 async function followed(
   context: CommandContext,
   config: Config,
-  card: PresenceCard,
+  card: DaemonLockfile,
   request: number,
 ): Promise<RequestState> {
   for (;;) {
@@ -93,7 +93,7 @@ async function followed(
 async function stateOf(
   context: CommandContext,
   config: Config,
-  asked: PresenceCard,
+  asked: DaemonLockfile,
   request: number,
 ): Promise<RequestState | null> {
   const looker = { pid: context.pid, host: hostname(), now: systemClock.now() };
@@ -151,7 +151,7 @@ function cameToNothing(code: string | null, why: string | null): TidemarkError {
   );
 }
 
-function gone({ pid }: PresenceCard): TidemarkError {
+function gone({ pid }: DaemonLockfile): TidemarkError {
   return new TidemarkError('interrupted', `the daemon (pid ${pid}) ended before the sync did`, {
     hint: 'what was published before is untouched: run `tidemark sync` again',
   });

@@ -9,7 +9,7 @@ import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
 import { openReadClient } from '../wire-client.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { isInteractive, print, remark, tellReason, type CommandContext } from './context.ts';
+import { isInteractive, print, printNote, tellReason, type CommandContext } from './context.ts';
 import { showProgress, type Progress } from './progress.ts';
 import { loggingAbove } from './progress-log.ts';
 import { afterDeath, renderRun, reportedRun, runDocument, runReason, type ReportedRun } from './run-text.ts';
@@ -91,7 +91,7 @@ async function syncHere(
   const runs: ReportedRun[] = [];
   try {
     for (const source of config.sources) {
-      remark(context, afterDeath(mirror, source.name));
+      printNote(context, afterDeath(mirror, source.name));
       let progress: Progress | null = null;
       const log = loggingAbove(ownLog, level, () => progress?.clear());
       const client = openReadClient(source, log, mirror.path);

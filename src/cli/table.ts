@@ -1,6 +1,6 @@
 /** Plain tables for the terminal. The one door to cli-table3. */
 import Table from 'cli-table3';
-import { neutralise } from '../report/neutralise.ts';
+import { escapeControlCharacters } from '../report/escape-control.ts';
 import type { ProcessContext } from './context.ts';
 import { fittingLayout, type Layout } from './table-layout.ts';
 import { wrappedText } from './text-width.ts';
@@ -33,7 +33,7 @@ export function renderTable(
   align: readonly Align[] = [],
   { width, least = [] }: TableRoom = {},
 ): string {
-  const cells = rows.map((row) => row.map((cell) => neutralise(cell)));
+  const cells = rows.map((row) => row.map((cell) => escapeControlCharacters(cell)));
   const layout = fittingLayout(head, cells, width ?? Infinity, least);
   const inTable = (row: readonly string[]): string[] =>
     layout.columns.map(({ index, width: own }) => wrappedText(row[index] ?? '', own).join('\n'));

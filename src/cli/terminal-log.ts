@@ -3,7 +3,7 @@ import { createColors } from 'picocolors';
 import { systemClock, type Clock } from '../core/clock.ts';
 import { type Logger, createLogger, silentLogger } from '../core/logger.ts';
 import { type LogLevel, type WrittenLevel, LOG_LEVELS } from '../core/logger-levels.ts';
-import { neutralise } from '../report/neutralise.ts';
+import { escapeControlCharacters } from '../report/escape-control.ts';
 import type { CommandContext } from './context.ts';
 
 /** The log of a command: lines for a person at a terminal, JSON lines elsewhere. `level`: where the command line says none. */
@@ -42,7 +42,7 @@ export function terminalLog(
     const text = Object.entries({ ...carried, ...facts })
       .map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
       .join(' ');
-    const line = `${colors.dim(time)} ${paint[level](neutralise(mark + message))} ${colors.dim(neutralise(text))}`;
+    const line = `${colors.dim(time)} ${paint[level](escapeControlCharacters(mark + message))} ${colors.dim(escapeControlCharacters(text))}`;
     context.stderr.write(`${line.trimEnd()}\n`);
   };
   return {

@@ -9,11 +9,11 @@ import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { endOf } from '../daemon/jobs/job-end.ts';
 import type { JobResult } from '../daemon/jobs/work.ts';
 import { recordJobNotices } from '../daemon/notices/job-notices.ts';
-import { findDaemon } from '../daemon/presence.ts';
+import { findDaemon } from '../daemon/lockfile.ts';
 import type { JobStart } from '../mirror/daemon-jobs.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { openConfiguredMirror } from '../wire.ts';
-import { remark, type CommandContext } from './context.ts';
+import { printNote, type CommandContext } from './context.ts';
 
 export interface Verification {
   /** Milliseconds since the epoch. */
@@ -45,7 +45,7 @@ export async function keepVerification(
       mirror.close();
     }
   } catch (error) {
-    remark(context, [`the daemon will not know of this verification: ${asTidemarkError(error).message}`]);
+    printNote(context, [`the daemon will not know of this verification: ${asTidemarkError(error).message}`]);
   }
 }
 

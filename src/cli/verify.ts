@@ -9,7 +9,7 @@ import { verifyResult } from '../daemon/jobs/verify-result.ts';
 import { fileDamage } from '../mirror/file-damage.ts';
 import { verifyMirror } from '../mirror/mirror.ts';
 import type { VerifyProblem } from '../mirror/verify.ts';
-import { neutralise } from '../report/neutralise.ts';
+import { escapeControlCharacters } from '../report/escape-control.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike } from './collection-groups.ts';
 import { isInteractive, print, tellReason, type CommandContext } from './context.ts';
@@ -81,7 +81,7 @@ async function verifyConfigured(context: CommandContext, config: Config): Promis
         ...(latest === undefined ? [] : [`sealed up to run ${latest.run}: ${latest.root ?? ''}`]),
         ...(problems.length === 0 ? [] : [`→ ${MENDING}`]),
       ];
-      await print(context, `${lines.map((line) => neutralise(line)).join('\n')}\n`);
+      await print(context, `${lines.map((line) => escapeControlCharacters(line)).join('\n')}\n`);
     }
     if (isDaemons(mirror)) await keepVerification(context, config, { startedAt, result });
     if (problems.length > 0) {

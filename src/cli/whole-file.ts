@@ -2,8 +2,8 @@
 import { open, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { asFileTrouble, onFile } from '../core/file-trouble.ts';
-import { systemCodeOf } from '../core/system-trouble.ts';
+import { asFileTrouble, onFile } from '../core/file-errors.ts';
+import { systemCodeOf } from '../core/system-errors.ts';
 
 /** Mode of everything exported: a mirror's records hold tokens and addresses. */
 const PRIVATE = 0o600;
@@ -81,7 +81,7 @@ export function* inChunks(pieces: Iterable<string>): Generator<string> {
 }
 
 /** Lets signals and timers come through between two chunks: a write to a file or pipe may never wait by itself. */
-export async function breathe(signal: AbortSignal): Promise<void> {
+export async function yieldToEventLoop(signal: AbortSignal): Promise<void> {
   await nextTurn();
   signal.throwIfAborted();
 }

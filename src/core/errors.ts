@@ -2,7 +2,7 @@
  * Every failure that Tidemark reports is a `TidemarkError`: a code to decide on, one line for a person, and what
  * to do next. Code is decided on; message text never is.
  */
-import { systemCodeOf, systemTrouble } from './system-trouble.ts';
+import { systemCodeOf, systemTrouble } from './system-errors.ts';
 
 /** Why something failed. The exit code of the command follows from it (`EXIT_CODE_BY_CODE`). */
 export type ErrorCode =

@@ -2,7 +2,7 @@
 import { accessSync, constants, existsSync, mkdtempSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { asFileTrouble } from './file-trouble.ts';
+import { asFileTrouble } from './file-errors.ts';
 
 /**
  * What `TMPDIR` names, `/tmp` without it, and also where nothing can be written in what it names: in a container that is

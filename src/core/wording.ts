@@ -1,9 +1,9 @@
 /** Short forms for people: numbers, how many of something, durations, sizes. */
-import { grouped } from './grouped.ts';
+import { formatInteger } from './grouped.ts';
 
 /** 12345 → `12,345`. */
 export function count(value: number): string {
-  return grouped(value);
+  return formatInteger(value);
 }
 
 /** `1 record`, `2 records`. */

@@ -1,24 +1,24 @@
 /** What the parts that answer questions see of the living daemon. */
 import { type Clock, isoTime } from '../core/clock.ts';
 import type { JobName } from '../mirror/daemon-jobs.ts';
-import { CopyShelf } from './copies/copy-shelf.ts';
+import { BackupCatalog } from './copies/copy-shelf.ts';
 import { requestJobs } from './job-request.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { JobWork } from './jobs/work.ts';
-import type { MirrorKeeper } from './mirror-keeper.ts';
+import type { MirrorAccessControl } from './mirror-access.ts';
 import type { Timetable } from './schedule/timetable.ts';
 import type { Settings } from './settings.ts';
-import type { Troubles } from './troubles.ts';
+import type { ActiveProblems } from './problems.ts';
 import type { DaemonView } from './view.ts';
 
 export interface DaemonParts {
   readonly clock: Clock;
   readonly settings: Settings;
-  readonly keeper: MirrorKeeper;
+  readonly keeper: MirrorAccessControl;
   readonly timetable: Timetable;
   readonly runner: JobRunner;
   readonly works: ReadonlyMap<JobName, JobWork>;
-  readonly troubles: Troubles;
+  readonly troubles: ActiveProblems;
 }
 
 export function createView(parts: DaemonParts): DaemonView {
@@ -28,7 +28,7 @@ export function createView(parts: DaemonParts): DaemonView {
     config: () => settings.current(),
     configTrouble: () => settings.trouble(),
     mirror: () => keeper.reader(),
-    copies: new CopyShelf(clock),
+    copies: new BackupCatalog(clock),
     schedules: () => timetable.views(),
     running: () => runner.running(),
     queued: () => runner.queued().map(({ name, source, trigger }) => ({ name, source, trigger })),

@@ -5,30 +5,30 @@
 import type { Config } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { within } from '../core/within.ts';
+import { withTimeout } from '../core/within.ts';
 import type { JobName } from '../mirror/daemon-jobs.ts';
 import type { ScheduleRow } from '../mirror/daemon-state.ts';
 import { Alarm } from './alarm.ts';
-import { Books } from './books.ts';
+import { ScheduleStore } from './schedule-store.ts';
 import { ClockWatch } from './clock-watch.ts';
 import { createView } from './daemon-view.ts';
 import type { DaemonEffects } from './effects.ts';
 import { worstExitCode } from './exit-code.ts';
 import { followUps } from './follow-ups.ts';
 import { HttpEndpoint, type StartHttp } from './http-endpoint.ts';
-import { workplaceFor } from './jobs/child-work.ts';
+import { executorFor } from './jobs/child-executor.ts';
 import type { EndedJob, JobObserver } from './jobs/observer.ts';
 import { Observers } from './jobs/observers.ts';
 import { JobRunner } from './jobs/runner.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
 import { jobWorks } from './jobs/works.ts';
-import { MirrorKeeper } from './mirror-keeper.ts';
-import { sayLeft } from './owed.ts';
-import { announce, type Presence } from './presence.ts';
+import { MirrorAccessControl } from './mirror-access.ts';
+import { logUnfinished } from './pending-jobs.ts';
+import { registerDaemon, type Presence } from './lockfile.ts';
 import { BEGIN_AGAIN_MS, startSchedule } from './schedule-start.ts';
 import { Timetable } from './schedule/timetable.ts';
 import { Settings } from './settings.ts';
-import { Troubles } from './troubles.ts';
+import { ActiveProblems } from './problems.ts';
 import type { DaemonView } from './view.ts';
 
 export interface DaemonOptions {
@@ -72,12 +72,12 @@ class LivingDaemon implements Daemon {
   readonly done: Promise<ExitCode>;
   readonly #effects: DaemonEffects;
   readonly #options: DaemonOptions;
-  readonly #troubles: Troubles;
+  readonly #troubles: ActiveProblems;
   readonly #settings: Settings;
   readonly #timetable: Timetable;
-  readonly #keeper: MirrorKeeper;
+  readonly #keeper: MirrorAccessControl;
   readonly #alarm: Alarm;
-  readonly #books: Books;
+  readonly #books: ScheduleStore;
   readonly #observers: Observers;
   readonly #runner: JobRunner;
   readonly #works: ReadonlyMap<JobName, JobWork>;
@@ -95,11 +95,11 @@ class LivingDaemon implements Daemon {
     this.#options = options;
     const { clock, log, random } = effects;
     this.#alarm = new Alarm(clock);
-    this.#troubles = new Troubles(clock, log);
+    this.#troubles = new ActiveProblems(clock, log);
     this.#timetable = new Timetable({ random, hasJitter: !options.isOnce });
     this.#settings = new Settings(effects, this.#troubles, (config) => this.#takeNew(config));
-    this.#keeper = new MirrorKeeper(effects, this.#troubles, () => this.#settings.current());
-    this.#books = new Books(effects, this.#keeper, this.#timetable, this.#troubles);
+    this.#keeper = new MirrorAccessControl(effects, this.#troubles, () => this.#settings.current());
+    this.#books = new ScheduleStore(effects, this.#keeper, this.#timetable, this.#troubles);
     this.#works = jobWorks(options.copy);
     this.#observers = new Observers(options.observers, log, () => ({
       keeper: this.#keeper,
@@ -108,7 +108,7 @@ class LivingDaemon implements Daemon {
     this.#runner = new JobRunner({
       effects,
       works: this.#works,
-      workplace: workplaceFor({ effects, keeper: this.#keeper, troubles: this.#troubles }),
+      workplace: executorFor({ effects, keeper: this.#keeper, troubles: this.#troubles }),
       keeper: this.#keeper,
       troubles: this.#troubles,
       observers: this.#observers,
@@ -143,7 +143,7 @@ class LivingDaemon implements Daemon {
   async start(): Promise<void> {
     const config = this.#settings.current();
     // Before anything is said of jobs without an end: another daemon's are none.
-    this.#presence = await announce(config.mirror, this.#effects);
+    this.#presence = await registerDaemon(config.mirror, this.#effects);
     try {
       await this.#begin(config, this.#presence);
     } catch (error) {
@@ -170,7 +170,7 @@ class LivingDaemon implements Daemon {
     );
     this.#startDue(!isOnce);
     this.#runner.addAll(this.#books.owed(config, isOnce).filter((job) => !this.#runner.holds(job)));
-    sayLeft(before.dead, { runner: this.#runner, timetable: this.#timetable, log });
+    logUnfinished(before.dead, { runner: this.#runner, timetable: this.#timetable, log });
     if (this.#runner.running().length === 0) this.#effects.onRest();
     this.#loop = isOnce ? this.#once() : this.#run();
     this.#loop.catch((error: unknown) => this.#failed(error));
@@ -282,7 +282,7 @@ class LivingDaemon implements Daemon {
     this.#hasLeftWork = !isOver;
     this.#stopSignal.abort(reason);
     this.#alarm.ring();
-    await within(this.#observers.settled(), Math.max(0, endBy - clock.monotonicMs()), clock);
+    await withTimeout(this.#observers.settled(), Math.max(0, endBy - clock.monotonicMs()), clock);
     await this.#http?.close();
     // Before the last writer closes, which then leaves no log behind.
     this.#keeper.closeReader();

@@ -4,7 +4,7 @@ import type { Config, SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { StartJob } from './jobs/child-work.ts';
+import type { StartJob } from './jobs/child-executor.ts';
 
 export interface DaemonEffects {
   readonly clock: Clock;

@@ -4,16 +4,16 @@ import { asTidemarkError } from '../core/errors.ts';
 import type { JobName } from '../mirror/daemon-jobs.ts';
 import type { EndedJob } from './jobs/observer.ts';
 import type { QueuedJob } from './jobs/work.ts';
-import type { MirrorKeeper } from './mirror-keeper.ts';
-import { owesDrift } from './owed.ts';
-import type { Troubles } from './troubles.ts';
+import type { MirrorAccessControl } from './mirror-access.ts';
+import { isDriftPending } from './pending-jobs.ts';
+import type { ActiveProblems } from './problems.ts';
 
 /** The jobs that are to be done after this one, in their order. */
 export function followUps(
   ended: EndedJob,
   config: Config,
-  keeper: MirrorKeeper,
-  troubles: Troubles,
+  keeper: MirrorAccessControl,
+  troubles: ActiveProblems,
 ): readonly QueuedJob[] {
   const { row } = ended;
   if (row.name !== 'sync') return [];
@@ -30,12 +30,12 @@ function after(name: JobName, source: string | null): QueuedJob {
 function isDriftOwed(
   source: string | null,
   { schedules: { drift } }: Config,
-  keeper: MirrorKeeper,
-  troubles: Troubles,
+  keeper: MirrorAccessControl,
+  troubles: ActiveProblems,
 ): boolean {
   if (drift === null || source === null || !drift.sources.includes(source)) return false;
   try {
-    return owesDrift(keeper.reader(), source);
+    return isDriftPending(keeper.reader(), source);
   } catch (thrown) {
     const error = asTidemarkError(thrown);
     // The sync may have failed before there was one, which it tells itself.

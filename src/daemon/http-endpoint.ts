@@ -2,8 +2,8 @@
 import type { HttpConfig } from '../config/config.ts';
 import { asTidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
-import type { Presence } from './presence.ts';
-import type { Troubles } from './troubles.ts';
+import type { Presence } from './lockfile.ts';
+import type { ActiveProblems } from './problems.ts';
 import type { DaemonView } from './view.ts';
 
 export interface HttpServer {
@@ -23,11 +23,11 @@ export class HttpEndpoint {
   readonly #start: StartHttp;
   readonly #view: DaemonView;
   readonly #presence: Presence;
-  readonly #troubles: Troubles;
+  readonly #troubles: ActiveProblems;
   #server: HttpServer | null = null;
   #listening = '';
 
-  constructor(start: StartHttp, view: DaemonView, presence: Presence, troubles: Troubles) {
+  constructor(start: StartHttp, view: DaemonView, presence: Presence, troubles: ActiveProblems) {
     this.#start = start;
     this.#view = view;
     this.#presence = presence;

@@ -10,7 +10,7 @@ type Collect = (how: { type: 'major'; execution: 'sync'; flavor: 'last-resort' }
 let collect: Collect | null = null;
 
 /** Call it when nothing is to be done. */
-export function giveMemoryBack(): void {
+export function releaseMemory(): void {
   if (collect === null) {
     // V8 offers it to whoever asks at the process's start only, or in a context that is made after the flag was set.
     setFlagsFromString('--expose-gc');

@@ -2,16 +2,16 @@
 import { statSync, type BigIntStats } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
-import { systemCodeOf } from '../core/system-trouble.ts';
+import { systemCodeOf } from '../core/system-errors.ts';
 import type { DaemonEffects } from './effects.ts';
-import type { Troubles } from './troubles.ts';
+import type { ActiveProblems } from './problems.ts';
 
 /** File systems keep times in steps of up to 2 s. Longer than reading takes, too: what was written meanwhile is young. */
 const SETTLED_MS = 10_000;
 
 export class Settings {
   readonly #effects: DaemonEffects;
-  readonly #troubles: Troubles;
+  readonly #troubles: ActiveProblems;
   #config: Config;
   /** Of its files, before they were read; null where they have to be read again in any case. */
   #seen: string | null = null;
@@ -21,7 +21,7 @@ export class Settings {
    * @param onChange takes the new configuration; what it throws makes that one a wrong one
    * @throws TidemarkError for a configuration that is wrong from the start
    */
-  constructor(effects: DaemonEffects, troubles: Troubles, onChange: (config: Config) => void) {
+  constructor(effects: DaemonEffects, troubles: ActiveProblems, onChange: (config: Config) => void) {
     this.#effects = effects;
     this.#troubles = troubles;
     this.#onChange = onChange;

@@ -7,7 +7,7 @@ import type { Config, ScheduleName } from '../config/config.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { JobName, JobTrigger } from '../mirror/daemon-jobs.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { CopyShelf } from './copies/copy-shelf.ts';
+import type { BackupCatalog } from './copies/copy-shelf.ts';
 
 /** A job that is at work at this moment. */
 export interface RunningJob {
@@ -46,7 +46,7 @@ export interface RequestFigures {
 }
 
 /** Something that is wrong at this moment, as long as it lasts. It is told in the log when it begins and when it ends. */
-export interface DaemonTrouble {
+export interface DaemonProblem {
   /** `config`, `lock`, `mirror`, `http`, `presence`, `bookkeeping`, or `job:` with name and source. */
   readonly about: string;
   /** ISO 8601. */
@@ -71,7 +71,7 @@ export interface RequestedJob extends JobIdentity {
 }
 
 /** What became of a request. */
-export type RequestStanding = JobIdentity &
+export type RequestStatus = JobIdentity &
   (
     | {
         readonly state: 'waiting';
@@ -97,7 +97,7 @@ export interface DaemonView {
    */
   mirror(): Mirror;
   /** The copies elsewhere, where there are any. */
-  readonly copies: Pick<CopyShelf, 'look' | 'known'>;
+  readonly copies: Pick<BackupCatalog, 'look' | 'known'>;
   /** Those that are on, in the order of the configuration. */
   schedules(): readonly ScheduleView[];
   running(): readonly RunningJob[];
@@ -105,7 +105,7 @@ export interface DaemonView {
   queued(): readonly Pick<RunningJob, 'name' | 'source' | 'trigger'>[];
   figures(): readonly RequestFigures[];
   /** What is wrong now, oldest first. */
-  troubles(): readonly DaemonTrouble[];
+  troubles(): readonly DaemonProblem[];
   /**
    * Has a job run as soon as its turn comes. What does just the same and waits already is not asked for twice.
    * @returns what waits now, one for each source
@@ -113,5 +113,5 @@ export interface DaemonView {
    */
   request(name: JobName, sources: readonly string[] | null, how?: JobRequest): readonly RequestedJob[];
   /** What became of it; null for a request that this daemon does not know, or no longer. */
-  requested(request: number): RequestStanding | null;
+  requested(request: number): RequestStatus | null;
 }

@@ -19,11 +19,11 @@ export interface RecordChange {
   /** Added: every compared top-level field with `to`. Removed: with `from`. Changed: what differs; never empty. */
   readonly fields: readonly FieldChange[];
   /** Given where what a run changed is told, for a record that a restore created again under this id. */
-  readonly created_again?: CreatedAgain;
+  readonly created_again?: Recreated;
 }
 
 /** A record that goes on under a new id. */
-export interface CreatedAgain {
+export interface Recreated {
   /** The id before. */
   readonly was: string;
   /** The restore that created it, or that recognised what somebody else had created. */
@@ -71,7 +71,7 @@ export interface LeftOut {
 }
 
 /** Records that are new to the mirror, because no run had read their collection before: neither added nor compared. */
-export interface FirstRead {
+export interface NewlyRead {
   readonly kind: Kind;
   readonly scope: Scope;
   readonly records: number;
@@ -105,7 +105,7 @@ export interface DiffDocument {
   readonly stale?: readonly Stale[];
   readonly left_out?: readonly LeftOut[];
   /** Of what a run changed; missing where every collection had been read before. */
-  readonly first_read?: readonly FirstRead[];
+  readonly first_read?: readonly NewlyRead[];
   readonly changes: readonly RecordChange[];
   readonly summary: {
     readonly added: number;

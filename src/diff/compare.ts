@@ -3,12 +3,18 @@
  */
 import { type FieldDefinition, type ResourceDefinition, fieldsByName } from '../catalog/definition.ts';
 import { type Embedding, embeddingOf } from '../catalog/embedded.ts';
-import { isMovingMember, movesInside } from '../catalog/own-motion.ts';
+import { isVolatileMember, changesInside } from '../catalog/volatile-names.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import { sortedKeys, sortNames } from '../core/sorted-keys.ts';
 import { type MovedElement, elementSegment, equalUnordered, pairElements } from './elements.ts';
-import { isOwnTaste, isSamePerson, isUserAt, saysWho, steadyValue } from './embedded-user.ts';
+import {
+  isPersonalPreference,
+  isSamePerson,
+  isUserAt,
+  identifiesUser,
+  steadyValue,
+} from './embedded-user.ts';
 import { equalValues } from './equal.ts';
 import { escapeSegment } from './pointer.ts';
 
@@ -174,7 +180,7 @@ function isCompared(
   mode: ComparisonMode,
 ): boolean {
   if (mode === 'all') return true;
-  if (isMovingMember(definition, field, name)) return false;
+  if (isVolatileMember(definition, field, name)) return false;
   return mode === 'default' || field?.isWritable === true;
 }
 
@@ -214,10 +220,11 @@ function compareFrom(changes: FieldChange[], start: Pending): void {
 /** The members of two objects that are compared, sorted. */
 function comparedInside(embedding: Embedding | undefined, from: JsonObject, to: JsonObject): string[] {
   const names = memberNames(from, to);
-  if (embedding?.holds === 'record') return names.filter((name) => !movesInside(name));
+  if (embedding?.holds === 'record') return names.filter((name) => !changesInside(name));
   if (!isUserAt(embedding, from) || !isUserAt(embedding, to)) return names;
-  if (embedding?.holds === 'subject') return names.filter((name) => !movesInside(name) && !isOwnTaste(name));
-  return isSamePerson(from, to) ? [] : names.filter(saysWho);
+  if (embedding?.holds === 'subject')
+    return names.filter((name) => !changesInside(name) && !isPersonalPreference(name));
+  return isSamePerson(from, to) ? [] : names.filter(identifiesUser);
 }
 
 /** What to look at inside two arrays, or that they differ as a whole; nothing to look at when they are equal. */

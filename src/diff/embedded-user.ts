@@ -1,6 +1,6 @@
 /** Users as answers embed them (interface.md, User summary): who it is counts, what else they are is their own affair. */
 import type { Embedding } from '../catalog/embedded.ts';
-import { movesInside } from '../catalog/own-motion.ts';
+import { changesInside } from '../catalog/volatile-names.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import { equalValues } from './equal.ts';
 
@@ -20,12 +20,12 @@ export function isUserAt(
 }
 
 /** True for a member of a summary that says who it is. */
-export function saysWho(name: string): boolean {
+export function identifiesUser(name: string): boolean {
   return PERSON.has(name);
 }
 
 /** True for a member that is the user's own doing even where the record is about the user. */
-export function isOwnTaste(name: string): boolean {
+export function isPersonalPreference(name: string): boolean {
   return name === 'hedgehog_config';
 }
 
@@ -52,7 +52,7 @@ export function steadyValue(value: JsonValue, embedding: Embedding | undefined):
   }
   const kept: JsonObject = {};
   for (const [name, member] of Object.entries(value)) {
-    if (embedding.holds === 'record' && movesInside(name)) continue;
+    if (embedding.holds === 'record' && changesInside(name)) continue;
     setOwn(kept, name, steadyValue(member, embedding.inside.get(name)));
   }
   return kept;

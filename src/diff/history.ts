@@ -3,7 +3,7 @@ import type { ResourceDefinition } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { isJsonObject, parseLossless, type JsonValue } from '../core/json.ts';
 import { type ComparisonMode, type FieldChange, compareBodies, comparedMembers } from './compare.ts';
-import { type CreatedAgain, compareRecords } from './change.ts';
+import { type Recreated, compareRecords } from './change.ts';
 import { escapeSegment } from './pointer.ts';
 
 /** A run that looked, and when it ended (ISO 8601). */
@@ -25,7 +25,7 @@ export interface HistoryRevision extends Sighting {
 }
 
 /** A record's id from a revision on, and the one that it had. */
-export interface RenewedId extends CreatedAgain {
+export interface RenewedId extends Recreated {
   readonly id: string;
 }
 

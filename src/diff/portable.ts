@@ -2,7 +2,7 @@
 import { type ResourceDefinition, fieldsByName, KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { type Embedding, embeddingOf } from '../catalog/embedded.ts';
-import { isMovingMember, movesInside } from '../catalog/own-motion.ts';
+import { isVolatileMember, changesInside } from '../catalog/volatile-names.ts';
 import { namesAPlace } from '../catalog/place-names.ts';
 import {
   type JsonObject,
@@ -14,7 +14,7 @@ import {
   setOwn,
 } from '../core/json.ts';
 import { isUserAt } from './embedded-user.ts';
-import { type TwinIds, idText } from './natural-key.ts';
+import { type MatchedIds, idText } from './match-records.ts';
 import { splitPointer } from './pointer.ts';
 
 /**
@@ -27,7 +27,7 @@ import { splitPointer } from './pointer.ts';
 export function portableBody(
   definition: ResourceDefinition,
   body: JsonValue,
-  twins: TwinIds | null,
+  twins: MatchedIds | null,
 ): JsonValue {
   if (!isJsonObject(body)) return body;
   const references = [
@@ -46,7 +46,7 @@ export function portableBody(
     // Where the payload is not documented, "not writable" says nothing about who sets the field.
     const isOwned =
       (definition.hasDocumentedFields && fields.has(name) && !isWritable) ||
-      (!isWritable && (namesAPlace(name) || isMovingMember(definition, fields.get(name), name)));
+      (!isWritable && (namesAPlace(name) || isVolatileMember(definition, fields.get(name), name)));
     const isId = definition.idPath.length === 1 && definition.idPath[0] === name;
     if (isId || inside.some(({ isLater }) => isLater) || (isOwned && inside.length === 0)) continue;
     const embedding = isWritable ? undefined : embeddingOf(definition).inside.get(name);
@@ -73,7 +73,7 @@ function withoutPlaces(value: JsonValue, embedding: Embedding | undefined): Json
   if (isUser && email !== null) return { email };
   const kept: JsonObject = {};
   for (const [name, member] of Object.entries(value)) {
-    const isOwn = (isUser || embedding.holds === 'record') && (namesAPlace(name) || movesInside(name));
+    const isOwn = (isUser || embedding.holds === 'record') && (namesAPlace(name) || changesInside(name));
     if (!isOwn) setOwn(kept, name, withoutPlaces(member, embedding.inside.get(name)));
   }
   return kept;

@@ -5,7 +5,7 @@ import { type DiffDocument, type ParsedRecord, compareRecords, DiffBuilder } fro
 import type { ComparisonMode } from './compare.ts';
 import { fieldFilter } from './field-filter.ts';
 import { Lineage } from './lineage.ts';
-import { type TwinMatch, matchTwins, TwinIds } from './natural-key.ts';
+import { type RecordMatch, matchRecords, MatchedIds } from './match-records.ts';
 import { recordName } from './name.ts';
 import { portableBody } from './portable.ts';
 import { skipTest } from './skip.ts';
@@ -37,14 +37,14 @@ export function diffSources(from: State, to: State, options: SourceCompareOption
     if (isReported(kind) && !isSkipped({ kind, scope, id: '' })) builder.collection(kind, scope);
   }
   const sides = { from: side(from.records), to: side(to.records) };
-  const twins = new TwinIds();
+  const twins = new MatchedIds();
   pairOnlyRoots(sides, twins);
   for (const pair of options.twins ?? []) twins.pair(pair.kind, pair.from, pair.to);
   const narrow = fieldFilter(options.fields ?? []);
   for (const { kind } of CATALOG) {
     const definition = definitions(kind);
     const reporting = isReported(kind) ? builder : new DiffBuilder(from.reference, to.reference);
-    const match = matchTwins(
+    const match = matchRecords(
       definition,
       comparable(kind, sides.from, isSkipped, reporting),
       comparable(kind, sides.to, isSkipped, reporting),
@@ -71,7 +71,7 @@ function side(records: Iterable<RecordState>): Side {
 }
 
 /** The root kind's only record on either side: whoever compares two sources with one organization each means these. */
-function pairOnlyRoots(sides: { from: Side; to: Side }, twins: TwinIds): void {
+function pairOnlyRoots(sides: { from: Side; to: Side }, twins: MatchedIds): void {
   for (const { kind } of CATALOG.filter(({ discovery }) => discovery.from === 'root')) {
     const [from, ...moreFrom] = sides.from.records.get(kind) ?? [];
     const [to, ...moreTo] = sides.to.records.get(kind) ?? [];
@@ -109,9 +109,9 @@ function comparable(
 /** Remembers the twins for their children, and names the namesakes. */
 function settle(
   kind: Kind,
-  match: TwinMatch,
+  match: RecordMatch,
   sides: { from: Side; to: Side },
-  twins: TwinIds,
+  twins: MatchedIds,
   builder: DiffBuilder,
 ): void {
   for (const pair of match.pairs) twins.pair(kind, pair.from.id, pair.to.id);
@@ -126,9 +126,9 @@ function settle(
 
 function* recordChanges(
   definition: ResourceDefinition,
-  match: TwinMatch,
+  match: RecordMatch,
   mode: ComparisonMode,
-  twins: TwinIds,
+  twins: MatchedIds,
   builder: DiffBuilder,
 ): Generator<ReturnType<typeof compareRecords>> {
   const { kind } = definition;

@@ -114,7 +114,7 @@ function named(prospect: Prospect, { organizations }: SourceConfig): Prospect {
   return { ...prospect, lastPages: organizations.length };
 }
 
-/** As a run decides it (src/sync/pass.ts). */
+/** As a run decides it (src/sync/sync-run.ts). */
 function isHeadEnough({ lastFullAt }: CollectionRow, source: SourceConfig, now: number): boolean {
   if (lastFullAt === null) return false;
   const age = now - Date.parse(lastFullAt);

@@ -1,5 +1,5 @@
 /** What is wrong on this side: clock, disk, mirror, schedules, notices. Pure. */
-import { grouped } from '../core/grouped.ts';
+import { formatInteger } from '../core/grouped.ts';
 import { isOff } from './clock-skew.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { MirrorHealth, SourceHealth } from './mirror-health.ts';
@@ -17,7 +17,7 @@ const STALE_MS = 48 * 3_600_000;
 
 export function clockProblems({ skew, source }: SourceReach): Problem[] {
   if (skew === null || !isOff(skew, SKEW_LIMIT_MS)) return [];
-  const seconds = grouped(Math.round(Math.abs(skew.aheadMs) / 1000));
+  const seconds = formatInteger(Math.round(Math.abs(skew.aheadMs) / 1000));
   const doubt = (skew.doubtMs / 1000).toFixed(1);
   return [
     {
@@ -130,7 +130,7 @@ function narrowing({ kinds }: RunRow): string {
 
 function disk({ freeBytes, bytes, path }: MirrorHealth, add: Add): void {
   if (freeBytes === null) return;
-  const free = `${grouped(Math.floor(freeBytes / MIB))} MiB free beside ${path}`;
+  const free = `${formatInteger(Math.floor(freeBytes / MIB))} MiB free beside ${path}`;
   if (freeBytes < LEAST_FREE)
     add('error', 'disk_full', free, 'free some space: the next run may not be able to publish');
   else if (freeBytes < bytes + EASY_FREE)

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-trouble.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
 import type { JobRow } from '../mirror/daemon-jobs.ts';
 import { acquireWriterLock } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';

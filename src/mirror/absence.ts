@@ -1,6 +1,6 @@
 /** Current records that a run did not see, found and judged in slices so that nothing waits long. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { familyOf } from './continued-records.ts';
+import { familyOf } from './recreated-records.ts';
 import { type Connection, translated } from './database.ts';
 import { idSlices, sumOverSlices, withinSlice } from './id-slices.ts';
 import { VERDICT } from './stage.ts';
@@ -123,7 +123,7 @@ export async function countAbsent(
 }
 
 /** Gives all absent records of a collection, or a share of them, one verdict; returns how many. `write` guards the stage. */
-export async function judgeAbsent(
+export async function decideAbsences(
   writer: Connection,
   path: string,
   collection: number,

@@ -63,7 +63,7 @@ export function readNoticeStates(connection: Connection, source: string | undefi
     .map(({ detail, ...row }) => ({ ...row, detail: JSON.parse(detail) as NoticeState['detail'] }));
 }
 
-export function readOwedDeliveries(connection: Connection, now: string | undefined): Delivery[] {
+export function readPendingDeliveries(connection: Connection, now: string | undefined): Delivery[] {
   return connection
     .prepare<{ now: string | null }, StoredDelivery>(
       `SELECT ${DELIVERY} WHERE d.delivered_at IS NULL AND d.given_up_at IS NULL

@@ -20,7 +20,7 @@ import {
   type NoticeState,
   readDeliveries,
   readNoticeStates,
-  readOwedDeliveries,
+  readPendingDeliveries,
   recordDelivery,
   recordNotices,
 } from './daemon-notices.ts';
@@ -79,7 +79,7 @@ export function openDaemonState({ read, change }: MirrorAccess): DaemonState {
     endDeadJobs: (at) => change((writer) => endDeadJobs(writer, at)),
     noticeStates: (source) => read((connection) => readNoticeStates(connection, source)),
     recordNotices: (noticed) => change((writer) => recordNotices(writer, noticed)),
-    owedDeliveries: (now) => read((connection) => readOwedDeliveries(connection, now)),
+    owedDeliveries: (now) => read((connection) => readPendingDeliveries(connection, now)),
     deliveries: (limit) => read((connection) => readDeliveries(connection, limit)),
     recordDelivery: (result) => change((writer) => recordDelivery(writer, result)),
   };

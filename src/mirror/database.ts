@@ -2,7 +2,7 @@
 import { chmodSync, closeSync, constants, fstatSync, lstatSync, openSync, type Stats } from 'node:fs';
 import Database from 'better-sqlite3';
 import { TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-trouble.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
 import { replaceHint } from './damage.ts';
 
 export type Connection = Database.Database;

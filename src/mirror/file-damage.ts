@@ -1,6 +1,6 @@
 /** What is wrong with a file that is too damaged to be opened as a mirror. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
-import { grouped } from '../core/grouped.ts';
+import { formatInteger } from '../core/grouped.ts';
 import { type Connection, connect, sqliteCode } from './database.ts';
 
 /** Findings asked for: each can name a page of thousands. */
@@ -44,7 +44,7 @@ function cutText(path: string): string | null {
     const expected = (size === 1 ? 65_536 : size) * header.readUInt32BE(HEADER.pagesAt);
     const { size: found } = fstatSync(file);
     if (found >= expected) return null;
-    return `it was cut: ${grouped(found)} bytes are there of ${grouped(expected)}`;
+    return `it was cut: ${formatInteger(found)} bytes are there of ${formatInteger(expected)}`;
   } finally {
     closeSync(file);
   }

@@ -4,7 +4,7 @@
  */
 import { close, fdatasync, open } from 'node:fs';
 import { promisify } from 'node:util';
-import { asFileTrouble } from '../core/file-trouble.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
 
 const openFile = promisify(open);
 const syncFile = promisify(fdatasync);

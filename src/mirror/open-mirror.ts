@@ -37,7 +37,7 @@ import {
   planForget,
 } from './forgetting.ts';
 import { findRecords } from './found-records.ts';
-import { readLastFullLook } from './full-looks.ts';
+import { readLastFullSweep } from './full-sweeps.ts';
 import { type HeldRecord, type HeldRemovals, readHeldRecords, readHeldRemovals } from './held-removals.ts';
 import type { WriterLock } from './lock.ts';
 import type { Mirror, MirrorOptions } from './mirror.ts';
@@ -191,7 +191,7 @@ export class OpenMirror implements Mirror {
   }
 
   lastFullLook(collection: number, before: number): RunTime | undefined {
-    return this.#read((connection) => readLastFullLook(connection, collection, before));
+    return this.#read((connection) => readLastFullSweep(connection, collection, before));
   }
 
   readRecords(filter: RecordFilter = {}): IterableIterator<MirrorRecord> {

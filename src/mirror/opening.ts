@@ -2,7 +2,7 @@
 import { mkdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-trouble.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
 import { makeFingerprintKey } from './acceptances.ts';
 import { type Connection, connect, createPrivateFile, sqliteCode } from './database.ts';
 import { type LockHolder, acquireWriterLock } from './lock.ts';

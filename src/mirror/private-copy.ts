@@ -5,8 +5,8 @@
 import { closeSync, copyFileSync, openSync, readSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-trouble.ts';
-import { systemCodeOf } from '../core/system-trouble.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
+import { systemCodeOf } from '../core/system-errors.ts';
 import { makeTemporaryDirectory } from '../core/temporary-place.ts';
 
 /** What copying needs of the machine. */

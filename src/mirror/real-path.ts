@@ -1,7 +1,7 @@
 /** The one name of the mirror's file: lock, stage and log stand beside it, whatever link it was named by. */
 import { lstatSync, readlinkSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { asFileTrouble } from '../core/file-trouble.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
 
 /** Links that lead to links; more are a circle. */
 const MOST_LINKS = 40;

@@ -1,7 +1,7 @@
 /** The prepared statements behind staging: they run once per record, a million times in a run. */
 import type { Kind } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
-import type { CurrentRow } from './judgement.ts';
+import type { CurrentRow } from './classify-record.ts';
 import { ACTION, VERDICT } from './stage.ts';
 
 type ActionName = keyof typeof ACTION;

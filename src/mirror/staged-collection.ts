@@ -5,7 +5,7 @@ import type { Kind, Scope } from '../catalog/definition.ts';
 import {
   absentRecords,
   countAbsent,
-  judgeAbsent,
+  decideAbsences,
   type AbsentCounts,
   type AbsentRecord,
   type AbsentShare,
@@ -22,12 +22,12 @@ import type { KindShapes } from './field-shapes.ts';
 import { hashStart, stableHash, volatileMark } from './fingerprint.ts';
 import {
   type CurrentRow,
-  type Judgement,
+  type RecordChange,
   type KnownAction,
   countOf,
   isAddition,
-  judge,
-} from './judgement.ts';
+  classifyRecord,
+} from './classify-record.ts';
 import type { StageContext } from './stage-context.ts';
 import { VERDICT } from './stage.ts';
 
@@ -122,10 +122,10 @@ class StagedCollection implements CollectionStage {
   /** Reads only: whatever it throws, nothing of the page was staged. */
   #comparePage(records: readonly ScannedRecord[]): {
     matches: readonly Match[];
-    judgements: readonly (Judgement | Unkept | null)[];
+    judgements: readonly (RecordChange | Unkept | null)[];
   } {
     const matches: Match[] = [];
-    const judgements: (Judgement | Unkept | null)[] = [];
+    const judgements: (RecordChange | Unkept | null)[] = [];
     try {
       for (const record of records) matches.push(this.#match(record));
       for (const match of matches) judgements.push(match.record === 0 ? this.#judge(match) : null);
@@ -151,7 +151,7 @@ class StagedCollection implements CollectionStage {
 
   #markPage(
     matches: readonly Match[],
-    judgements: readonly (Judgement | Unkept | null)[],
+    judgements: readonly (RecordChange | Unkept | null)[],
   ): { fresh: number; again: number; known: number } {
     let fresh = 0;
     let again = 0;
@@ -193,7 +193,7 @@ class StagedCollection implements CollectionStage {
       : statements.matchingSince(this.kind).get(this.#facts.id, id, start, volatile, since);
   }
 
-  #judge(match: Match): Judgement | Unkept {
+  #judge(match: Match): RecordChange | Unkept {
     // Text whose hash is known was parsed when it came first; this one is new to us.
     const body: unknown = JSON.parse(match.received.text);
     const { statements, isEqual } = this.#context;
@@ -208,7 +208,7 @@ class StagedCollection implements CollectionStage {
       this.#shapes.add(body);
       return { action: 'fresh', record: 0 };
     }
-    return judge(this.kind, current, match.received, match.hash, this.#facts.rules, isEqual);
+    return classifyRecord(this.kind, current, match.received, match.hash, this.#facts.rules, isEqual);
   }
 
   /** Why SQLite would refuse the text as a body: found here, it costs one record; found by publishing, the whole run. */
@@ -251,7 +251,7 @@ class StagedCollection implements CollectionStage {
     return before === undefined ? 'first' : 'again';
   }
 
-  #mark(match: Match, judgement: Judgement): Sight {
+  #mark(match: Match, judgement: RecordChange): Sight {
     if (judgement.action === 'fresh') return this.#markFresh(match);
     return this.#markMoved(judgement.record, judgement.action, match);
   }
@@ -320,7 +320,7 @@ class StagedCollection implements CollectionStage {
 
   async judgeAbsent(verdict: 'remove' | 'hold', share?: AbsentShare): Promise<number> {
     const { writer, path, check } = this.#context;
-    return await judgeAbsent(writer, path, this.#facts.id, { verdict, share }, (work) => {
+    return await decideAbsences(writer, path, this.#facts.id, { verdict, share }, (work) => {
       check();
       return translated(path, () => this.#write(work));
     });

@@ -1,5 +1,5 @@
 /** A bar per day, stacked by kind of change, as inline SVG: no script, no resource, readable without colour. */
-import { grouped } from '../core/grouped.ts';
+import { formatInteger } from '../core/grouped.ts';
 import { escapeMarkup } from './markup.ts';
 
 export interface Bar {
@@ -43,7 +43,7 @@ export function barChart(bars: readonly Bar[], form: ChartForm): string {
     .filter((count) => Number.isInteger(count))
     .map(
       (count) =>
-        `<line class="axis" x1="${LEFT}" x2="${form.width}" y1="${round(y(count))}" y2="${round(y(count))}"/><text x="${LEFT - 8}" y="${round(y(count) + 4)}" text-anchor="end">${grouped(count)}</text>`,
+        `<line class="axis" x1="${LEFT}" x2="${form.width}" y1="${round(y(count))}" y2="${round(y(count))}"/><text x="${LEFT - 8}" y="${round(y(count) + 4)}" text-anchor="end">${formatInteger(count)}</text>`,
     );
   const columns = bars.map((bar, index) => {
     const x = LEFT + index * step;

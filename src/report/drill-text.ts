@@ -10,7 +10,7 @@ import {
   pluralVerdict,
   type DrillReportOptions,
 } from './drill-report.ts';
-import { neutralise } from './neutralise.ts';
+import { escapeControlCharacters } from './escape-control.ts';
 import { referenceText, skippedText } from './sections.ts';
 import { folded } from './value-text.ts';
 
@@ -25,7 +25,7 @@ const REASONS_SHOWN = 3; // of one kind
 export function renderDrillText(document: DrillDocument, options: DrillTextOptions): string {
   const { colors, width } = options;
   const { kinds, outcome } = document;
-  const source = document.source === undefined ? '' : `${neutralise(document.source)}: `;
+  const source = document.source === undefined ? '' : `${escapeControlCharacters(document.source)}: `;
   const paint = outcome === 'equal' ? colors.green : colors.yellow;
   const lines = [
     `${source}drill of ${referenceText(document.from)}`,
@@ -37,7 +37,7 @@ export function renderDrillText(document: DrillDocument, options: DrillTextOptio
     ...whyLines(kinds, options),
     ...anewLines(kinds, options),
     '',
-    ...document.assumptions.map((line) => colors.dim(`· ${neutralise(line)}`)),
+    ...document.assumptions.map((line) => colors.dim(`· ${escapeControlCharacters(line)}`)),
     colors.dim(
       `${document.seconds.toFixed(1)} s, ${count(document.applied)} records written in ${document.passes} ${document.passes === 1 ? 'pass' : 'passes'}`,
     ),
@@ -94,7 +94,7 @@ function whyLines(kinds: readonly DrillKind[], { colors, definitions }: DrillTex
       `  ${colors.bold(definitions(kind.kind).title.many)}`,
       ...shown.map(
         ({ verdict, reason, records }) =>
-          `    ${count(records)} ${pluralVerdict(verdict, records)}: ${neutralise(reason)}`,
+          `    ${count(records)} ${pluralVerdict(verdict, records)}: ${escapeControlCharacters(reason)}`,
       ),
       ...(more > 0 ? [`    … ${more} more reasons`] : []),
     ];
@@ -107,7 +107,7 @@ function anewLines(kinds: readonly DrillKind[], { definitions }: DrillTextOption
     const paths = givenAnew(kind);
     return paths.length === 0
       ? []
-      : [`  ${definitions(kind.kind).title.many}: ${neutralise(paths.join(', '))}`];
+      : [`  ${definitions(kind.kind).title.many}: ${escapeControlCharacters(paths.join(', '))}`];
   });
   return lines.length === 0 ? [] : ['', 'the service gives anew, whatever is restored', ...lines];
 }

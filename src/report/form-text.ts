@@ -1,7 +1,7 @@
 /** Changes of the form of a kind's records, as people read them: they explain differences, and are no drift. */
 import { plural } from '../core/wording.ts';
 import type { ExplainedForm, FormChange } from '../diff/form-change.ts';
-import { neutralise } from './neutralise.ts';
+import { escapeControlCharacters } from './escape-control.ts';
 
 /** Heading of what `formLine` tells. */
 export const FORMS_HEADING = 'no drift, for the service changed the form of its records';
@@ -16,11 +16,17 @@ export function formChangeText({
 }: Omit<FormChange, 'runs' | 'kind'> & { readonly kind: string }): string {
   switch (change) {
     case 'gained':
-      return neutralise(`${kind}: ${field} is new${after.length === 0 ? '' : ` (${after.join(', ')})`}`);
+      return escapeControlCharacters(
+        `${kind}: ${field} is new${after.length === 0 ? '' : ` (${after.join(', ')})`}`,
+      );
     case 'lost':
-      return neutralise(`${kind}: ${field} is gone${before.length === 0 ? '' : ` (${before.join(', ')})`}`);
+      return escapeControlCharacters(
+        `${kind}: ${field} is gone${before.length === 0 ? '' : ` (${before.join(', ')})`}`,
+      );
     case 'retyped':
-      return neutralise(`${kind}: ${field} was ${before.join(' or ')}, is ${after.join(' or ')}`);
+      return escapeControlCharacters(
+        `${kind}: ${field} was ${before.join(' or ')}, is ${after.join(' or ')}`,
+      );
   }
 }
 

@@ -1,6 +1,6 @@
 /** `--format html`: a diff as one self-contained page with summary, filter and values side by side. */
 import type { ResourceDefinition, Severity } from '../catalog/definition.ts';
-import { grouped } from '../core/grouped.ts';
+import { formatInteger } from '../core/grouped.ts';
 import type { DiffDocument, StateReference } from '../diff/change.ts';
 import type { ExplainedForm } from '../diff/form-change.ts';
 import { fieldLine } from './field-line.ts';
@@ -83,7 +83,7 @@ export function stateHtml({ ref, source, run, at }: StateReference): string {
 function figures({ summary }: DiffDocument, { bySeverity }: Report): string {
   if (bySeverity.length === 0) return '';
   const figure = (count: number, sign: string, label: string): string =>
-    `<li class="${label}"><b>${grouped(count)}</b><span><i aria-hidden="true">${sign}</i> ${label}</span></li>`;
+    `<li class="${label}"><b>${formatInteger(count)}</b><span><i aria-hidden="true">${sign}</i> ${label}</span></li>`;
   const kinds = (['added', 'removed', 'changed'] as const).filter((change) => summary[change] > 0);
   return `<div class="figures"><ul aria-label="By severity">${bySeverity.map(({ severity, count }) => figure(count, SEVERITY_SIGN[severity], severity)).join('')}</ul>
 <ul aria-label="By kind of change">${kinds.map((change) => figure(summary[change], SIGN[change], change)).join('')}</ul></div>`;

@@ -5,7 +5,7 @@
 import type { DiffDocument } from '../diff/change.ts';
 import { fieldLine } from './field-line.ts';
 import { escapeMarkup } from './markup.ts';
-import { neutralise } from './neutralise.ts';
+import { escapeControlCharacters } from './escape-control.ts';
 import type { ReportOptions } from './options.ts';
 import {
   type ReportChange,
@@ -50,7 +50,7 @@ function comparisonSuite(document: DiffDocument, options: ReportOptions): Suite 
   const label = `${referenceText(document.from)} → ${referenceText(document.to)}: ${comparedText(document)}`;
   const problems = document.skipped.map((skipped) => ({
     name: skippedText(skipped, options),
-    message: neutralise(skipped.reason),
+    message: escapeControlCharacters(skipped.reason),
   }));
   if (isNothing) problems.unshift({ name: label, message: summaryText(document) });
   const passed = isNothing

@@ -1,5 +1,5 @@
 /** Kinds by days as inline SVG: how much of which kind changed on which day. */
-import { grouped } from '../core/grouped.ts';
+import { formatInteger } from '../core/grouped.ts';
 import { type ChartForm, dayWidth, LEFT, round } from './bar-chart.ts';
 import { escapeMarkup } from './markup.ts';
 
@@ -38,7 +38,7 @@ function cell(title: string, count: number, x: number, y: number, step: number, 
   const text = `${round(x + step / 2)}" y="${y + 16}" text-anchor="middle"`;
   // The ground first: the line of the row must not run through the number.
   const box = `x="${round(x + gap / 2)}" y="${y + GAP}" width="${round(step - gap)}" height="${ROW - 2 * GAP}" rx="${gap * 2}"`;
-  return `<g><title>${escapeMarkup(`${title}: ${grouped(count)}`)}</title><rect class="ground" ${box}/><rect class="cell" fill-opacity="${strength.toFixed(2)}" ${box}/>${step >= WIDE_ENOUGH ? `<text class="in" x="${text}>${shortCount(count)}</text>` : ''}</g>`;
+  return `<g><title>${escapeMarkup(`${title}: ${formatInteger(count)}`)}</title><rect class="ground" ${box}/><rect class="cell" fill-opacity="${strength.toFixed(2)}" ${box}/>${step >= WIDE_ENOUGH ? `<text class="in" x="${text}>${shortCount(count)}</text>` : ''}</g>`;
 }
 
 /** At most three characters: what fits in a cell. */

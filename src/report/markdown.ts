@@ -1,5 +1,5 @@
 /** `--format markdown`: a diff for a pull request or a chat. Summary first, details folded, bounded in size. */
-import { grouped } from '../core/grouped.ts';
+import { formatInteger } from '../core/grouped.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { ExplainedForm } from '../diff/form-change.ts';
@@ -7,7 +7,7 @@ import { FORMS_HEADING, formLine } from './form-text.ts';
 import { escapeMarkup } from './markup.ts';
 import { isMaskedChange, MASK } from './mask.ts';
 import { movedText } from './moved-text.ts';
-import { neutralise } from './neutralise.ts';
+import { escapeControlCharacters } from './escape-control.ts';
 import type { ReportOptions } from './options.ts';
 import {
   type Report,
@@ -46,7 +46,7 @@ export function renderMarkdown(document: DiffDocument, options: MarkdownOptions)
   const tail =
     left === 0
       ? ''
-      : `\n**${grouped(left)} more changed ${left === 1 ? 'record is' : 'records are'} not shown here** (${grouped(document.changes.length)} in all). \`tidemark diff --format html\` shows every one.\n`;
+      : `\n**${formatInteger(left)} more changed ${left === 1 ? 'record is' : 'records are'} not shown here** (${formatInteger(document.changes.length)} in all). \`tidemark diff --format html\` shows every one.\n`;
   return `${head}\n${text}${tail}`;
 }
 
@@ -153,7 +153,7 @@ export function fieldText(field: FieldChange): string {
  * The fence is longer than any run of backticks within (CommonMark 6.1).
  */
 export function code(text: string): string {
-  const safe = neutralise(text) || ' ';
+  const safe = escapeControlCharacters(text) || ' ';
   const longest = Math.max(0, ...[...safe.matchAll(/`+/g)].map(([run]) => run.length));
   const fence = '`'.repeat(longest + 1);
   const pad =
@@ -164,7 +164,7 @@ export function code(text: string): string {
 /** Text outside code spans: one line, HTML and Markdown marks taken literally, no mentions, no links. */
 export function plain(text: string): string {
   return (
-    neutralise(text)
+    escapeControlCharacters(text)
       .replace(/[\\`*_{}[\]()#+!|~]/g, '\\$&')
       .replaceAll('&', '&amp;')
       .replaceAll('<', '&lt;')

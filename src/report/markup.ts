@@ -1,5 +1,5 @@
 /** Escaping for HTML and XML. */
-import { neutralise } from './neutralise.ts';
+import { escapeControlCharacters } from './escape-control.ts';
 
 const ENTITIES: Readonly<Record<string, string>> = {
   '&': '&amp;',
@@ -14,5 +14,5 @@ const ENTITIES: Readonly<Record<string, string>> = {
  * allowed in XML 1.0 and cannot leave the place it is put in.
  */
 export function escapeMarkup(text: string): string {
-  return neutralise(text).replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
+  return escapeControlCharacters(text).replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
 }

@@ -5,7 +5,7 @@ import { type JsonObject, type JsonValue, setOwn } from '../core/json.ts';
 import { equalValues } from '../diff/equal.ts';
 import { splitPointer } from '../diff/pointer.ts';
 import { maskedChange, maskedId } from './mask.ts';
-import { inertJson } from './neutralise.ts';
+import { escapeForTerminal } from './escape-control.ts';
 import type { ReportOptions } from './options.ts';
 
 /** One operation of RFC 6902, section 4. */
@@ -64,5 +64,5 @@ export function renderPatch(document: DiffDocument, options: ReportOptions): str
   });
   const { from, to, skipped, stale = [] } = document;
   const whole = { schema: 'tidemark.patch/1', from, to, skipped, stale, records };
-  return inertJson(`${JSON.stringify(whole, null, 2)}\n`);
+  return escapeForTerminal(`${JSON.stringify(whole, null, 2)}\n`);
 }

@@ -1,9 +1,9 @@
 /** What became of a restore, on a terminal: what failed first, then what differs, new ids, and how it goes on. */
 import type { Colors } from 'picocolors/types.js';
 import type { Kind, Scope } from '../catalog/definition.ts';
-import { grouped } from '../core/grouped.ts';
+import { formatInteger } from '../core/grouped.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { neutralise } from './neutralise.ts';
+import { escapeControlCharacters } from './escape-control.ts';
 import type { ReportOptions } from './options.ts';
 import { isSecretId, maskedId } from './mask.ts';
 import { idsNamed, withMarks } from './plan-mask.ts';
@@ -112,7 +112,7 @@ export function restoreSummary(report: ShownRestore): string {
   const { steps, summary, outcome, this_time: now = summary, undone_by: undo } = report;
   const { applied, unverified, failed, skipped, blocked, manual, open } = now;
   const count = (value: number, what: string): string | null =>
-    value === 0 ? null : `${grouped(value)} ${what}`;
+    value === 0 ? null : `${formatInteger(value)} ${what}`;
   const unseen = Math.min(
     unverified,
     steps.filter((step) => step.outcome === 'applied' && step.verified === null).length,
@@ -132,7 +132,7 @@ export function restoreSummary(report: ShownRestore): string {
   const head = outcome === 'interrupted' ? 'interrupted; ' : '';
   const earlier = summary.applied - applied;
   const tail = [
-    ...(earlier === 0 ? [] : [`${grouped(earlier)} applied before`]),
+    ...(earlier === 0 ? [] : [`${formatInteger(earlier)} applied before`]),
     ...(undo === undefined ? [] : [`undone by restore ${undo}`]),
   ];
   const text =
@@ -161,12 +161,12 @@ function section(title: string, steps: readonly ShownRestoreStep[], options: Res
 
 function stepLines(step: ShownRestoreStep, options: RestoreTextOptions): string[] {
   const { n, status, outcome, error, warning, verified, differences } = step;
-  const said = error === null ? '' : neutralise(error.message);
+  const said = error === null ? '' : escapeControlCharacters(error.message);
   const isStatusTold = status === null || outcome === 'applied' || said.includes(`(${status})`);
   return [
     `${String(n).padStart(4)} ${deedOf(step, options)}${isStatusTold ? '' : ` (HTTP ${status})`}`,
     ...(said === '' ? [] : [`      ${said}`]),
-    ...(warning === undefined ? [] : [`      ${neutralise(warning)}`]),
+    ...(warning === undefined ? [] : [`      ${escapeControlCharacters(warning)}`]),
     ...(outcome === 'applied' && verified === null && error === null
       ? ['      it could not be read back']
       : []),
@@ -175,13 +175,13 @@ function stepLines(step: ShownRestoreStep, options: RestoreTextOptions): string[
 }
 
 function hintLines(hint: string | undefined, next: string | undefined): string[] {
-  return hint === undefined || hint === next ? [] : [`      → ${neutralise(hint)}`];
+  return hint === undefined || hint === next ? [] : [`      → ${escapeControlCharacters(hint)}`];
 }
 
 /** What the service made of a value that was sent. */
 function keptText({ path, from, to }: FieldChange, { width }: RestoreTextOptions): string {
   const [kept, sent] = foldedValues(from, to, width);
-  return `${neutralise(path)}: sent ${sent}, the service keeps ${from === undefined ? 'nothing' : kept}`;
+  return `${escapeControlCharacters(path)}: sent ${sent}, the service keeps ${from === undefined ? 'nothing' : kept}`;
 }
 
 function secretsLines(
@@ -193,7 +193,7 @@ function secretsLines(
   return [
     '      add to the source in the configuration, then restore again:',
     ...secretLines.slice(0, SECRET_LINES_SHOWN).map((line) => `        ${line}`),
-    ...(more > 0 ? [`      and ${grouped(more)} lines more: \`tidemark restore\` shows them all`] : []),
+    ...(more > 0 ? [`      and ${formatInteger(more)} lines more: \`tidemark restore\` shows them all`] : []),
   ];
 }
 
@@ -213,7 +213,9 @@ function obstructed(
     options.colors.bold(`${title} (${steps.length})`),
     ...[...groups.values()].flatMap((own) => [
       ...own.map((step) => `${String(step.n).padStart(4)} ${deedOf(step, options)}`),
-      ...(own[0]?.reason === null || own[0] === undefined ? [] : [`      ${neutralise(own[0].reason)}`]),
+      ...(own[0]?.reason === null || own[0] === undefined
+        ? []
+        : [`      ${escapeControlCharacters(own[0].reason)}`]),
     ]),
   ];
 }

@@ -1,6 +1,6 @@
 /** A plan on a terminal: what would be sent, step by step, then what would not and why. */
 import type { Colors } from 'picocolors/types.js';
-import { neutralise } from './neutralise.ts';
+import { escapeControlCharacters } from './escape-control.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedPlan } from './plan-mask.ts';
 import {
@@ -33,7 +33,7 @@ export function renderPlanText(whole: ShownPlan, options: PlanTextOptions): stri
   const lines = [
     `${referenceText(plan.from)} → ${referenceText(plan.to)}`,
     `${colors.bold(planSummary(plan))}${cost === '' ? '' : ` ${colors.dim(`(${cost})`)}`}`,
-    ...(options.notes ?? []).map(neutralise),
+    ...(options.notes ?? []).map(escapeControlCharacters),
     ...refusedLines(plan, colors),
     ...skippedLines(plan, options),
     ...(sent.length === 0 ? [] : ['', colors.bold(`steps (${sent.length})`)]),
@@ -50,8 +50,8 @@ export function renderPlanText(whole: ShownPlan, options: PlanTextOptions): stri
 
 function refusedLines({ refused }: ShownPlan, colors: Colors): string[] {
   return refused.flatMap(({ reason, hint }) => [
-    colors.red(`refused: ${neutralise(reason)}`),
-    `  → ${neutralise(hint)}`,
+    colors.red(`refused: ${escapeControlCharacters(reason)}`),
+    `  → ${escapeControlCharacters(hint)}`,
   ]);
 }
 
@@ -72,12 +72,12 @@ function stepLines(
   const paint = { create: colors.green, remove: colors.red }[step.action as string] ?? colors.yellow;
   const head = paint(`${ACTION_SIGN[step.action]} ${deed} ${colors.bold(name)}`);
   const body = step.action === 'update' ? ` ${JSON.stringify(step.request?.body)}` : '';
-  const sent = neutralise(`${request ?? ''}${body}`);
+  const sent = escapeControlCharacters(`${request ?? ''}${body}`);
   return [
     `${String(step.n).padStart(4)} ${head}`,
     `      ${colors.dim(place === '' ? `${idLabel} ${id}` : `${idLabel} ${id}, ${place}`)}`,
     `      ${folded(sent, Math.max(2 * (width - 6), 120))}`,
-    ...(step.reason === null ? [] : [`      ${neutralise(step.reason)}`]),
+    ...(step.reason === null ? [] : [`      ${escapeControlCharacters(step.reason)}`]),
     ...(step.action === 'remove' ? [] : fields.flatMap((field) => fieldLines(field, options))),
   ];
 }

@@ -1,13 +1,13 @@
 /** A plan as the renderings take it: its own words for people, ids that are secrets masked. */
 import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
-import { grouped } from '../core/grouped.ts';
+import { formatInteger } from '../core/grouped.ts';
 import { type JsonObject, getOwn } from '../core/json.ts';
 import { plural } from '../core/wording.ts';
 import type { Skipped, StateReference } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { escapeSegment } from '../diff/pointer.ts';
 import { isSecretId, MASK, withMaskedId } from './mask.ts';
-import { neutralise } from './neutralise.ts';
+import { escapeControlCharacters } from './escape-control.ts';
 import type { ReportOptions } from './options.ts';
 import { nameText, placeText } from './sections.ts';
 import { folded } from './value-text.ts';
@@ -104,7 +104,8 @@ export function stepText(step: ShownStep, options: ReportOptions): StepText {
     id: nameText(id),
     idLabel: isYetToCome(step) ? 'recorded id' : 'id',
     place: placeText(step.scope, options),
-    request: request === null ? null : `${request.method} ${neutralise(shownPath(step, definition))}`,
+    request:
+      request === null ? null : `${request.method} ${escapeControlCharacters(shownPath(step, definition))}`,
     fields: created ? sentMembers(request.body) : step.fields,
   };
 }
@@ -136,7 +137,7 @@ function shownPath({ id, request }: ShownStep, definition: ResourceDefinition): 
 /** E.g. `12 to create, 1 to update, 2 blocked; 340 unchanged`. */
 export function planSummary({ summary, steps }: ShownPlan): string {
   const count = (value: number, what: string): string | null =>
-    value === 0 ? null : `${grouped(value)} ${what}`;
+    value === 0 ? null : `${formatInteger(value)} ${what}`;
   const parts = [
     count(summary.create, 'to create'),
     count(summary.update, 'to update'),
@@ -145,13 +146,13 @@ export function planSummary({ summary, steps }: ShownPlan): string {
     count(summary.blocked, 'blocked'),
     count(summary.manual, summary.manual === 1 ? 'needs a person' : 'need a person'),
   ].filter((part) => part !== null);
-  const unchanged = `${grouped(summary.unchanged)} unchanged`;
+  const unchanged = `${formatInteger(summary.unchanged)} unchanged`;
   return parts.length === 0 ? `nothing to do; ${unchanged}` : `${parts.join(', ')}; ${unchanged}`;
 }
 
 function actCounts(steps: readonly ShownStep[]): string[] {
   const acts = steps.filter(({ action }) => action === 'act').map(({ request }) => request?.act ?? 'act on');
-  return [...Map.groupBy(acts, (act) => act)].map(([act, own]) => `${grouped(own.length)} to ${act}`);
+  return [...Map.groupBy(acts, (act) => act)].map(([act, own]) => `${formatInteger(own.length)} to ${act}`);
 }
 
 /** The steps that have a request. */
@@ -171,11 +172,11 @@ export function numbersNote(plan: Pick<ShownPlan, 'steps'>): string {
 export function costText({ cost, refused }: Pick<ShownPlan, 'cost' | 'refused'>): string {
   if (cost.requests === 0) return '';
   const { removals = 0 } = cost;
-  const time = cost.minutes === 0 ? 'less than a minute' : `at least ${grouped(cost.minutes)} min`;
+  const time = cost.minutes === 0 ? 'less than a minute' : `at least ${formatInteger(cost.minutes)} min`;
   return [
     refused.length === 0 ? '' : 'nothing as it stands; once allowed: ',
     plural(cost.requests, 'request'),
-    removals === 0 || removals === cost.requests ? '' : `, ${grouped(removals)} of them for removals`,
+    removals === 0 || removals === cost.requests ? '' : `, ${formatInteger(removals)} of them for removals`,
     `, ${time} at the configured rate`,
   ].join('');
 }
@@ -198,7 +199,7 @@ export function obstructed(
     if (first === undefined) throw new Error('a group has at least one step');
     return {
       definition: options.definitions(first.kind),
-      reason: neutralise(first.reason ?? ''),
+      reason: escapeControlCharacters(first.reason ?? ''),
       steps: steps.map((step) => stepText(step, options)),
     };
   });
@@ -225,7 +226,7 @@ export function secretLines(
         ),
       ]),
     ]),
-  ].map(neutralise);
+  ].map(escapeControlCharacters);
 }
 
 /** What tells the record in a rule: its name, or its id where it has none. */
@@ -260,8 +261,8 @@ export function leftText(
 ): string {
   const { one, many } = definitions(kind).title;
   const more = count - names.length;
-  const rest = more > 0 ? ` and ${grouped(more)} more` : '';
-  return `${plural(count, one, many)} (${names.map(nameText).join(', ')}${rest}): ${neutralise(reason)}`;
+  const rest = more > 0 ? ` and ${formatInteger(more)} more` : '';
+  return `${plural(count, one, many)} (${names.map(nameText).join(', ')}${rest}): ${escapeControlCharacters(reason)}`;
 }
 
 /** From this many characters on a body is folded. */
@@ -271,5 +272,5 @@ const BODY_LIMIT = 4000;
 export function bodyText({ action, request }: ShownStep): string | null {
   if (action !== 'update' || request?.body === null || request === null) return null;
   const lines = JSON.stringify(request.body, null, 2).split('\n');
-  return folded(lines.map(neutralise).join('\n'), BODY_LIMIT);
+  return folded(lines.map(escapeControlCharacters).join('\n'), BODY_LIMIT);
 }

@@ -5,7 +5,7 @@ import type { DiffDocument } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { placeFingerprint } from '../diff/fingerprint.ts';
 import { fieldLine } from './field-line.ts';
-import { inertJson } from './neutralise.ts';
+import { escapeForTerminal } from './escape-control.ts';
 import type { ReportOptions } from './options.ts';
 import {
   type ReportChange,
@@ -66,7 +66,9 @@ export function renderSarif(document: DiffDocument, options: ReportOptions): str
     },
     results: sectionsOf(document, options).flatMap((section) => results(section, document, options)),
   };
-  return inertJson(`${JSON.stringify({ $schema: SCHEMA, version: '2.1.0', runs: [run] }, null, 2)}\n`);
+  return escapeForTerminal(
+    `${JSON.stringify({ $schema: SCHEMA, version: '2.1.0', runs: [run] }, null, 2)}\n`,
+  );
 }
 
 const RULES = CHANGES.flatMap((change) =>

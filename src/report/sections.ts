@@ -2,14 +2,14 @@
 import { type ResourceDefinition, type Severity, KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { SEVERITIES } from '../catalog/severities.ts';
-import { grouped } from '../core/grouped.ts';
+import { formatInteger } from '../core/grouped.ts';
 import { plural } from '../core/wording.ts';
 import type { DiffDocument, RecordChange, StateReference } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { DriftSummary } from '../diff/drift.ts';
 import { type SeverityOf, changeSeverity, compareSeverities, severities } from '../diff/severity.ts';
 import { maskedChange, withMaskedId } from './mask.ts';
-import { neutralise } from './neutralise.ts';
+import { escapeControlCharacters } from './escape-control.ts';
 import { hidingLines, hidingReadings } from './not-fresh.ts';
 import type { ReportOptions } from './options.ts';
 import { folded } from './value-text.ts';
@@ -37,7 +37,7 @@ const NAME_LIMIT = 200; // characters of a name, an id or a pointer: a record ma
 
 /** A name or id on one line. */
 export function nameText(name: string): string {
-  return folded(neutralise(name), NAME_LIMIT);
+  return folded(escapeControlCharacters(name), NAME_LIMIT);
 }
 
 /** The pointer of a change on one line. */
@@ -78,7 +78,7 @@ export function prepareReport(document: DiffDocument, options: ReportOptions): R
     to: referenceText(document.to),
     skipped: [
       ...document.skipped.map((skipped) => skippedText(skipped, options)),
-      ...hidingLines(document, options.definitions).map(neutralise),
+      ...hidingLines(document, options.definitions).map(escapeControlCharacters),
     ],
     skippedSummary: skippedSummary(document),
     sections,
@@ -150,7 +150,9 @@ export function referenceText(reference: StateReference): string {
     reference.at === undefined || reference.ref === reference.at ? null : reference.at,
   ].filter((part) => part !== null);
   const source = reference.source === undefined ? '' : `${reference.source}: `;
-  return neutralise(`${source}${reference.ref}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`);
+  return escapeControlCharacters(
+    `${source}${reference.ref}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`,
+  );
 }
 
 /**
@@ -185,7 +187,7 @@ const SETTLED = [
 function settledCounts(summary: MaybeNarrowed['summary']): string[] {
   return SETTLED.flatMap(([key, word]) => {
     const amount = summary[key] ?? 0;
-    return amount === 0 ? [] : [`${grouped(amount)} ${word}`];
+    return amount === 0 ? [] : [`${formatInteger(amount)} ${word}`];
   });
 }
 
@@ -195,7 +197,7 @@ function settledCounts(summary: MaybeNarrowed['summary']): string[] {
  */
 export function comparedText({ compared, summary }: MaybeNarrowed): string {
   const settled = settledCounts(summary);
-  const equal = `${grouped(summary.unchanged)} unchanged`;
+  const equal = `${formatInteger(summary.unchanged)} unchanged`;
   const all = `${plural(compared.records, 'record')} in ${plural(compared.collections, 'collection')} compared`;
   return settled.length === 0 ? `${all}, ${equal}` : `${all}: ${[equal, ...settled].join(', ')}`;
 }
@@ -204,7 +206,7 @@ export function comparedText({ compared, summary }: MaybeNarrowed): string {
 export function skippedText(skipped: DiffDocument['skipped'][number], options: ReportOptions): string {
   const place = placeText(skipped.scope, options);
   const title = options.definitions(skipped.kind).title.many;
-  return `${title}${place === '' ? '' : `, ${place}`}: ${neutralise(skipped.reason)}`;
+  return `${title}${place === '' ? '' : `, ${place}`}: ${escapeControlCharacters(skipped.reason)}`;
 }
 
 /** True where something could not be compared, or not as it is now: exit code 3. */
@@ -228,7 +230,7 @@ function skippedSummary(document: Pick<DiffDocument, 'skipped' | 'stale'>): stri
     .filter(([amount]) => amount > 0)
     .map(
       ([amount, before, after], index) =>
-        `${before}${index === 0 ? plural(amount, 'collection') : grouped(amount)} ${after}`,
+        `${before}${index === 0 ? plural(amount, 'collection') : formatInteger(amount)} ${after}`,
     )
     .join(', ');
 }

@@ -5,11 +5,11 @@ import { plural } from '../core/wording.ts';
 import type { DiffDocument, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import type { ExplainedForm } from '../diff/form-change.ts';
-import { changeText } from './created-again-text.ts';
+import { changeText } from './recreated-text.ts';
 import { FORMS_HEADING, formLine } from './form-text.ts';
 import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
 import { movedText } from './moved-text.ts';
-import { neutralise } from './neutralise.ts';
+import { escapeControlCharacters } from './escape-control.ts';
 import type { ReportOptions } from './options.ts';
 import {
   type Report,
@@ -45,10 +45,10 @@ export function renderText(document: DiffDocument, options: TextOptions): string
   const { colors } = options;
   const report = prepareReport(document, options);
   const lines = [
-    ...(options.title === undefined ? [] : [colors.bold(neutralise(options.title))]),
+    ...(options.title === undefined ? [] : [colors.bold(escapeControlCharacters(options.title))]),
     `${report.from} → ${report.to}`,
     `${colors.bold(report.summary)} ${colors.dim(`(${report.compared})`)}`,
-    ...(options.notes ?? []).map(neutralise),
+    ...(options.notes ?? []).map(escapeControlCharacters),
     ...formLines(options.forms ?? []),
     ...skippedLines(report, colors),
     ...recordLines(report.sections, options),

@@ -1,8 +1,8 @@
 /** A period on a terminal: run by run, newest first, a line per record and one per changed field. */
-import { grouped } from '../core/grouped.ts';
+import { formatInteger } from '../core/grouped.ts';
 import { plural } from '../core/wording.ts';
-import { changeText } from './created-again-text.ts';
-import { neutralise } from './neutralise.ts';
+import { changeText } from './recreated-text.ts';
+import { escapeControlCharacters } from './escape-control.ts';
 import { maskedFields, withMaskedId } from './mask.ts';
 import { nameText, SIGN } from './sections.ts';
 import { type TextOptions, fieldLines, paintOf } from './text.ts';
@@ -17,12 +17,12 @@ export function renderTimelineText(timeline: Timeline, options: TextOptions): st
   const count = (change: string): number => events.filter((event) => event.change === change).length;
   const summary = (['added', 'removed', 'changed'] as const)
     .filter((change) => count(change) > 0)
-    .map((change) => `${grouped(count(change))} ${change}`);
+    .map((change) => `${formatInteger(count(change))} ${change}`);
   const hint = options.moreHint === undefined ? '' : `: \`${options.moreHint}\` shows all`;
   const lines = [
-    ...(options.title === undefined ? [] : [colors.bold(neutralise(options.title))]),
+    ...(options.title === undefined ? [] : [colors.bold(escapeControlCharacters(options.title))]),
     colors.bold(summary.length === 0 ? 'Nothing changed' : summary.join(', ')),
-    ...(options.notes ?? []).map((note) => colors.dim(neutralise(note))),
+    ...(options.notes ?? []).map((note) => colors.dim(escapeControlCharacters(note))),
     ...runLines(shown, options),
     ...(rest > 0 ? ['', `… ${plural(rest, 'more record')}${hint}`] : []),
   ];

@@ -1,11 +1,11 @@
 /** The page of a period: how much changed per day and kind as a chart, and what, day by day. */
 import { type Kind, KINDS } from '../catalog/definition.ts';
-import { grouped } from '../core/grouped.ts';
+import { formatInteger } from '../core/grouped.ts';
 import { plural } from '../core/wording.ts';
-import type { CreatedAgain, RecordChange } from '../diff/change.ts';
+import type { Recreated, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { type Bar, barChart, chartKey, NARROW, NARROW_DAYS, WIDE } from './bar-chart.ts';
-import { createdAgainText } from './created-again-text.ts';
+import { recreatedText } from './recreated-text.ts';
 import { fieldLine } from './field-line.ts';
 import { filterTools, htmlPage } from './html-page.ts';
 import { type MatrixRow, kindMatrix } from './kind-matrix.ts';
@@ -24,7 +24,7 @@ export interface TimelineEvent {
   readonly name: string;
   readonly change: RecordChange['change'];
   /** Given where a restore created the record again. */
-  readonly created_again?: CreatedAgain;
+  readonly created_again?: Recreated;
   /** Pointers of the fields that changed; empty for records that came or went. */
   readonly paths: readonly string[];
   /** The same with their values, where the caller has them: shown instead of `paths`. */
@@ -93,7 +93,7 @@ function verdict(events: readonly TimelineEvent[]): string {
   if (events.length === 0) return 'Nothing changed.';
   const totals = counts(events);
   return CHANGES.filter((change) => totals[change] > 0)
-    .map((change) => `${grouped(totals[change])} ${change}`)
+    .map((change) => `${formatInteger(totals[change])} ${change}`)
     .join(', ');
 }
 
@@ -135,7 +135,7 @@ function kindTable(kinds: readonly Kind[], events: readonly TimelineEvent[], opt
   const cells = (own: readonly TimelineEvent[]): string => {
     const totals = counts(own);
     return [...CHANGES.map((change) => totals[change]), own.length]
-      .map((count) => `<td>${count === 0 ? '' : grouped(count)}</td>`)
+      .map((count) => `<td>${count === 0 ? '' : formatInteger(count)}</td>`)
       .join('');
   };
   const rows = kinds.map((kind) => {
@@ -159,7 +159,7 @@ function eventHtml(event: TimelineEvent, options: ReportOptions): string {
   const definition = options.definitions(event.kind);
   const { id, name } = options.showsSecrets === true ? event : withMaskedId(event, definition);
   const again = event.created_again;
-  const lines = [...(again === undefined ? [] : [createdAgainText(again, id)]), ...linesOf(event, options)];
+  const lines = [...(again === undefined ? [] : [recreatedText(again, id)]), ...linesOf(event, options)];
   const more = lines.length - PATHS_SHOWN;
   const fields = lines
     .slice(0, PATHS_SHOWN)

@@ -1,14 +1,14 @@
 /** A value of a change as one line for people. */
-import { grouped } from '../core/grouped.ts';
+import { formatInteger } from '../core/grouped.ts';
 import type { JsonValue } from '../core/json.ts';
-import { neutralise } from './neutralise.ts';
+import { escapeControlCharacters } from './escape-control.ts';
 
 /** How an absent value reads: unlike null and unlike every text, which stands in quotes. */
 export const ABSENT = '(absent)';
 
 /** Compact JSON with every active character written out; numbers digit by digit as received. */
 export function valueText(value: JsonValue | undefined): string {
-  return value === undefined ? ABSENT : neutralise(JSON.stringify(value));
+  return value === undefined ? ABSENT : escapeControlCharacters(JSON.stringify(value));
 }
 
 /** From this many times the limit on, a value is cut before active characters are written out. */
@@ -21,7 +21,7 @@ const CUT_FIRST = 4;
 export function foldedValue(value: JsonValue | undefined, limit: number): string {
   if (value === undefined) return ABSENT;
   const text = JSON.stringify(value);
-  if (text.length <= CUT_FIRST * limit) return folded(neutralise(text), limit);
+  if (text.length <= CUT_FIRST * limit) return folded(escapeControlCharacters(text), limit);
   const { head, tail } = sharesOf(text.length, limit);
   const start = fitting(Array.from(text.slice(0, head)), head);
   const end = fitting(Array.from(text.slice(text.length - tail)).reverse(), tail);
@@ -39,8 +39,8 @@ export function foldedValues(
     value === undefined ? ABSENT : JSON.stringify(value),
   ) as [string, string];
   if (before.length <= CUT_FIRST * limit && after.length <= CUT_FIRST * limit)
-    return foldedPair(neutralise(before), neutralise(after), limit);
-  const [start, end] = foldedPair(before, after, limit).map(neutralise) as [string, string];
+    return foldedPair(escapeControlCharacters(before), escapeControlCharacters(after), limit);
+  const [start, end] = foldedPair(before, after, limit).map(escapeControlCharacters) as [string, string];
   // Active characters grow when they are written out.
   return foldedPair(start, end, 2 * limit + GROWTH);
 }
@@ -55,7 +55,7 @@ function fitting(characters: readonly string[], room: number): { parts: string[]
   for (const character of characters) {
     // The cut may have halved the outermost pair.
     if (/^[\ud800-\udfff]$/.test(character)) break;
-    const part = neutralise(character);
+    const part = escapeControlCharacters(character);
     if (length + part.length > room) break;
     parts.push(part);
     taken += character.length;
@@ -82,7 +82,7 @@ function sharesOf(length: number, limit: number): { head: number; tail: number }
 }
 
 function gapText(left: number): string {
-  return ` … ${grouped(left)} more characters … `;
+  return ` … ${formatInteger(left)} more characters … `;
 }
 
 /** Characters of what both sides share that stay visible beside the difference. */
@@ -102,9 +102,10 @@ export function foldedPair(from: string, to: string, limit: number): [string, st
   const cutStart = Math.max(head - CONTEXT, 0);
   const cutEnd = Math.max(tail - CONTEXT, 0);
   const fold = (text: string): string => {
-    const start = cutStart > CONTEXT ? `… ${grouped(cutStart)} equal characters … ` : text.slice(0, cutStart);
+    const start =
+      cutStart > CONTEXT ? `… ${formatInteger(cutStart)} equal characters … ` : text.slice(0, cutStart);
     const end =
-      cutEnd > CONTEXT ? ` … ${grouped(cutEnd)} equal characters …` : text.slice(text.length - cutEnd);
+      cutEnd > CONTEXT ? ` … ${formatInteger(cutEnd)} equal characters …` : text.slice(text.length - cutEnd);
     const middle = text.slice(cutStart, text.length - cutEnd);
     // A surrogate pair that the cut halves would show as two broken characters.
     const whole = middle.replace(/^[\udc00-\udfff]/, '').replace(/[\ud800-\udbff]$/, '');

@@ -17,7 +17,7 @@ import { LiveRecords } from './live-records.ts';
 import { type Plan, type PlanStep, isExecutable } from './plan.ts';
 import { personSteps } from './person-reason.ts';
 import { planHash } from './plan-hash.ts';
-import { type RestoreReport, isAsDesired, restoreReport, resumedReport } from './restore-report.ts';
+import { type RestoreReport, isAlreadyApplied, restoreReport, resumedReport } from './restore-report.ts';
 import type { DesiredLookup, StepContext } from './step-context.ts';
 import { runStep } from './step-runner.ts';
 
@@ -248,7 +248,7 @@ async function applyLevels(
 /** The step before it that was not applied, and without which it cannot be begun; null where there is none. */
 function missingBefore({ journal }: StepContext, plan: Plan, step: PlanStep): string | null {
   const missing = step.after.find(
-    (n) => journal.row(n).outcome !== 'applied' && !isAsDesired(journal.row(n)),
+    (n) => journal.row(n).outcome !== 'applied' && !isAlreadyApplied(journal.row(n)),
   );
   return missing === undefined ? null : `it needs ${named(plan, missing)}, which was not applied`;
 }
@@ -282,7 +282,7 @@ function outcomeOf(
   const isUnfinished = rows.some(({ outcome }) => outcome === 'planned' || outcome === 'sent');
   if (isInterrupted && isUnfinished) return 'interrupted';
   const isDone = (row: RestoreStepRow): boolean =>
-    (row.outcome === 'applied' && row.verified === true) || isAsDesired(row);
+    (row.outcome === 'applied' && row.verified === true) || isAlreadyApplied(row);
   if (rows.every(isDone)) return 'complete';
   const isAnyApplied = rows.some(({ outcome }) => outcome === 'applied');
   return plan.steps.some(isExecutable) && !isAnyApplied ? 'failed' : 'partial';

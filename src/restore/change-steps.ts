@@ -18,7 +18,7 @@ import { planReplacement } from './removal-steps.ts';
 import { asConfiguredText, isAsConfigured, otherSecretsText } from './secret-fingerprints.ts';
 import { hiddenFields, withoutSecrets } from './secret-values.ts';
 import { separateFields } from './separate-fields.ts';
-import { closedChangeReason, silentChanges, silentReason } from './silent-settings.ts';
+import { closedChangeReason, unmanagedChanges, unmanagedReason } from './unmanaged-settings.ts';
 import {
   alternativePath,
   draftOf,
@@ -64,7 +64,7 @@ export function planChange(
       resolvePointer(desired.body, pointer) === value &&
       resolvePointer(live.body, pointer) !== value,
   );
-  const silent = silentChanges(definition, live.body, remap.body).filter(
+  const silent = unmanagedChanges(definition, live.body, remap.body).filter(
     (change) => !isHiddenLive(change, planning) && isFieldAbout(change.path),
   );
   if (all.length === 0 && persons.length === 0 && silent.length === 0) return false;
@@ -80,7 +80,7 @@ export function planChange(
   if (followed !== null) planning.leave(definition.kind, followed, draft.name);
   if (silent.length > 0 && ownerObstacle(definition, live) === null) {
     const step = { ...draft, key: draftKey(desired, 'silent'), fields: hiddenFields(definition, silent) };
-    put(stopped(step, 'blocked', 'not_writable', silentReason(planning.input, definition)));
+    put(stopped(step, 'blocked', 'not_writable', unmanagedReason(planning.input, definition)));
   }
   if (changes.length === 0 && persons.length === 0) return true;
   if (changes.length > 0) {

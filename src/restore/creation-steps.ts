@@ -2,7 +2,7 @@
 import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
 import { type JsonObject, getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import { type ParsedRecord, compareRecords } from '../diff/change.ts';
-import { idText } from '../diff/natural-key.ts';
+import { idText } from '../diff/match-records.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { naturalKeyDigest } from './digest.ts';
 import { type Draft, type DraftFill, type Slot, draftKey } from './draft.ts';
@@ -12,7 +12,7 @@ import { ownerObstacle } from './protected-records.ts';
 import { asId, remapped } from './references.ts';
 import { buildBody } from './request-body.ts';
 import { otherSecretsText } from './secret-fingerprints.ts';
-import { closedReason, silentChanges, silentReason } from './silent-settings.ts';
+import { closedReason, unmanagedChanges, unmanagedReason } from './unmanaged-settings.ts';
 import { hiddenFields } from './secret-values.ts';
 import {
   alternativePath,
@@ -261,11 +261,11 @@ function planSilent(
   desired: ParsedRecord,
   created: Draft,
 ): void {
-  const silent = silentChanges(definition, undefined, desired.body);
+  const silent = unmanagedChanges(definition, undefined, desired.body);
   if (silent.length === 0) return;
   const key = draftKey(desired, 'silent');
   planning.drafts.set(key, {
-    ...stopped({ ...created, key }, 'blocked', 'not_writable', silentReason(planning.input, definition)),
+    ...stopped({ ...created, key }, 'blocked', 'not_writable', unmanagedReason(planning.input, definition)),
     fields: hiddenFields(definition, silent),
     after: [created.key],
   });

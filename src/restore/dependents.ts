@@ -3,7 +3,7 @@ import { CATALOG, scopeKey } from '../catalog/catalog.ts';
 import { type Kind, type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
 import { parentsOf, scopeKeyNaming, SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ParsedRecord } from '../diff/change.ts';
-import { idText } from '../diff/natural-key.ts';
+import { idText } from '../diff/match-records.ts';
 import { pointerTo, resolvePointer } from '../diff/pointer.ts';
 import { placesOf } from './places.ts';
 import type { Planning } from './step-parts.ts';

@@ -9,7 +9,7 @@ import {
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
-import { idText } from '../diff/natural-key.ts';
+import { idText } from '../diff/match-records.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { placesOf } from './places.ts';
 import { placeOf } from './record-place.ts';

@@ -11,7 +11,7 @@ import type { KeyUser } from './drill-key-user.ts';
 import type { DrillSnapshot } from './drill-snapshot.ts';
 import type { PlanInput } from './plan-input.ts';
 
-export interface DrillGround {
+export interface DrillSandboxGround {
   /** The interface, over HTTP. */
   readonly baseUrl: URL;
   /** A key of the user that the ground was opened for, with every permission. */
@@ -39,7 +39,7 @@ export interface DrillStart {
 
 /** Newly founded organizations that hold nothing but the key's user. */
 export function startEmpty(
-  ground: DrillGround,
+  ground: DrillSandboxGround,
   snapshot: DrillSnapshot,
   keyUser: KeyUser,
   definitions: PlanInput['definitions'],
@@ -66,7 +66,7 @@ export function startEmpty(
 
 /** Everything that the snapshot holds, then damaged. */
 export function startDamaged(
-  ground: DrillGround,
+  ground: DrillSandboxGround,
   snapshot: DrillSnapshot,
   keyUser: KeyUser,
   definitions: PlanInput['definitions'],
@@ -100,7 +100,7 @@ export function startDamaged(
 /** The ground as a source: definitions as configured, unlimited, everything included. */
 export function groundSource(
   name: string,
-  ground: Pick<DrillGround, 'baseUrl' | 'apiKey'>,
+  ground: Pick<DrillSandboxGround, 'baseUrl' | 'apiKey'>,
   kinds: readonly Kind[],
   definitions: PlanInput['definitions'],
   all: readonly Kind[],

@@ -14,7 +14,7 @@ import type { Reader } from '../state/temporary-mirror.ts';
 import { silentEvents } from '../sync/events.ts';
 import { type ApplyEvents, type RestoreReport, applyPlan } from './apply.ts';
 import { idLookup } from './id-map.ts';
-import { lanesFor } from './lanes.ts';
+import { applyConcurrency } from './apply-concurrency.ts';
 import { type Plan, isExecutable } from './plan.ts';
 import type { PlanInput, PlanState } from './plan-input.ts';
 import { planRestore } from './planner.ts';
@@ -91,7 +91,7 @@ export async function restoreInPasses(options: PassOptions): Promise<Restored> {
       events: applyEvents(events),
       secrets: options.secrets,
       desired: (key) => desired.get(keyOf(key)),
-      concurrency: lanesFor(source.rate),
+      concurrency: applyConcurrency(source.rate),
     });
     signal.throwIfAborted();
     reports.push(report);

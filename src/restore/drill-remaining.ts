@@ -67,11 +67,11 @@ export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Res
  * snapshot of it cannot tell what they should be.
  */
 function withoutStrangers(change: RecordChange, desired: JsonValue | undefined): RecordChange {
-  return { ...change, fields: change.fields.filter(({ path }) => !isStranger(desired, path)) };
+  return { ...change, fields: change.fields.filter(({ path }) => !isForeignRecord(desired, path)) };
 }
 
 /** True for a place in a member that the desired body does not have. */
-export function isStranger(desired: JsonValue | undefined, path: string): boolean {
+export function isForeignRecord(desired: JsonValue | undefined, path: string): boolean {
   return isJsonObject(desired) && !Object.hasOwn(desired, topMember(path));
 }
 

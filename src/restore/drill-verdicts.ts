@@ -5,10 +5,10 @@ import { isJsonObject } from '../core/json.ts';
 import type { ParsedRecord, RecordChange } from '../diff/change.ts';
 import { compareBodies } from '../diff/compare.ts';
 import type { DrillVerdict } from '../diff/drill-document.ts';
-import { idText } from '../diff/natural-key.ts';
+import { idText } from '../diff/match-records.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import type { Restored } from './drill-passes.ts';
-import { isStranger } from './drill-remaining.ts';
+import { isForeignRecord } from './drill-remaining.ts';
 import { matchStates, type Matching } from './matching.ts';
 import { placesOf } from './places.ts';
 import type { Obstacle, PlanStep } from './plan.ts';
@@ -85,7 +85,7 @@ export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string,
     const isOfSandbox =
       step.action === 'blocked' &&
       step.fields.length > 0 &&
-      step.fields.every(({ path }) => isStranger(body, path));
+      step.fields.every(({ path }) => isForeignRecord(body, path));
     return step.desired !== null && !isOfSandbox;
   });
   const steps = Map.groupBy(left, keyOfStep);

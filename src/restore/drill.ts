@@ -13,7 +13,7 @@ import type { LoadedState } from '../state/state.ts';
 import { type Reader, openTemporaryMirror } from '../state/temporary-mirror.ts';
 import {
   type DamageChoice,
-  type DrillGround,
+  type DrillSandboxGround,
   groundSource,
   startDamaged,
   startEmpty,
@@ -39,7 +39,7 @@ export interface DrillOptions {
   /** Uniform in [0, 1) and the same for the same seed. */
   readonly random: (seed: number) => () => number;
   /** Opens the ground with a key of that user. The caller closes it. */
-  readonly openGround: (userUuid: string) => Promise<DrillGround>;
+  readonly openGround: (userUuid: string) => Promise<DrillSandboxGround>;
   readonly reader: Reader;
   readonly clock: Clock;
   readonly log: Logger;
@@ -96,7 +96,7 @@ const STANDING = [
 
 async function restoreOn(
   options: DrillOptions,
-  ground: DrillGround,
+  ground: DrillSandboxGround,
   snapshot: DrillSnapshot,
   organizations: ReadonlyMap<string, string>,
   keyUser: string,

@@ -7,7 +7,7 @@ import { type Kind, type ResourceDefinition, type Scope, KINDS } from '../catalo
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { grouped } from '../core/grouped.ts';
+import { formatInteger } from '../core/grouped.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { type RecordState, pairByKey } from '../diff/states.ts';
@@ -15,7 +15,7 @@ import type { HeldRecord } from '../mirror/held-removals.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import { type StateFilter, filterParts, selectsCollection, selectsRecord } from '../state/filter.ts';
 import { readNamed } from '../state/named-organizations.ts';
-import type { BlindSpot, LoadedState } from '../state/state.ts';
+import type { UnknownRecord, LoadedState } from '../state/state.ts';
 import { wantedKinds } from '../sync/extent.ts';
 import type { Redaction } from '../sync/redaction.ts';
 import { configuredSecrets } from './configured-secrets.ts';
@@ -215,8 +215,8 @@ function withinReach(whole: PlanState, live: LoadedState, notes: string[]): Plan
     return coverage.how === 'left_out' ? coverage.reason : null;
   };
   const keyOf = scopeKeys();
-  const reaches = new Map<string, { reason: string | null; spot: BlindSpot | null }>();
-  const reachOf = (kind: Kind, scope: Scope): { reason: string | null; spot: BlindSpot | null } => {
+  const reaches = new Map<string, { reason: string | null; spot: UnknownRecord | null }>();
+  const reachOf = (kind: Kind, scope: Scope): { reason: string | null; spot: UnknownRecord | null } => {
     const key = `${kind} ${keyOf(scope)}`;
     const reach = reaches.get(key) ?? { reason: outside(kind, scope), spot: live.blindSpot(kind, scope) };
     reaches.set(key, reach);
@@ -230,7 +230,7 @@ function withinReach(whole: PlanState, live: LoadedState, notes: string[]): Plan
     return reason === null;
   });
   for (const [reason, count] of left) {
-    notes.push(`left out: ${grouped(count)} desired ${count === 1 ? 'record' : 'records'}: ${reason}`);
+    notes.push(`left out: ${formatInteger(count)} desired ${count === 1 ? 'record' : 'records'}: ${reason}`);
   }
   const collections = whole.collections.filter(({ kind, scope }) => outside(kind, scope) === null);
   return { ...whole, records, collections };

@@ -3,7 +3,7 @@ import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { recordName } from '../diff/name.ts';
-import type { TwinIds } from '../diff/natural-key.ts';
+import type { MatchedIds } from '../diff/match-records.ts';
 import { naturalKeyDigest } from './digest.ts';
 import type { KindMatch, Pair } from './matching.ts';
 import type { PlanInput } from './plan-input.ts';
@@ -18,7 +18,7 @@ export function madeAgain(
   input: PlanInput,
   definition: ResourceDefinition,
   { pairs, missing, ambiguous }: Pick<KindMatch, 'pairs' | 'missing' | 'ambiguous'>,
-  twins: TwinIds,
+  twins: MatchedIds,
 ): { adopted: readonly Pair[] } & Pick<KindMatch, 'missing' | 'ambiguous'> {
   const isKnown = (record: ParsedRecord): boolean => input.idMap(definition.kind, record.id) !== undefined;
   const suspects = missing.filter((record) => isKnown(record) || input.goneSince?.(record) !== undefined);

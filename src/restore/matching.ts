@@ -10,7 +10,7 @@ import { CATALOG, scopeKey } from '../catalog/catalog.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { recordName } from '../diff/name.ts';
-import { matchTwins, TwinIds } from '../diff/natural-key.ts';
+import { matchRecords, MatchedIds } from '../diff/match-records.ts';
 import { withoutDoubles } from './families.ts';
 import { madeAgain } from './made-again.ts';
 import type { Adoption } from './plan.ts';
@@ -59,7 +59,7 @@ export function matchStates(input: PlanInput): Matching {
   const records = withoutDoubles(input.desired, input.live, input.definitions);
   const desiredByKind = Map.groupBy(records.desired, ({ kind }) => kind);
   const liveByKind = Map.groupBy(records.live, ({ kind }) => kind);
-  const twins = new TwinIds();
+  const twins = new MatchedIds();
   const known = knownIds(input, records.live);
   const kinds = new Map<Kind, KindMatch>();
   const adopted: Adopted[] = [];
@@ -140,7 +140,7 @@ function matchById(
   definition: ResourceDefinition,
   desired: readonly ParsedRecord[],
   sides: { readonly places: PlacesOfKind<ParsedRecord>; readonly known: ReadonlySet<string> },
-  twins: TwinIds,
+  twins: MatchedIds,
 ): ReadonlySet<string> {
   const { kind } = definition;
   const { places } = sides;
@@ -190,7 +190,7 @@ function pairsOf(
   desired: readonly ParsedRecord[],
   live: readonly ParsedRecord[],
   places: PlacesOfKind<ParsedRecord>,
-  twins: TwinIds,
+  twins: MatchedIds,
 ): TwinsAndRest {
   const pairs: { desired: ParsedRecord; live: ParsedRecord }[] = [];
   const rest: ParsedRecord[] = [];
@@ -230,12 +230,12 @@ function matchByName(
   definition: ResourceDefinition,
   desired: readonly ParsedRecord[],
   live: readonly ParsedRecord[],
-  twins: TwinIds,
+  twins: MatchedIds,
 ): Pick<KindMatch, 'pairs' | 'missing' | 'extra' | 'ambiguous'> {
   const mayAdopt = definition.restore.creation.by !== 'consent' || input.options.createOrganizations;
   // Without a natural key only the id counts.
   const rules = mayAdopt ? definition : { ...definition, naturalKey: [] };
-  const match = matchTwins(rules, desired, live, twins);
+  const match = matchRecords(rules, desired, live, twins);
   const bySides = ({ from, to }: { from: ParsedRecord; to: ParsedRecord }) => ({ desired: from, live: to });
   return {
     pairs: match.pairs.map(bySides),

@@ -51,7 +51,7 @@ export function personSteps(steps: readonly PlanStep[]): ReadonlyMap<number, rea
 }
 
 /** The record is there now: what a person needs of it goes into the journal. */
-export function tellPersons(
+export function notifyPersons(
   { persons, journal }: StepContext,
   { step, definition }: ReadyStep,
   live: JsonValue,

@@ -4,7 +4,7 @@ import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/defin
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
-import { idText } from '../diff/natural-key.ts';
+import { idText } from '../diff/match-records.ts';
 import { pointerTo, resolvePointer, splitPointer } from '../diff/pointer.ts';
 import { type DraftFill, type Slot, draftKey } from './draft.ts';
 import { type Matching, isIdLasting, parentOf } from './matching.ts';

@@ -207,7 +207,7 @@ export function undoOf(mirror: Mirror, source: string, restore: number): number 
 }
 
 /** True for a skipped step that is well: nothing was left to do. */
-export function isAsDesired({ outcome, errorCode }: RestoreStepRow): boolean {
+export function isAlreadyApplied({ outcome, errorCode }: RestoreStepRow): boolean {
   return outcome === 'skipped' && errorCode === ('as_desired' satisfies StepErrorCode);
 }
 

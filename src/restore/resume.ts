@@ -5,7 +5,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
 import type { Plan } from './plan.ts';
 import { readPlan } from './plan-file.ts';
-import { isAsDesired, undoOf } from './restore-report.ts';
+import { isAlreadyApplied, undoOf } from './restore-report.ts';
 
 const NAMES_SHOWN = 10;
 
@@ -101,5 +101,5 @@ function isUnfinished(mirror: Mirror, { restore, outcome }: RestoreRow): boolean
 function isOpenStep(step: RestoreStepRow): boolean {
   const { outcome, verified } = step;
   if (outcome === 'applied') return verified === null;
-  return !isAsDesired(step) && outcome !== 'blocked' && outcome !== 'manual';
+  return !isAlreadyApplied(step) && outcome !== 'blocked' && outcome !== 'manual';
 }

@@ -6,7 +6,7 @@ import type { ParsedRecord } from '../diff/change.ts';
 import { valueDigest } from '../diff/canonical.ts';
 import { comparedMembers, equalValues } from '../diff/compare.ts';
 import { recordName } from '../diff/name.ts';
-import type { TwinIds } from '../diff/natural-key.ts';
+import type { MatchedIds } from '../diff/match-records.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { naturalKeyDigest } from './digest.ts';
 import type { KindMatch } from './matching.ts';
@@ -23,7 +23,7 @@ type ByName = Pick<KindMatch, 'missing' | 'extra' | 'ambiguous'>;
 export function matchByContent(
   definition: ResourceDefinition,
   { missing, extra, ambiguous }: ByName,
-  twins: TwinIds,
+  twins: MatchedIds,
 ): ByName & Pick<KindMatch, 'pairs'> {
   const none = { pairs: [], missing, extra, ambiguous };
   if (missing.length === 0 || extra.length === 0 || definition.naturalKey.length === 0) return none;

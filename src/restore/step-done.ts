@@ -5,7 +5,7 @@ import type { FieldChange } from '../diff/compare.ts';
 import { managedDigest } from './digest.ts';
 import type { NewId } from './journal.ts';
 import { lookUp } from './lost-answer.ts';
-import { tellPersons } from './person-reason.ts';
+import { notifyPersons } from './person-reason.ts';
 import { shown } from './precondition.ts';
 import { differencesFrom, unsentDifferences } from './read-back.ts';
 import { type StepError, PERHAPS_SENT } from './restore-report.ts';
@@ -139,7 +139,7 @@ export async function readBack(context: StepContext, ready: ReadyStep, slot?: Sl
     if (body === undefined) {
       return end(false, [], null, { code: 'not_found', message: 'it is not there when read back' });
     }
-    tellPersons(context, ready, body);
+    notifyPersons(context, ready, body);
     const differences = [differencesFrom, unsentDifferences].flatMap((each) =>
       each(definition, step, ready.sent ?? {}, body),
     );

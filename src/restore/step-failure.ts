@@ -1,7 +1,7 @@
 /** How a step ends without being done, or without being seen again; all of it stands in the journal. */
 import { type ErrorCode, type TidemarkError, asTidemarkError, isLocalTrouble } from '../core/errors.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
-import type { AsDesired } from './as-desired.ts';
+import type { AlreadyApplied } from './already-applied.ts';
 import type { PlanStep } from './plan.ts';
 import type { StepError } from './restore-report.ts';
 import type { StepContext } from './step-context.ts';
@@ -42,10 +42,10 @@ export function failUnsent(
 }
 
 /** Live is as the step would make it: nothing was sent for it, and nothing of it is this restore's to undo. */
-export function nothingToDo(
+export function alreadyApplied(
   { journal }: StepContext,
   { n }: PlanStep,
-  { newId, digest }: AsDesired,
+  { newId, digest }: AlreadyApplied,
   { attempts, sentAt }: RestoreStepRow,
 ): StepEnd {
   const message = 'it is as desired by now: nothing was sent';

@@ -3,7 +3,7 @@ import { type Kind, type ResourceDefinition, type Scope, operationOf } from '../
 import { type JsonObject, type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { valueDigest } from '../diff/canonical.ts';
-import { idText } from '../diff/natural-key.ts';
+import { idText } from '../diff/match-records.ts';
 import { recordName } from '../diff/name.ts';
 import type { Draft, DraftFill, DraftPath, DraftRequest, Slot } from './draft.ts';
 import type { Matching } from './matching.ts';

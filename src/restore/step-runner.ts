@@ -1,8 +1,8 @@
 /** One step from the look before it to the look after it (design.md, Restore: Apply). */
-import type { HeldStart, Slot, WriteOutcome } from '../api/write-client.ts';
+import type { Reservation, Slot, WriteOutcome } from '../api/write-client.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
-import { asDesired } from './as-desired.ts';
+import { findAlreadyApplied } from './already-applied.ts';
 import { type LookUp, isReplaced, lookUp, waitsFor } from './lost-answer.ts';
 import type { PlanStep } from './plan.ts';
 import { looksOnce, moved, obstacleTo } from './precondition.ts';
@@ -19,7 +19,7 @@ import {
   leaveOpen,
   localOrKnown,
   notBegun,
-  nothingToDo,
+  alreadyApplied,
   notReadBack,
   stepError,
 } from './step-failure.ts';
@@ -98,7 +98,7 @@ async function attempt(
   isJournaled: boolean,
 ): Promise<WriteOutcome | SeenDone | StepEnd> {
   const { client, signal } = context;
-  let held: HeldStart | null;
+  let held: Reservation | null;
   try {
     held = await client.hold(signal, ready.request.kind);
   } catch (error) {
@@ -119,7 +119,7 @@ interface Attempt {
   readonly before: RestoreStepRow;
   /** Whether it stands in the journal that the write is sent. */
   readonly isJournaled: boolean;
-  readonly held: HeldStart | null;
+  readonly held: Reservation | null;
   readonly slot?: Slot | undefined;
 }
 
@@ -139,8 +139,10 @@ async function lookAndSend(
       ...(obstacle === null ? {} : { code: obstacle.code }),
     });
     const settled =
-      obstacle === null && ready.request.role !== 'act' ? null : await asDesired(context, ready, slot);
-    if (settled !== null) return nothingToDo(context, ready.step, settled, before);
+      obstacle === null && ready.request.role !== 'act'
+        ? null
+        : await findAlreadyApplied(context, ready, slot);
+    if (settled !== null) return alreadyApplied(context, ready.step, settled, before);
     signal.throwIfAborted();
   } catch (error) {
     return lookFailed(context, ready, before, error);

@@ -1,7 +1,7 @@
 /** `tidemark sandbox`: the whole interface, read and write, over a store in memory (docs/sandbox.md). */
 import type { Clock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-trouble.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
 import { type Logger, silentLogger } from '../core/logger.ts';
 import { type AccessKey, createAuthenticator } from './authorization.ts';
 import { createInterface } from './interface.ts';

@@ -6,11 +6,11 @@ import { compareKeys } from '../diff/order.ts';
 import { type State, stepsOverStates } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { IdMapping } from '../mirror/restores.ts';
-import { type SpotPair, BlindSpots, collectionName } from './blind-spots.ts';
+import { type UnknownPair, UnknownRecords, collectionName } from './unknown-records.ts';
 import { requireComparedFields } from './compared-fields.ts';
-import { continuedParts, continuedState } from './continued-state.ts';
+import { recreatedParts, stateWithRecreated } from './recreated-state.ts';
 import { type StateFilter, filterParts, isSearched, selectsCollection } from './filter.ts';
-import { inTurns } from './in-turns.ts';
+import { runInSlices } from './run-in-slices.ts';
 import { mergeParts } from './merge-parts.ts';
 import { unmanagedKinds } from './managed-kinds.ts';
 import { stepsOverPoints } from './mirror-diff.ts';
@@ -46,7 +46,7 @@ export interface ComparisonRequest {
  */
 export async function compareStates(asked: ComparisonRequest): Promise<DiffDocument> {
   const { to, filter, mode, fields, definitions } = asked;
-  const from = continuedState(asked.from, to, asked.idMap ?? [], definitions);
+  const from = stateWithRecreated(asked.from, to, asked.idMap ?? [], definitions);
   const leaveOut = new Map([...unmanagedKinds(mode, definitions), ...(asked.leaveOut ?? [])]);
   const request = { ...asked, from, leaveOut };
   // The shortcut goes by the mirror's own ids.
@@ -55,7 +55,7 @@ export async function compareStates(asked: ComparisonRequest): Promise<DiffDocum
   const narrowed = filterParts(filter, () => [
     ...new Set([...from.projectsOf(organizations), ...to.projectsOf(organizations)]),
   ]);
-  const parts = continuedParts(from, narrowed);
+  const parts = recreatedParts(from, narrowed);
   const ground = commonGround(request, parts);
   // Left out alike on both sides; only what could not be read is the document's `skipped`.
   const apart = [...ground.skipped, ...ground.leftOut];
@@ -86,7 +86,7 @@ export async function compareStates(asked: ComparisonRequest): Promise<DiffDocum
             filter: { ...part, sources: [from.source] },
           })
         : stepsOverStates(side(from), side(to), options);
-    documents.push(await inTurns(steps, asked.signal));
+    documents.push(await runInSlices(steps, asked.signal));
   }
   const merged = mergeParts(documents, from.reference, to.reference);
   const document: DiffDocument = {
@@ -111,7 +111,7 @@ interface CommonGround {
   readonly leftOut: readonly LeftOut[];
   readonly stale: readonly Stale[];
   readonly unread: readonly Extract<Coverage, { how: 'unread' }>[];
-  blindSpots(): BlindSpots;
+  blindSpots(): UnknownRecords;
 }
 
 function commonGround(request: ComparisonRequest, parts: readonly StateFilter[]): CommonGround {
@@ -121,7 +121,7 @@ function commonGround(request: ComparisonRequest, parts: readonly StateFilter[])
   const leftOut: LeftOut[] = [];
   const stale: Stale[] = [];
   const unread: Extract<Coverage, { how: 'unread' }>[] = [];
-  const spots = new Map<string, SpotPair>();
+  const spots = new Map<string, UnknownPair>();
   for (const [kind, reason] of leaveOut) {
     if (request.filter.kinds?.includes(kind) !== false) leftOut.push({ kind, scope: {}, reason });
   }
@@ -150,7 +150,7 @@ function commonGround(request: ComparisonRequest, parts: readonly StateFilter[])
         reason: coverage.stale,
       });
     }
-    const spotOf = (state: LoadedState): SpotPair['from'] => {
+    const spotOf = (state: LoadedState): UnknownPair['from'] => {
       const spot = state.blindSpot(kind, scope);
       return spot?.isGuess === true && request.filter.kinds?.includes(kind) === true ? null : spot;
     };
@@ -163,7 +163,7 @@ function commonGround(request: ComparisonRequest, parts: readonly StateFilter[])
     leftOut: wholeKinds(leftOut, (kind) => isCompared(kind) || skipped.some((each) => each.kind === kind)),
     stale,
     unread,
-    blindSpots: () => new BlindSpots(spots),
+    blindSpots: () => new UnknownRecords(spots),
   };
 }
 

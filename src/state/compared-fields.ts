@@ -5,7 +5,7 @@ import {
   type ResourceDefinition,
   fieldsByName,
 } from '../catalog/definition.ts';
-import { isMovingMember } from '../catalog/own-motion.ts';
+import { isVolatileMember } from '../catalog/volatile-names.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
@@ -86,7 +86,7 @@ export function requireKnownFields(asked: FieldsAsked): void {
       const [name] = path;
       if (name === undefined) return;
       const field = documented.get(name);
-      const { isVolatile = isMovingMember(definition, undefined, name), isWritable = false } = field ?? {};
+      const { isVolatile = isVolatileMember(definition, undefined, name), isWritable = false } = field ?? {};
       const isCompared = mode === 'all' || (!isVolatile && (mode === 'default' || isWritable));
       if (!isCompared && !(field !== undefined && isLookedAt(definition, name))) {
         if (field !== undefined) excluded ??= { name, mode };

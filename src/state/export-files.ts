@@ -7,8 +7,8 @@ import { isKind } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type JsonValue, isJsonObject, parseLossless } from '../core/json.ts';
-import { asFileTrouble } from '../core/file-trouble.ts';
-import { systemCodeOf } from '../core/system-trouble.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
+import { systemCodeOf } from '../core/system-errors.ts';
 import { type ExportExtent, extentIn, UNFINISHED_NAME } from './export-extent.ts';
 import { type TextFormat, formatOfName, formatOfText } from './export-texts.ts';
 

@@ -3,7 +3,7 @@ import { definitionOf, isKind } from '../catalog/catalog.ts';
 import { type Scope, KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import { suggest } from '../core/suggest.ts';
-import { idText } from '../diff/natural-key.ts';
+import { idText } from '../diff/match-records.ts';
 import { pointerTo, resolvePointer } from '../diff/pointer.ts';
 import type { RecordState } from '../diff/states.ts';
 

@@ -12,8 +12,8 @@ import { type ExportedRecord, exportedRecord } from './export-record.ts';
 import { TextMistake, valuesOf } from './export-texts.ts';
 import { type StateFilter, isSearched, selectsRecord } from './filter.ts';
 import { projectsIn } from './projects.ts';
-import type { LoadedExport } from './silent-export.ts';
-import type { BlindSpot, CollectionKey, Coverage } from './state.ts';
+import type { LoadedExport } from './export-coverage.ts';
+import type { UnknownRecord, CollectionKey, Coverage } from './state.ts';
 
 /** More than these are only counted. */
 const MISTAKES_SHOWN = 10;
@@ -179,7 +179,7 @@ class ExportState implements LoadedExport {
       : { how: 'left_out', reason: 'the export does not hold the record that it belongs to' };
   }
 
-  blindSpot(kind: Kind, scope: Scope): BlindSpot | null {
+  blindSpot(kind: Kind, scope: Scope): UnknownRecord | null {
     if (this.#knowsAll(kind, scope)) return null;
     const covers = (): boolean => true;
     const [first] = this.#extents;

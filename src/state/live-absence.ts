@@ -11,9 +11,9 @@ import { type TidemarkError, asTidemarkError, isLocalTrouble } from '../core/err
 import type { Logger } from '../core/logger.ts';
 import type { RecordKey } from '../diff/order.ts';
 import { type RecordState, pairByKey } from '../diff/states.ts';
-import { collectionName } from './blind-spots.ts';
+import { collectionName } from './unknown-records.ts';
 import { type StateFilter, filterParts } from './filter.ts';
-import { inTurns } from './in-turns.ts';
+import { runInSlices } from './run-in-slices.ts';
 import type { CollectionKey, LoadedState } from './state.ts';
 
 /** Records looked up per collection: a request each. The rest is listed as absent, and the collection named. */
@@ -154,7 +154,7 @@ async function absentFrom(
     for (const { record, now } of moved) if (hidden.has(now)) count(record);
     return undefined;
   };
-  await inTurns(steps(), signal);
+  await runInSlices(steps(), signal);
   return absent;
 }
 

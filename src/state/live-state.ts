@@ -7,7 +7,7 @@ import { definitionOf } from '../catalog/catalog.ts';
 import { collectionKey } from '../catalog/collection-key.ts';
 import { type Kind, type Scope, KINDS } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
-import { grouped } from '../core/grouped.ts';
+import { formatInteger } from '../core/grouped.ts';
 import type { Logger } from '../core/logger.ts';
 import type { StateReference } from '../diff/change.ts';
 import { type RecordKey, compareKeys } from '../diff/order.ts';
@@ -22,7 +22,7 @@ import { type Absence, type AbsenceOptions, type LiveLists, settleLive } from '.
 import { doubt, unread } from './live-coverage.ts';
 import { LiveParents } from './live-parents.ts';
 import { projectsIn } from './projects.ts';
-import type { BlindSpot, CollectionKey, Coverage, LoadedState } from './state.ts';
+import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './state.ts';
 import { type Reader, type TemporaryMirror, openTemporaryMirror } from './temporary-mirror.ts';
 
 export interface LiveOptions {
@@ -151,7 +151,7 @@ async function readEach(
     if (project === undefined || state.coverage(from as Kind, scope).how !== 'read') continue;
     if (records === 0 || sharingPerRun === 'all' || records <= sharingPerRun) small.push(project);
     else {
-      const count = grouped(records);
+      const count = formatInteger(records);
       state.leaveOut(
         kind,
         scope,
@@ -244,7 +244,7 @@ class LiveState implements LoadedState {
     return parent === 'there' ? { how: 'unread', reason: 'it was not read', code: null } : parent;
   }
 
-  blindSpot(kind: Kind, scope: Scope): BlindSpot | null {
+  blindSpot(kind: Kind, scope: Scope): UnknownRecord | null {
     const { unknown, error } = this.#absences.get(collectionKey({ kind, scope })) ?? {};
     if (unknown !== undefined && unknown.size > 0) {
       return {

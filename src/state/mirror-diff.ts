@@ -13,7 +13,7 @@ import {
 import type { ChangedRecord } from '../mirror/changes-between.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
-import { FirstReads } from './first-reads.ts';
+import { NewlyReadCollections } from './newly-read.ts';
 import { openMirrorState } from './mirror-state.ts';
 
 /** A published run, as the user named it. */
@@ -38,7 +38,7 @@ export interface PointDiffOptions {
   /** Collections that are part of both states though they may hold no record. */
   readonly collections?: Iterable<{ readonly kind: Kind; readonly scope: Scope }>;
   readonly isUnknown?: CompareOptions['isUnknown'];
-  /** What is made of the changes before they are compared: records that were created again as one (`created-again.ts`). */
+  /** What is made of the changes before they are compared: records that were created again as one (`recreated.ts`). */
   readonly through?: (changes: Iterable<ChangedRecord>) => Iterable<ChangedRecord>;
 }
 
@@ -58,7 +58,7 @@ export function diffPoints(
 ): DiffDocument {
   const [source, ...others] = options.filter.sources ?? [];
   if (source === undefined || others.length > 0) return inOneGo(stepsOverPoints(mirror, from, to, options));
-  const reads = new FirstReads(
+  const reads = new NewlyReadCollections(
     openMirrorState(mirror, source, { ref: from.ref, run: from.run, at: from.at ?? '', isLatest: false }),
   );
   const document = inOneGo(

@@ -11,7 +11,7 @@ import type { MirrorRecord } from '../mirror/records.ts';
 import type { StateFilter } from './filter.ts';
 import type { Point } from './point.ts';
 import { projectsIn } from './projects.ts';
-import type { BlindSpot, CollectionKey, Coverage, LoadedState } from './state.ts';
+import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './state.ts';
 import { type SeenCollection, sweepsAsOf } from './sweeps-as-of.ts';
 
 /** Opens the state; the mirror has to stay open as long as it is used. Closing the state leaves it open. */
@@ -85,7 +85,7 @@ class MirrorState implements LoadedState {
     return id !== undefined && this.#mirror.lastFullLook(id, this.point.run + 1) !== undefined;
   }
 
-  blindSpot(kind: Kind, scope: Scope): BlindSpot | null {
+  blindSpot(kind: Kind, scope: Scope): UnknownRecord | null {
     const { reading, discovery } = definitionOf(kind);
     if (reading !== 'each' || discovery.from === 'root') {
       const coverage = this.coverage(kind, scope);

@@ -9,7 +9,7 @@ import { TidemarkError } from '../core/errors.ts';
 import type { StateReference } from '../diff/change.ts';
 import type { RecordState } from '../diff/states.ts';
 import type { StateFilter } from './filter.ts';
-import type { BlindSpot, CollectionKey, Coverage, LoadedState } from './state.ts';
+import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './state.ts';
 
 const ROOT = SCOPE_KIND.organization_id;
 
@@ -124,7 +124,7 @@ class NamedState implements LoadedState {
     return this.#below.coverage(kind, scope);
   }
 
-  blindSpot(kind: Kind, scope: Scope): BlindSpot | null {
+  blindSpot(kind: Kind, scope: Scope): UnknownRecord | null {
     if (kind === ROOT) return this.#all.blindSpot(kind, scope);
     return this.#isGone(scope) ? null : (this.#below?.blindSpot(kind, scope) ?? null);
   }

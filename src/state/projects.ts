@@ -1,6 +1,6 @@
 /** Which projects an organization has: those of its projects list, and those of its `teams`. */
 import { type JsonValue, isJsonObject, parseLossless } from '../core/json.ts';
-import { idText } from '../diff/natural-key.ts';
+import { idText } from '../diff/match-records.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import type { RecordState } from '../diff/states.ts';
 import type { StateFilter } from './filter.ts';

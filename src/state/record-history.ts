@@ -7,7 +7,7 @@ import type { HistoryRevision, RenewedId, Sighting } from '../diff/history.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow, Revision } from '../mirror/records.ts';
-import { CreatedBetween, NewIds } from './created-again.ts';
+import { RecreatedBetween, NewIds } from './recreated.ts';
 
 export interface RecordHistory {
   /** Newest first; none where the record came later. */
@@ -82,7 +82,7 @@ function continuous(
     const written = found.slice(index + 1).find((each) => each.body !== null);
     const renewed = { run, at, change, body, created_again: { ...again, id } };
     if (written === undefined || written.body === null) return [renewed];
-    const between = new CreatedBetween(
+    const between = new RecreatedBetween(
       mirror,
       source,
       { from: { ref: '', run: written.run }, to: { ref: '', run } },

@@ -38,7 +38,7 @@ export type Coverage =
   | { readonly how: 'left_out'; readonly reason: string };
 
 /** Records of a read collection of which a state cannot say whether they were there. */
-export interface BlindSpot {
+export interface UnknownRecord {
   /** Asked of ids that the state does not hold. */
   readonly covers: (id: string) => boolean;
   readonly reason: string;
@@ -59,7 +59,7 @@ export interface LoadedState {
   coverage(kind: Kind, scope: Scope): Coverage;
   /** True where it certainly read the collection whole: then `coverage`, which costs more, need not be asked. */
   wasReadWhole?(kind: Kind, scope: Scope): boolean;
-  blindSpot(kind: Kind, scope: Scope): BlindSpot | null;
+  blindSpot(kind: Kind, scope: Scope): UnknownRecord | null;
   /** In the order of `compareKeys`. For one of the parts of a filter. */
   records(filter: StateFilter): Iterable<RecordState>;
   /** The same without bodies, where that costs less; where it is missing, `records` tells. */

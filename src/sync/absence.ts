@@ -24,7 +24,7 @@ const LEAK_HINT =
  * Settles the absent records of a collection whose walk was complete. Alarming numbers are held after a
  * few retrieves that would tell a leaking list; otherwise a retrieve confirms each one, or, for kinds without retrieve, one whole page or a second walk.
  */
-export async function settleAbsent(
+export async function settleAbsences(
   context: SweepContext,
   definition: ResourceDefinition,
   scope: Scope,
@@ -153,13 +153,13 @@ interface Removal {
 async function removeAbsent(removal: Removal): Promise<Settlement> {
   const { context, stage, canRetrieve, share } = removal;
   if (canRetrieve) return await confirmEach(removal);
-  await tellRemoved(context, stage, share);
+  await reportRemoved(context, stage, share);
   const removed = await stage.judgeAbsent('remove', share);
   return { outcome: 'complete', removed, held: 0, leaked: 0, error: null };
 }
 
 /** Tells the run of absent records that are removed, where anything may be below them. */
-export async function tellRemoved(
+export async function reportRemoved(
   context: SweepContext,
   stage: CollectionStage,
   share?: AbsentShare,

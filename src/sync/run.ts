@@ -11,7 +11,7 @@ import { isSameContent } from './content.ts';
 import { narrowedKinds } from './extent.ts';
 import type { RunReport, SyncOptions } from './options.ts';
 import { failureOf, runOutcome } from './outcome.ts';
-import { Pass } from './pass.ts';
+import { SyncRun } from './sync-run.ts';
 import { AcceptedRemovals } from './removals.ts';
 import { redactionWith } from './redaction.ts';
 import type { SweepContext } from './sweep.ts';
@@ -65,7 +65,7 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
       concurrency: Math.max(1, source.rate.concurrency),
       signal,
     };
-    const sweeps = await new Pass(context, { ...options, signal }, held, gone).sweepAll();
+    const sweeps = await new SyncRun(context, { ...options, signal }, held, gone).sweepAll();
     limit.end();
     signal.throwIfAborted();
     options.events.publishing();

@@ -10,14 +10,14 @@ import {
   operationOf,
 } from '../catalog/definition.ts';
 import type { ReadClient, WalkSink, WalkVerdict } from '../api/read-client.ts';
-import { NamelessRows } from '../api/nameless-rows.ts';
+import { RecordsWithoutId } from '../api/records-without-id.ts';
 import type { Clock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import type { RecordShape, ScannedRecord } from '../core/json-scan.ts';
 import type { Logger } from '../core/logger.ts';
 import type { CollectionStage } from '../mirror/collection-stage.ts';
 import type { RunWriter } from '../mirror/run-writer.ts';
-import { settleAbsent, tellRemoved } from './absence.ts';
+import { settleAbsences, reportRemoved } from './absence.ts';
 import type { SyncEvents } from './events.ts';
 import { stageFullRecords } from './full-records.ts';
 import type { SweepError, SweepMode, SweepOutcome, SweepReport } from './outcome.ts';
@@ -89,7 +89,7 @@ export async function sweepCollection(
   events.sweepStarted({ kind: definition.kind, scope, reading: options.mode, known: stage.known });
   const target = { definition, scope, shape: shapeOf(definition), pageSize: context.pageSize };
   const full = definition.listing.needsRetrieve ? new Set<string>() : null;
-  const nameless = new NamelessRows();
+  const nameless = new RecordsWithoutId();
 
   const isTold = context.log.isLevelEnabled('debug');
   const log = isTold ? context.log.child({ kind: definition.kind, scope }) : context.log;
@@ -149,7 +149,7 @@ export async function sweepCollection(
       return walkOnce();
     };
     const told = isTold ? { ...context, client: tellingLookups(client, definition, log) } : context;
-    settlement = await settleAbsent(told, definition, scope, stage, verdict, walkAgain);
+    settlement = await settleAbsences(told, definition, scope, stage, verdict, walkAgain);
   } else if (isOver(verdict, options)) {
     settlement = { ...settlement, outcome: 'complete', removed: await retire(context, stage), error: null };
     mode = 'parent';
@@ -271,7 +271,7 @@ function withIds(records: readonly ScannedRecord[]): (ScannedRecord & { readonly
 
 /** The collection went with its parent: every record that the mirror holds of it leaves. */
 async function retire(context: SweepContext, stage: CollectionStage): Promise<number> {
-  await tellRemoved(context, stage);
+  await reportRemoved(context, stage);
   return await context.run.retire(stage.kind, stage.scope);
 }
 

@@ -1,8 +1,8 @@
 /** Drives the walk's decisions over a list in memory that changes between requests. */
 import type { PageAddress } from '../../src/api/address.ts';
-import { Course, type CourseEnd, type CourseRules } from '../../src/api/course.ts';
+import { PagingProof, type PagingProofEnd, type PagingProofRules } from '../../src/api/paging-proof.ts';
 import { createPageSize } from '../../src/api/page-size.ts';
-import type { FetchedPage } from '../../src/api/pass-tally.ts';
+import type { FetchedPage } from '../../src/api/paging-stats.ts';
 
 export interface SimulatedServer {
   /** Rows for one request, in the list's order at that moment. */
@@ -13,7 +13,7 @@ export interface SimulatedServer {
   bend?(page: FetchedPage, nth: number, address: PageAddress): FetchedPage;
 }
 
-export interface SimulatedEnd extends CourseEnd {
+export interface SimulatedEnd extends PagingProofEnd {
   readonly requests: number;
   readonly passes: number;
   readonly seen: ReadonlySet<string>;
@@ -25,10 +25,10 @@ export interface SimulatedEnd extends CourseEnd {
 export function simulateWalk(
   server: SimulatedServer,
   pageSize: number,
-  rules: Partial<CourseRules> = {},
+  rules: Partial<PagingProofRules> = {},
   mostRequests = 20_000,
 ): SimulatedEnd {
-  const course = new Course({
+  const course = new PagingProof({
     acceptsQuery: true,
     isCountTrusted: true,
     stopsWhenKnown: false,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { RequestFigures } from '../../src/api/figures.ts';
+import type { RequestStats } from '../../src/api/request-stats.ts';
 import { showProgress } from '../../src/cli/progress.ts';
 import { loggingAbove } from '../../src/cli/progress-log.ts';
 import { RunProgress } from '../../src/cli/progress-state.ts';
@@ -9,7 +9,7 @@ import { silentLogger } from '../../src/core/logger.ts';
 import type { PlannedSweep } from '../../src/sync/events.ts';
 import type { SweepReport } from '../../src/sync/outcome.ts';
 
-const figures: RequestFigures = {
+const figures: RequestStats = {
   requests: 4,
   retries: 0,
   throttled: 0,
@@ -28,7 +28,7 @@ function ended(kind: SweepReport['kind'], scope: object, records: number, outcom
   return { kind, scope, records, outcome } as SweepReport;
 }
 
-function viewOf(progress: RunProgress, more: Partial<RequestFigures> = {}) {
+function viewOf(progress: RunProgress, more: Partial<RequestStats> = {}) {
   return progressView({
     progress,
     figures: { ...figures, ...more },
@@ -107,7 +107,7 @@ describe('a run as bars see it', () => {
       ],
       open: [],
     });
-    const kinds: RequestFigures['kinds'] = [
+    const kinds: RequestStats['kinds'] = [
       {
         kinds: ['session_recordings', 'recording_sharing'],
         perMinute: { used: 0, limit: 20 },

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { asTidemarkError, TidemarkError } from '../../src/core/errors.ts';
-import { asFileTrouble, onFile } from '../../src/core/file-trouble.ts';
+import { asFileTrouble, onFile } from '../../src/core/file-errors.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'tidemark-trouble-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));

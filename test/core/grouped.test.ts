@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { grouped } from '../../src/core/grouped.ts';
+import { formatInteger } from '../../src/core/grouped.ts';
 
 describe('a number in groups of three digits', () => {
   it('reads as English writes it', () => {
     fc.assert(
       fc.property(fc.maxSafeInteger(), (value) => {
-        expect(grouped(value)).toBe(value.toLocaleString('en'));
+        expect(formatInteger(value)).toBe(value.toLocaleString('en'));
       }),
     );
   });
@@ -17,6 +17,6 @@ describe('a number in groups of three digits', () => {
     [1000, '1,000'],
     [-1234567, '-1,234,567'],
   ])('%d', (value, text) => {
-    expect(grouped(value)).toBe(text);
+    expect(formatInteger(value)).toBe(text);
   });
 });

@@ -1,14 +1,14 @@
 /** The writer's turn while another process works on the mirror for this one. */
 import { describe, expect, it } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
-import { MirrorKeeper } from '../../src/daemon/mirror-keeper.ts';
-import { Troubles } from '../../src/daemon/troubles.ts';
+import { MirrorAccessControl } from '../../src/daemon/mirror-access.ts';
+import { ActiveProblems } from '../../src/daemon/problems.ts';
 import { type Mirror, openMirror } from '../../src/mirror/mirror.ts';
 import { Rig } from './rig.ts';
 
 interface World {
   readonly rig: Rig;
-  readonly keeper: MirrorKeeper;
+  readonly keeper: MirrorAccessControl;
   readonly signal: AbortSignal;
   readonly openElsewhere: () => Mirror;
 }
@@ -17,7 +17,7 @@ async function world(): Promise<World> {
   const rig = await Rig.create({});
   const effects = rig.effects();
   const config: Config = effects.loadConfig();
-  const keeper = new MirrorKeeper(effects, new Troubles(rig.clock, effects.log), () => config);
+  const keeper = new MirrorAccessControl(effects, new ActiveProblems(rig.clock, effects.log), () => config);
   const { signal } = new AbortController();
   const { clock, mirrorPath } = rig;
   return {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JobEnd, JobName, JobTrigger } from '../../src/mirror/daemon-jobs.ts';
 import { type Mirror, openMirror } from '../../src/mirror/mirror.ts';
-import { readSituation } from '../../src/daemon/http/health-facts.ts';
+import { readHealthSnapshot } from '../../src/daemon/http/health-snapshot.ts';
 import { METRICS } from '../../src/daemon/http/metric-rows.ts';
 import { respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
@@ -171,7 +171,7 @@ it.each(['interrupted', 'failed'] as const)(
     await rig.start();
     failDrift(rig, outcome);
     const row = METRICS.find(({ name }) => name === 'tidemark_drift_findings');
-    const situation = readSituation(rig.daemon.view, rig.clock.now());
+    const situation = readHealthSnapshot(rig.daemon.view, rig.clock.now());
     const samples = row?.read({ situation } as Parameters<typeof row.read>[0]) ?? [];
     expect(samples.reduce((sum, { value }) => sum + value, 0)).toBe(1);
   },

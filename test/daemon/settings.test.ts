@@ -7,7 +7,7 @@ import { isoTime } from '../../src/core/clock.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import type { DaemonEffects } from '../../src/daemon/effects.ts';
 import { Settings } from '../../src/daemon/settings.ts';
-import { Troubles } from '../../src/daemon/troubles.ts';
+import { ActiveProblems } from '../../src/daemon/problems.ts';
 import { scratch } from '../journeys/harness.ts';
 import { DrivenClock } from './driven-clock.ts';
 
@@ -38,7 +38,7 @@ function world(env: Record<string, string> = {}) {
       return loadConfig({ file: file('tidemark.yaml'), env, cwd: directory });
     },
   };
-  const troubles = new Troubles(clock, silentLogger);
+  const troubles = new ActiveProblems(clock, silentLogger);
   const settings = new Settings(effects as DaemonEffects, troubles, () => void (counts.taken += 1));
   return { settings, counts, write, file, config, clock, env };
 }

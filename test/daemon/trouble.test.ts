@@ -3,7 +3,7 @@ import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
-import { readSituation } from '../../src/daemon/http/health-facts.ts';
+import { readHealthSnapshot } from '../../src/daemon/http/health-snapshot.ts';
 import type { JobObserver } from '../../src/daemon/jobs/observer.ts';
 import { openMirror } from '../../src/mirror/mirror.ts';
 import { respond } from '../journeys/service.ts';
@@ -107,7 +107,7 @@ describe('this machine', () => {
     const rig = await Rig.create(EVERY_TEN);
     await rig.start();
     const reasons = (): string[] =>
-      readSituation(rig.daemon.view, rig.clock.now()).health.reasons.map(
+      readHealthSnapshot(rig.daemon.view, rig.clock.now()).health.reasons.map(
         ({ code, message }) => `${code} ${message}`,
       );
     expect(reasons()).toEqual([]);
@@ -124,7 +124,7 @@ describe('this machine', () => {
   it('a mirror that was deleted: told once, no new one is begun, and work goes on when it is back', async () => {
     const rig = await Rig.create({ sync: '0 * * * *', verify: '30 * * * *' });
     await rig.start();
-    const health = () => readSituation(rig.daemon.view, rig.clock.now()).health;
+    const health = () => readHealthSnapshot(rig.daemon.view, rig.clock.now()).health;
     await rig.daemon.view.mirror().backupTo(join(rig.directory, 'copy.db'));
     for (const end of ['', '-wal', '-shm', '-lock']) rmSync(`${rig.mirrorPath}${end}`, { force: true });
     await rig.advanceMinutes(180);

@@ -4,18 +4,18 @@ import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import type { Kind, Scope } from '../../src/catalog/definition.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
-import { matchTwins, TwinIds } from '../../src/diff/natural-key.ts';
+import { matchRecords, MatchedIds } from '../../src/diff/match-records.ts';
 import { diffSources } from '../../src/diff/sources.ts';
 import type { RecordState } from '../../src/diff/states.ts';
 
 const SCOPE = { organization_id: 'o' };
 
 function matched(kind: Kind, field: string, from: readonly string[], to: readonly string[]) {
-  const twins = new TwinIds();
+  const twins = new MatchedIds();
   twins.pair('organizations', 'o', 'o');
   const records = (names: readonly string[], side: string): ParsedRecord[] =>
     names.map((name, index) => ({ kind, scope: SCOPE, id: `${side}${index}`, body: { [field]: name } }));
-  const match = matchTwins(definitionOf(kind), records(from, 'f'), records(to, 't'), twins);
+  const match = matchRecords(definitionOf(kind), records(from, 'f'), records(to, 't'), twins);
   const nameOf = ({ body }: ParsedRecord): string => String((body as Record<string, unknown>)[field]);
   return {
     pairs: match.pairs.map((pair) => `${nameOf(pair.from)} = ${nameOf(pair.to)}`).sort(),

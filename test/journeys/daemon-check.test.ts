@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { dirname } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import { type Presence, announce } from '../../src/daemon/presence.ts';
+import { type Presence, registerDaemon } from '../../src/daemon/lockfile.ts';
 import { MINUTE_MS, NARROW_KEY, World } from '../daemon/http/world.ts';
 import { commandLine } from './command-line.ts';
 import { environment, tidemark } from './harness.ts';
@@ -25,7 +25,11 @@ async function announced(
 ): Promise<{ world: World; presence: Presence; env: Record<string, string> }> {
   const world = await World.create();
   if (isSynced) await world.sync();
-  const presence = await announce(world.mirrorPath, { clock: systemClock, pid: process.pid, host: 'here' });
+  const presence = await registerDaemon(world.mirrorPath, {
+    clock: systemClock,
+    pid: process.pid,
+    host: 'here',
+  });
   onTestFinished(() => presence.leave());
   const own = url ?? (await world.listen({ localToken: presence.token.reveal() })).url;
   presence.setUrl(own);

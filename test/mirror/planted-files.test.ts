@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import { announce } from '../../src/daemon/presence.ts';
+import { registerDaemon } from '../../src/daemon/lockfile.ts';
 import { connect } from '../../src/mirror/database.ts';
 import { acquireWriterLock } from '../../src/mirror/lock.ts';
 import { OpenMirror } from '../../src/mirror/open-mirror.ts';
@@ -79,7 +79,7 @@ describe('a file that was planted', () => {
     const run = begin(mirror);
     run.stage('roles', ORG);
     await run.publish({ outcome: 'complete', sweeps: [], requests: 0, retries: 0 });
-    const presence = await announce(path, { clock: systemClock, pid: process.pid, host: 'here' });
+    const presence = await registerDaemon(path, { clock: systemClock, pid: process.pid, host: 'here' });
     expectUntouched(victim);
     presence.leave();
     expectUntouched(victim);

@@ -1,18 +1,18 @@
 /**
- * Syncs of a churning list by the decisions of the product (`Course`, `createPageSize`, `isAlarming`) against a mirror that
+ * Syncs of a churning list by the decisions of the product (`PagingProof`, `createPageSize`, `isAlarming`) against a mirror that
  * is a map: what would be called complete, and what would be removed.
  */
 import type { PageAddress } from '../../src/api/address.ts';
-import { Course, type CourseEnd } from '../../src/api/course.ts';
+import { PagingProof, type PagingProofEnd } from '../../src/api/paging-proof.ts';
 import { createPageSize } from '../../src/api/page-size.ts';
-import type { FetchedPage } from '../../src/api/pass-tally.ts';
+import type { FetchedPage } from '../../src/api/paging-stats.ts';
 import { isAlarming } from '../../src/sync/removals.ts';
 import type { ChurningList, ServedPage } from './churning-list.ts';
 
 /** The default of `removals` (config), with held removals confirmed by the very next run: the strictest case. */
 const LIMITS = { maxRecords: 10, maxShare: 0.1, confirmAfterMs: 0 };
 
-export interface SimulatedWalk extends CourseEnd {
+export interface SimulatedWalk extends PagingProofEnd {
   readonly requests: number;
 }
 
@@ -110,7 +110,7 @@ export class SimulatedMirror {
 
   #walk(stage: Stage, versions: Map<string, number>): SimulatedWalk {
     const { pageSize } = this.#list.spec;
-    const course = new Course({
+    const course = new PagingProof({
       acceptsQuery: true,
       isCountTrusted: true,
       stopsWhenKnown: false,

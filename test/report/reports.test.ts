@@ -6,7 +6,7 @@ import { renderHtml } from '../../src/report/html.ts';
 import { renderJson } from '../../src/report/json.ts';
 import { renderJunit } from '../../src/report/junit.ts';
 import { renderMarkdown } from '../../src/report/markdown.ts';
-import { neutralise } from '../../src/report/neutralise.ts';
+import { escapeControlCharacters } from '../../src/report/escape-control.ts';
 import type { ReportOptions } from '../../src/report/options.ts';
 import { renderPatch } from '../../src/report/patch.ts';
 import { renderSarif } from '../../src/report/sarif.ts';
@@ -192,7 +192,7 @@ describe('neutralise', () => {
     ['\ud800', '\\u{d800}'],
     ['plain é 漢字 👩‍🚀 \u0301', 'plain é 漢字 👩‍🚀 \u0301'],
   ])('%j', (given, expected) => {
-    expect(neutralise(given)).toBe(expected);
+    expect(escapeControlCharacters(given)).toBe(expected);
   });
 });
 

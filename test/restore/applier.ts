@@ -5,7 +5,7 @@
 import type { ResourceDefinition, Scope } from '../../src/catalog/definition.ts';
 import { type JsonObject, type JsonValue, isJsonObject, parseLossless } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
-import { idText } from '../../src/diff/natural-key.ts';
+import { idText } from '../../src/diff/match-records.ts';
 import { managedDigest, naturalKeyDigest } from '../../src/restore/digest.ts';
 import { filledBody, filledPath } from '../../src/restore/filled-request.ts';
 import { type Plan, type PlanStep, isExecutable } from '../../src/restore/plan.ts';

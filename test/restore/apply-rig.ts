@@ -13,7 +13,7 @@ import { type JsonObject, parseLossless } from '../../src/core/json.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { Secret } from '../../src/core/secret.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
-import { idText } from '../../src/diff/natural-key.ts';
+import { idText } from '../../src/diff/match-records.ts';
 import { type Mirror, openMirror } from '../../src/mirror/mirror.ts';
 import { applyPlan, NO_EVENTS, type ApplyOptions, type RestoreReport } from '../../src/restore/apply.ts';
 import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { lanesFor } from '../../src/restore/lanes.ts';
+import { applyConcurrency } from '../../src/restore/apply-concurrency.ts';
 
 describe('steps of a restore at work at a time', () => {
   it.each([
@@ -16,6 +16,6 @@ describe('steps of a restore at work at a time', () => {
     [{ perMinute: 0, perHour: 0, concurrency: 0 }, 2048],
     [{ perMinute: 480, perHour: 0, concurrency: 0 }, 33],
   ])('%j: %i', (rate, lanes) => {
-    expect(lanesFor(rate)).toBe(lanes);
+    expect(applyConcurrency(rate)).toBe(lanes);
   });
 });

@@ -4,7 +4,7 @@ import { isMask } from '../../src/catalog/masks.ts';
 import { type JsonObject, type JsonValue, isJsonObject } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import { canonicalText } from '../../src/diff/canonical.ts';
-import { idText } from '../../src/diff/natural-key.ts';
+import { idText } from '../../src/diff/match-records.ts';
 import { isExecutable } from '../../src/restore/plan.ts';
 import { textsWhere } from '../../src/restore/places.ts';
 import { planRestore } from '../../src/restore/planner.ts';

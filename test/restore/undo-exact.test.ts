@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
-import { idText } from '../../src/diff/natural-key.ts';
+import { idText } from '../../src/diff/match-records.ts';
 import { isExecutable } from '../../src/restore/plan.ts';
 import { restoreReport } from '../../src/restore/restore-report.ts';
 import { altered, nativeWorld, startRig, without } from './apply-rig.ts';

@@ -1,7 +1,7 @@
 /** Which pages a replica reads, and when: counted at the mirror. */
 import { beforeEach, describe, expect, it } from 'vitest';
 import { PageAnchors, type RecordList, type RecordPage } from '../../src/mirror/record-page.ts';
-import { PageShelf, type PageReader } from '../../src/server/replica/page-shelf.ts';
+import { PageCache, type PageReader } from '../../src/server/replica/page-shelf.ts';
 import type { PageWindow } from '../../src/server/store.ts';
 
 const LIMIT = 10;
@@ -27,7 +27,7 @@ const mirror: PageReader = {
 };
 
 /** As a request does it: the page, and then what follows while it is on its way. */
-function ask(shelf: PageShelf, list: RecordList, window: PageWindow): string {
+function ask(shelf: PageCache, list: RecordList, window: PageWindow): string {
   const { page } = shelf.take(mirror, list, window);
   const next = shelf.following(list, window, page, COUNT);
   if (next !== null) shelf.readAhead(mirror, list, next);
@@ -43,7 +43,7 @@ beforeEach(() => {
 
 describe('the pages of a state', () => {
   it('are read ahead along a walk, each once, and none behind the end', () => {
-    const shelf = new PageShelf();
+    const shelf = new PageCache();
     const list = listOf(1);
     ask(shelf, list, window(0));
     expect(reads).toEqual(['1:0', '1:10']);
@@ -55,13 +55,13 @@ describe('the pages of a state', () => {
   });
 
   it('are read ahead once for who comes back for the first page only', () => {
-    const shelf = new PageShelf();
+    const shelf = new PageCache();
     for (let turn = 0; turn < 5; turn += 1) ask(shelf, listOf(1), window(0));
     expect(reads).toEqual(['1:0', '1:10', '1:0']);
   });
 
   it('are not read ahead for who jumps, goes backwards, or asks for another list or size', () => {
-    const shelf = new PageShelf();
+    const shelf = new PageCache();
     for (const offset of [500, 500, 40, 30, 20, 200]) ask(shelf, listOf(1), window(offset));
     ask(shelf, listOf(2), window(210));
     ask(shelf, listOf(1), { offset: 210, limit: 5 });
@@ -69,7 +69,7 @@ describe('the pages of a state', () => {
   });
 
   it('are kept from the second time on that they were asked for, walks of others notwithstanding', () => {
-    const shelf = new PageShelf();
+    const shelf = new PageCache();
     const dashboard = listOf(1);
     const walked = listOf(2);
     ask(shelf, dashboard, window(500));
@@ -83,7 +83,7 @@ describe('the pages of a state', () => {
   });
 
   it('belong to one request only where they are neither kept nor taken from what is kept', () => {
-    const shelf = new PageShelf();
+    const shelf = new PageCache();
     const take = (offset: number) => shelf.take(mirror, listOf(1), window(offset));
     expect(take(100).isOwn).toBe(true);
     const kept = take(100);
@@ -98,14 +98,14 @@ describe('the pages of a state', () => {
 
   it('are not held where they are large: neither ahead nor again', () => {
     pageBytes = 5 * 1024 * 1024;
-    const shelf = new PageShelf();
+    const shelf = new PageCache();
     for (const offset of [0, 10, 20, 20, 20]) ask(shelf, listOf(1), window(offset));
     expect(reads).toEqual(['1:0', '1:10', '1:20', '1:20', '1:20']);
   });
 
   it('make room for each other: what was asked for longest ago goes first', () => {
     pageBytes = 3 * 1024 * 1024;
-    const shelf = new PageShelf();
+    const shelf = new PageCache();
     for (const collection of [1, 1, 2, 2, 3, 3]) ask(shelf, listOf(collection), window(500));
     reads = [];
     for (const collection of [3, 2, 1]) ask(shelf, listOf(collection), window(500));

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { ContinuedReferences } from '../../src/state/continued-references.ts';
+import { RecreatedReferences } from '../../src/state/recreated-references.ts';
 
-const references = new ContinuedReferences(
+const references = new RecreatedReferences(
   definitionOf,
   new Map([
     ['projects 2', '6'],

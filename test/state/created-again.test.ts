@@ -5,7 +5,7 @@ import type { Kind, Scope } from '../../src/catalog/definition.ts';
 import type { Mirror } from '../../src/mirror/mirror.ts';
 import { compareRecords } from '../../src/diff/change.ts';
 import { parseLossless } from '../../src/core/json.ts';
-import { CreatedBetween, createdAgainIn } from '../../src/state/created-again.ts';
+import { RecreatedBetween, recreatedIn } from '../../src/state/recreated.ts';
 import { recordHistory } from '../../src/state/record-history.ts';
 import { open, ORG, sync } from '../mirror/fixture.ts';
 
@@ -44,7 +44,7 @@ function restore(
 
 function changes(mirror: Mirror, from: number, to: number, ids?: readonly string[]): string[] {
   const runs = { from: mirror.run(from)!, to: mirror.run(to)! };
-  const again = CreatedBetween.runs(mirror, runs, definitionOf);
+  const again = RecreatedBetween.runs(mirror, runs, definitionOf);
   const filter = ids === undefined ? {} : { ids };
   const between = mirror.changesBetween(from, to, { ...again.widened(filter), sources: ['production'] });
   return [...again.joined(between, filter)].flatMap(({ kind, scope, id, before, after }) => {
@@ -72,7 +72,7 @@ describe('what was created again between two runs', () => {
     expect(changes(mirror, first.run, second.run).sort()).toEqual(whole.sort());
     for (const id of ['r1', 'r3'])
       expect(changes(mirror, first.run, second.run, [id])).toEqual(['roles r3 changed r1 2 /id']);
-    expect(createdAgainIn(mirror, { from: mirror.run(first.run)!, to: mirror.run(second.run)! })).toEqual([
+    expect(recreatedIn(mirror, { from: mirror.run(first.run)!, to: mirror.run(second.run)! })).toEqual([
       { kind: 'roles', restore: 2, records: 1 },
     ]);
   });
@@ -91,7 +91,7 @@ describe('what was created again between two runs', () => {
     await sync(mirror, 'role_memberships', below('r1'), []);
     const last = await sync(mirror, 'role_memberships', below('r2'), [membership('m2', 'r2')]);
     const runs = { from: { ref: '', run: first.run }, to: { ref: '', run: last.run } };
-    const again = new CreatedBetween(mirror, 'production', runs, definitionOf);
+    const again = new RecreatedBetween(mirror, 'production', runs, definitionOf);
     expect(again.counts()).toEqual([
       { kind: 'roles', restore: 1, records: 1 },
       { kind: 'role_memberships', restore: 2, records: 1 },

@@ -2,7 +2,7 @@
 import { type Config, SCHEDULE_NAMES } from '../../config/config.ts';
 import { loadConfig } from '../../config/load.ts';
 import { profileNames } from '../../config/profile-file.ts';
-import { type Glance, glanceAtMirror } from '../../mirror/glance.ts';
+import { type MirrorSummary, peekMirror } from '../../mirror/summary.ts';
 import type { Candidate, LocalQuestion } from './candidate.ts';
 import type { ValueSort } from './value-sort.ts';
 
@@ -22,7 +22,7 @@ export function localValues(sort: ValueSort, question: LocalQuestion): Candidate
     return config.notices.map(({ name }) => ({ value: name, description: 'channel of notices' }));
   if (sort === 'source' && config.sources.length > 0)
     return config.sources.map(({ name, baseUrl }) => ({ value: name, description: baseUrl.host }));
-  const glance = question.isLate() ? null : glanceAtMirror(config.mirror, READ);
+  const glance = question.isLate() ? null : peekMirror(config.mirror, READ);
   return glance === null ? [] : seen(sort, glance, question.sources);
 }
 
@@ -33,7 +33,7 @@ function schedulesOf({ schedules }: Config): Candidate[] {
   });
 }
 
-function seen(sort: ValueSort, glance: Glance, sources: readonly string[]): Candidate[] {
+function seen(sort: ValueSort, glance: MirrorSummary, sources: readonly string[]): Candidate[] {
   const isAsked = ({ source }: { readonly source: string }): boolean =>
     sources.length === 0 || sources.includes(source);
   const runs = glance.runs.filter(isAsked).slice(0, SHOWN);

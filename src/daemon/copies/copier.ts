@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { CopiesConfig } from '../../config/config.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { type TidemarkError, asTidemarkError } from '../../core/errors.ts';
-import { asFileTrouble } from '../../core/file-trouble.ts';
+import { asFileTrouble } from '../../core/file-errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import { type Mirror, openMirror } from '../../mirror/mirror.ts';
 import { isCopyDue } from './copy-due.ts';

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Clock, isoTime } from '../../core/clock.ts';
-import { asFileTrouble } from '../../core/file-trouble.ts';
+import { asFileTrouble } from '../../core/file-errors.ts';
 import { programVersion } from '../../core/version.ts';
 import { copyName, manifestName, partialName } from './copy-name.ts';
 import { type CopyManifest, MANIFEST_SCHEMA, manifestText } from './manifest.ts';

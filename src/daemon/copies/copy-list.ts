@@ -2,7 +2,7 @@
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { TidemarkError, asTidemarkError } from '../../core/errors.ts';
-import { asFileTrouble } from '../../core/file-trouble.ts';
+import { asFileTrouble } from '../../core/file-errors.ts';
 import { copyOfManifest, manifestName, parseCopyName, type CopyName } from './copy-name.ts';
 import { type CopyManifest, readManifest } from './manifest.ts';
 

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';
-import { within } from '../../core/within.ts';
+import { withTimeout } from '../../core/within.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { Copy } from './copy-list.ts';
 
@@ -20,7 +20,7 @@ export interface CopiesShown {
 const FRESH_MS = 30_000;
 const WAIT_MS = 250;
 
-export class CopyShelf {
+export class BackupCatalog {
   readonly #clock: Clock;
   #directory = '';
   #shown: CopiesShown | null = null;
@@ -35,7 +35,7 @@ export class CopyShelf {
   async look(directory: string, mirror: Mirror): Promise<CopiesShown | null> {
     const reading = this.#refresh(directory, mirror);
     if (reading === null) return this.#shown;
-    await within(reading, WAIT_MS, this.#clock);
+    await withTimeout(reading, WAIT_MS, this.#clock);
     return this.#shown;
   }
 

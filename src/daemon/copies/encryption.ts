@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { Decrypter, Encrypter } from 'age-encryption';
 import { TidemarkError } from '../../core/errors.ts';
-import { asFileTrouble } from '../../core/file-trouble.ts';
+import { asFileTrouble } from '../../core/file-errors.ts';
 import { Secret } from '../../core/secret.ts';
 
 /** A part of a pipeline. */

@@ -1,7 +1,7 @@
 /** The manifest beside a copy: what it holds and how to know it again, without opening it. */
 import { readFile } from 'node:fs/promises';
 import { TidemarkError } from '../../core/errors.ts';
-import { asFileTrouble } from '../../core/file-trouble.ts';
+import { asFileTrouble } from '../../core/file-errors.ts';
 import { parseCopyName } from './copy-name.ts';
 
 /** Keys may be added within a version. */

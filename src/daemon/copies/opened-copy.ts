@@ -4,7 +4,7 @@ import { statfs } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
-import { asFileTrouble } from '../../core/file-trouble.ts';
+import { asFileTrouble } from '../../core/file-errors.ts';
 import type { Secret } from '../../core/secret.ts';
 import { type LockHolder, type WriterLock, acquireWriterLock } from '../../mirror/lock.ts';
 import type { Copy } from './copy-list.ts';

@@ -6,7 +6,7 @@ import { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib';
 import { TidemarkError } from '../../core/errors.ts';
-import { asFileTrouble } from '../../core/file-trouble.ts';
+import { asFileTrouble } from '../../core/file-errors.ts';
 import type { Secret } from '../../core/secret.ts';
 import { AGE_MAGIC, decryption, encryption, type Stage } from './encryption.ts';
 

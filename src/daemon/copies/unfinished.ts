@@ -4,7 +4,7 @@
  */
 import { open, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { asFileTrouble } from '../../core/file-trouble.ts';
+import { asFileTrouble } from '../../core/file-errors.ts';
 import { finishedName, manifestName, parseCopyName, partialName } from './copy-name.ts';
 
 /** Removes what this owner's killed predecessors left. Only the holder of its lock may. */

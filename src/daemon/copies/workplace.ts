@@ -4,7 +4,7 @@
  * one left that was killed goes when the next one begins.
  */
 import { mkdirSync, rmSync } from 'node:fs';
-import { asFileTrouble } from '../../core/file-trouble.ts';
+import { asFileTrouble } from '../../core/file-errors.ts';
 import { type LockHolder, acquireWriterLock } from '../../mirror/lock.ts';
 import { realMirrorPath } from '../../mirror/real-path.ts';
 

@@ -3,7 +3,7 @@ import type { Severity } from '../../catalog/definition.ts';
 import { SEVERITIES } from '../../catalog/severities.ts';
 import { count, duration, plural } from '../../core/wording.ts';
 import { worst } from '../http/health.ts';
-import type { Situation } from '../http/health-facts.ts';
+import type { HealthSnapshot } from '../http/health-snapshot.ts';
 import { drillScores } from '../http/last-jobs.ts';
 import { age, percent } from '../http/wording.ts';
 import { summaryOf } from '../jobs/summaries.ts';
@@ -27,7 +27,7 @@ interface Answer {
   readonly line: string;
 }
 
-export function answersHtml(situation: Situation, drift: DriftCounts | null): Html {
+export function answersHtml(situation: HealthSnapshot, drift: DriftCounts | null): Html {
   const answers = [
     fresh(situation),
     complete(situation),
@@ -38,7 +38,7 @@ export function answersHtml(situation: Situation, drift: DriftCounts | null): Ht
   return markup`<ul class="answers">${answers.map(({ question, tone, word, line }) => markup`<li class="${tone}"><h2>${question}</h2><div><b>${word}</b></div><p>${line}</p></li>`)}</ul>`;
 }
 
-function fresh({ health, now }: Situation): Answer {
+function fresh({ health, now }: HealthSnapshot): Answer {
   const question = 'Fresh';
   if (health.sources.length === 0)
     return { question, tone: 'plain', word: 'Unknown', line: 'no source could be looked at' };
@@ -67,7 +67,7 @@ function fresh({ health, now }: Situation): Answer {
   };
 }
 
-function complete({ standings, health }: Situation): Answer {
+function complete({ standings, health }: HealthSnapshot): Answer {
   const question = 'Complete';
   const own = standings.filter(({ isConfigured }) => isConfigured);
   if (own.every(({ lastPublished }) => lastPublished === null))
@@ -108,7 +108,7 @@ function complete({ standings, health }: Situation): Answer {
   };
 }
 
-function verified({ lastJobs, now }: Situation): Answer {
+function verified({ lastJobs, now }: HealthSnapshot): Answer {
   const question = 'Verified';
   const job = lastJobs.of('verify')[0];
   const summary = job === undefined ? null : summaryOf('verify', job);
@@ -130,7 +130,7 @@ function verified({ lastJobs, now }: Situation): Answer {
   };
 }
 
-function restorable({ mirror, lastJobs, now }: Situation): Answer {
+function restorable({ mirror, lastJobs, now }: HealthSnapshot): Answer {
   const question = 'Restorable';
   const jobs = lastJobs.of('drill');
   const scores = mirror === null ? [] : jobs.map(({ source }) => drillScores(mirror, source));
@@ -166,7 +166,7 @@ function drifted(drift: DriftCounts | null): Answer {
 }
 
 /** The sentence at the top. */
-export function verdictHtml(situation: Situation, drift: DriftCounts | null, needs: number): Html {
+export function verdictHtml(situation: HealthSnapshot, drift: DriftCounts | null, needs: number): Html {
   const { health } = situation;
   const state = health.state;
   const grave = (drift?.severities.critical ?? 0) > 0;

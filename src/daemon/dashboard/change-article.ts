@@ -1,7 +1,7 @@
 /** One changed record with its fields, as the reports show it. */
 import type { ResourceDefinition, Severity } from '../../catalog/definition.ts';
 import type { RecordChange } from '../../diff/change.ts';
-import { createdAgainText } from '../../report/created-again-text.ts';
+import { recreatedText } from '../../report/recreated-text.ts';
 import { fieldHtml } from '../../report/html-value.ts';
 import { isMaskedId } from '../../report/mask.ts';
 import { fieldsForPeople, nameText, SIGN } from '../../report/sections.ts';
@@ -41,7 +41,7 @@ export function changeArticle(change: RecordChange, { definition, place, severit
     ? name
     : markup`<a href="${recordPath(change.kind, change.id)}">${name}</a>`;
   return markup`<article class="record${severity === null ? '' : ` is-${severity}`}"><header>${link}<span class="tag ${change.change}">${SIGN[change.change]} ${change.change}</span>${severity === null ? NOTHING : severityTag(severity)}</header>
-<p class="faint">${definition.title.one} ${id}${place === '' ? NOTHING : markup`in ${place}`}</p>${again === undefined ? NOTHING : markup`<p>${capital(createdAgainText(again, change.id))}</p>`}
+<p class="faint">${definition.title.one} ${id}${place === '' ? NOTHING : markup`in ${place}`}</p>${again === undefined ? NOTHING : markup`<p>${capital(recreatedText(again, change.id))}</p>`}
 ${trusted(fields.slice(0, limit).map(fieldHtml).join('\n'))}
 ${rest.length === 0 ? NOTHING : markup`<details class="rest"><summary>${rest.length} more ${rest.length === 1 ? 'field' : 'fields'}</summary>${trusted(rest.map(fieldHtml).join('\n'))}</details>`}</article>`;
 }

@@ -9,10 +9,10 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import { previousRun } from '../../state/published-run.ts';
 import { knownSources, queryOf, runNamed } from '../http/api.ts';
-import type { ChangesMemory } from '../http/changes-memory.ts';
+import type { ChangesCache } from '../http/changes-cache.ts';
 import type { DriftNow } from '../http/drift-now.ts';
 import { CONFIGURED_KINDS } from '../http/feeds.ts';
-import { lookAtCopies, readSituation } from '../http/health-facts.ts';
+import { lookAtCopies, readHealthSnapshot } from '../http/health-snapshot.ts';
 import { kindFrom } from '../http/query.ts';
 import { type Refusal, asRefusal } from '../http/refusal.ts';
 import { changesOf, findChanges } from '../http/run-changes.ts';
@@ -33,7 +33,7 @@ import { runsPage } from './runs-page.ts';
 export interface DashboardParts {
   readonly view: DaemonView;
   readonly drift: DriftNow;
-  readonly changes: ChangesMemory;
+  readonly changes: ChangesCache;
   readonly dayCounts: DayCounts;
   readonly clock: Clock;
   /** True where a session can be ended. */
@@ -76,7 +76,7 @@ export function createDashboard(parts: DashboardParts): Hono {
   );
   page('/', async () => {
     const shown = await lookAtCopies(view);
-    const situation = readSituation(view, clock.now());
+    const situation = readHealthSnapshot(view, clock.now());
     const { mirror } = situation;
     const found = mirror === null ? { drifts: [], trouble: [] } : await findDrifts(parts, mirror);
     const days = mirror === null ? [] : await parts.dayCounts.read(mirror, CHART_DAYS, clock.now());

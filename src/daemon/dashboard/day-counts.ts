@@ -7,8 +7,8 @@ import { isoTime } from '../../core/clock.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type ChangeCounts, NO_CHANGES, readChangeCounts } from '../http/change-counts.ts';
 import { CONFIGURED_KINDS } from '../http/feeds.ts';
-import { TOOK_OVER } from '../http/first-reads.ts';
-import { ask, sqlText } from '../http/question.ts';
+import { TOOK_OVER } from '../http/newly-read.ts';
+import { selectRows, sqlText } from '../http/question.ts';
 
 export interface DayOfChanges extends ChangeCounts {
   /** `YYYY-MM-DD`. */
@@ -59,7 +59,7 @@ export class DayCounts {
 }
 
 function changedSince(mirror: Mirror, first: string): RunOfDay[] {
-  return ask<{ run: number; day: string; seal: string }>(
+  return selectRows<{ run: number; day: string; seal: string }>(
     mirror,
     `SELECT r.run AS run, substr(r.finished_at, 1, 10) AS day, hex(r.root) AS seal
      FROM runs r WHERE r.finished_at >= ${sqlText(first)} AND r.outcome IN ('complete', 'partial') AND r.root IS NOT NULL

@@ -1,8 +1,8 @@
 /** How fresh and whole the copy is, source by source and kind by kind. */
 import { definitionsFor } from '../../config/source-definitions.ts';
 import { count, plural } from '../../core/wording.ts';
-import type { Situation } from '../http/health-facts.ts';
-import type { SourceStanding } from '../http/standing.ts';
+import type { HealthSnapshot } from '../http/health-snapshot.ts';
+import type { SourceStatus } from '../http/source-status.ts';
 import type { DaemonView } from '../view.ts';
 import { type Html, markup, NOTHING } from './html.ts';
 import { ageHtml, capital, emptyHtml, nameHtml, outcomeTone, tableHtml, toned } from './pieces.ts';
@@ -10,7 +10,7 @@ import { ageHtml, capital, emptyHtml, nameHtml, outcomeTone, tableHtml, toned } 
 /** Collections that are not whole and named, of each source. */
 const TROUBLED_SHOWN = 8;
 
-export function freshnessHtml(view: DaemonView, situation: Situation): Html {
+export function freshnessHtml(view: DaemonView, situation: HealthSnapshot): Html {
   const { standings } = situation;
   if (standings.length === 0) return NOTHING;
   return markup`<section aria-labelledby="copy"><h2 id="copy">The copy<a href="/records">browse the records</a></h2>
@@ -19,8 +19,8 @@ ${standings.map((standing) => sourceHtml(view, standing, situation, standings.le
 
 function sourceHtml(
   view: DaemonView,
-  standing: SourceStanding,
-  { now }: Situation,
+  standing: SourceStatus,
+  { now }: HealthSnapshot,
   hasOthers: boolean,
 ): Html {
   const { source, kinds, lastEnded, isConfigured, troubled, troubledCount } = standing;

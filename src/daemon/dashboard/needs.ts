@@ -1,5 +1,5 @@
 /** What asks for a person, gravest first, each with what to do. */
-import type { Situation } from '../http/health-facts.ts';
+import type { HealthSnapshot } from '../http/health-snapshot.ts';
 import type { HealthReason } from '../http/health-reason.ts';
 import { type Html, markup, NOTHING } from './html.ts';
 import { ageHtml, hintHtml } from './pieces.ts';
@@ -10,7 +10,7 @@ export interface Need extends HealthReason {
 }
 
 /** A first sync under way asks for nobody. */
-export function needsOf({ health }: Situation): Need[] {
+export function needsOf({ health }: HealthSnapshot): Need[] {
   return [
     ...health.reasons.map((reason): Need => ({ ...reason, source: null })),
     ...health.sources.flatMap(({ source, reasons }) =>

@@ -4,7 +4,7 @@ import { count, plural } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { severityCounts } from '../../report/drift-document.ts';
 import type { SourceDrift } from '../../state/drift.ts';
-import type { Situation } from '../http/health-facts.ts';
+import type { HealthSnapshot } from '../http/health-snapshot.ts';
 import { ahead, tookMs } from '../http/wording.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
@@ -37,7 +37,7 @@ const FINDINGS_SHOWN = 5;
 
 export interface OverviewFacts {
   readonly view: DaemonView;
-  readonly situation: Situation;
+  readonly situation: HealthSnapshot;
   /** Of each source with a baseline, as far as it could be found. */
   readonly drifts: readonly SourceDrift[];
   /** Why it could not be, a line each. */
@@ -88,7 +88,7 @@ export function driftCounts({ situation, drifts, driftTrouble }: OverviewFacts):
   return { open: Object.values(sums).reduce((sum, each) => sum + each, 0), severities: sums, at: null };
 }
 
-function summaryLine(view: DaemonView, { standings, now }: Situation): string {
+function summaryLine(view: DaemonView, { standings, now }: HealthSnapshot): string {
   const running = view.running();
   const next = view
     .schedules()
@@ -129,7 +129,7 @@ function driftSection({ drifts, driftTrouble, situation }: OverviewFacts, mirror
   return markup`<section aria-labelledby="drift">${heading(markup`<a href="/drift">${open === 1 ? 'the finding' : `all ${count(open)} findings`}</a>`)}${trouble}${articles}</section>`;
 }
 
-function runsSection(mirror: Mirror, { now, standings }: Situation): Html {
+function runsSection(mirror: Mirror, { now, standings }: HealthSnapshot): Html {
   const runs = mirror.runs({ limit: CHART_RUNS });
   const heading = markup`<h2 id="runs">Runs<a href="/runs">all runs</a></h2>`;
   if (runs.length === 0)
@@ -149,7 +149,7 @@ function changesSection({ days, situation }: OverviewFacts): Html {
   return markup`<section aria-labelledby="changes">${heading}${content}</section>`;
 }
 
-function planSection(view: DaemonView, { lastJobs, now }: Situation): Html {
+function planSection(view: DaemonView, { lastJobs, now }: HealthSnapshot): Html {
   const schedules = view.schedules();
   const due = schedules.map(({ schedule, dueAt, cron, zone, skippedTicks, missedTicks }) => [
     schedule,
@@ -192,7 +192,7 @@ function planSection(view: DaemonView, { lastJobs, now }: Situation): Html {
   return markup`<section aria-labelledby="plan"><h2 id="plan">What comes next</h2>${next}${work.length === 0 ? NOTHING : markup`<ul class="faint">${work}</ul>`}</section><section aria-labelledby="done"><h2 id="done">What was done last</h2>${last}</section>`;
 }
 
-function noticesSection({ owed, now }: Situation): Html {
+function noticesSection({ owed, now }: HealthSnapshot): Html {
   if (owed.length === 0) return NOTHING;
   const rows = owed
     .slice(0, 20)

@@ -10,7 +10,7 @@ import { parseLossless } from '../../core/json.ts';
 import { recordName } from '../../diff/name.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { isSecretId, maskedId, withMaskedId } from '../../report/mask.ts';
-import { ask, sqlNumber, sqlText } from '../http/question.ts';
+import { selectRows, sqlNumber, sqlText } from '../http/question.ts';
 
 /** A record as a list shows it: masked. */
 export interface ListedRecord {
@@ -127,7 +127,7 @@ export async function searchRecords(place: RecordPlace, search: Search): Promise
 
 /** How many records there are, as the collections know it. */
 export function countRecords(mirror: Mirror, source: string | null): ReadonlyMap<string, number> {
-  const rows = ask<{ kind: string; records: number }>(
+  const rows = selectRows<{ kind: string; records: number }>(
     mirror,
     `SELECT c.kind AS kind, sum(c.records) AS records FROM collections c JOIN sources s ON s.id = c.source
      WHERE c.retired_run IS NULL${source === null ? '' : ` AND s.name = ${sqlText(source)}`} GROUP BY c.kind`,
@@ -142,7 +142,7 @@ export function whereIs(
   record: number,
 ): { readonly source: string; readonly scope: Scope; readonly id: string } | null {
   const number = sqlNumber(record);
-  const [row] = ask<{ source: string; scope: string; id: string }>(
+  const [row] = selectRows<{ source: string; scope: string; id: string }>(
     mirror,
     `SELECT s.name AS source, c.scope AS scope, k.id AS id FROM
        (SELECT _collection AS collection, _remote_id AS id FROM "${kind}" WHERE _record = ${number}
@@ -158,7 +158,7 @@ function keyOf(
   record: number,
 ): { readonly collection: number; readonly id: string } | null {
   const number = sqlNumber(record);
-  const [row] = ask<{ collection: number; id: string }>(
+  const [row] = selectRows<{ collection: number; id: string }>(
     mirror,
     `SELECT _collection AS collection, _remote_id AS id FROM "${kind}" WHERE _record = ${number}
      UNION ALL SELECT collection, remote_id FROM removed WHERE record = ${number} LIMIT 1`,
@@ -167,7 +167,7 @@ function keyOf(
 }
 
 function collectionsFrom({ mirror, kind, source }: RecordPlace, first: number | null): CollectionRow[] {
-  return ask<CollectionRow & Record<keyof CollectionRow, string | number>>(
+  return selectRows<CollectionRow & Record<keyof CollectionRow, string | number>>(
     mirror,
     `SELECT c.id AS id, s.name AS source, c.scope AS scope, c.records AS records
      FROM collections c JOIN sources s ON s.id = c.source
@@ -182,7 +182,7 @@ function rowsOf(
   after: string | null,
   limit: number,
 ): RecordRow[] {
-  return ask<RecordRow & Record<keyof RecordRow, string | number | null>>(
+  return selectRows<RecordRow & Record<keyof RecordRow, string | number | null>>(
     mirror,
     `${select(kind)} WHERE k.collection = ${sqlNumber(collection)}
     ${after === null ? '' : `AND k.remote_id > ${sqlText(after)}`} ORDER BY k.remote_id LIMIT ${sqlNumber(limit)}`,
@@ -196,7 +196,7 @@ function byId(place: RecordPlace, text: string, limit: number): ListedRecord[] {
     const definition = place.definitionOf(collection.source);
     // A secret id must not be found by its beginning; its mark is looked for among the names.
     if (isSecretId(definition)) return [];
-    const rows = ask<RecordRow & Record<keyof RecordRow, string | number | null>>(
+    const rows = selectRows<RecordRow & Record<keyof RecordRow, string | number | null>>(
       place.mirror,
       `${select(place.kind)} WHERE k.collection = ${sqlNumber(collection.id)} AND k.remote_id >= ${sqlText(text)} AND k.remote_id < ${end}
        ORDER BY k.remote_id LIMIT ${sqlNumber(limit)}`,

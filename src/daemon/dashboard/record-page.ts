@@ -8,7 +8,7 @@ import { type BlameField, type LogEntry, type Sighting, recordBlame, recordLog }
 import { recordName } from '../../diff/name.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordRow } from '../../mirror/records.ts';
-import { createdAgainText } from '../../report/created-again-text.ts';
+import { recreatedText } from '../../report/recreated-text.ts';
 import { fieldHtml } from '../../report/html-value.ts';
 import { escapeMarkup } from '../../report/markup.ts';
 import { maskedAt, maskedBody, maskedFields, maskedId, withMaskedId } from '../../report/mask.ts';
@@ -146,7 +146,7 @@ function entryHtml(entry: LogEntry, definition: ResourceDefinition, now: number)
       : `last seen otherwise in run ${before.run}, ${before.at.slice(0, 16).replace('T', ' ')} UTC`;
   // The first sight of a record is all of it: that stands above already.
   const isPlain = change === 'added' && entry.returned === undefined;
-  return markup`<article class="revision"><h3>${timeHtml(at)} UTC <span class="tag ${change}">${SIGN[change]} ${entry.returned === undefined ? change : 'came back'}</span></h3><p class="faint">${ageHtml(at, now)}, <a href="/runs/${run}">run ${run}</a>; ${window}</p>${again === undefined ? NOTHING : markup`<p>${capital(createdAgainText({ ...again, was: maskedId(again.was, definition) }, maskedId(again.id, definition)))}</p>`}
+  return markup`<article class="revision"><h3>${timeHtml(at)} UTC <span class="tag ${change}">${SIGN[change]} ${entry.returned === undefined ? change : 'came back'}</span></h3><p class="faint">${ageHtml(at, now)}, <a href="/runs/${run}">run ${run}</a>; ${window}</p>${again === undefined ? NOTHING : markup`<p>${capital(recreatedText({ ...again, was: maskedId(again.was, definition) }, maskedId(again.id, definition)))}</p>`}
 ${isPlain ? NOTHING : trusted(fields.slice(0, FIELDS_SHOWN).map(fieldHtml).join('\n'))}${isPlain || rest.length === 0 ? NOTHING : markup`<details class="rest"><summary>${plural(rest.length, 'more field')}</summary>${trusted(rest.map(fieldHtml).join('\n'))}</details>`}</article>`;
 }
 

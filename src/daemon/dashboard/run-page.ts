@@ -3,15 +3,15 @@ import { collectionKey } from '../../catalog/collection-key.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source-definitions.ts';
 import { count, plural } from '../../core/wording.ts';
-import type { FirstRead, RecordChange } from '../../diff/change.ts';
+import type { NewlyRead, RecordChange } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../../mirror/run-rows.ts';
 import { forgottenInto, forgottenText } from '../../state/forgotten-history.ts';
-import { createdAgainIn } from '../../state/created-again.ts';
+import { recreatedIn } from '../../state/recreated.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { previousRun } from '../../state/published-run.ts';
 import { FEEDS } from '../http/feeds.ts';
-import { readFirstReads } from '../http/first-reads.ts';
+import { readNewlyReadCollections } from '../http/newly-read.ts';
 import { tookMs } from '../http/wording.ts';
 import { changeArticle } from './change-article.ts';
 import type { PageContent } from './frame.ts';
@@ -47,13 +47,13 @@ export function runPage({ mirror, config, run, changes, now }: RunFacts): PageCo
   const names = parentNames(mirror, run.source, definitions);
   const place = (scope: SweepRow['scope']): string => placeOf(scope, definitions, names);
   const forgotten = forgottenInto(mirror, run.run);
-  const firstReads = readFirstReads(mirror, [run.run], null);
+  const firstReads = readNewlyReadCollections(mirror, [run.run], null);
   const firsts = firstReads.reduce((sum, { records }) => sum + records, 0);
   const previous = run.root === null ? undefined : previousRun(mirror, run);
   const again =
     previous === undefined
       ? 0
-      : createdAgainIn(mirror, { from: previous, to: run }).reduce((sum, { records }) => sum + records, 0);
+      : recreatedIn(mirror, { from: previous, to: run }).reduce((sum, { records }) => sum + records, 0);
   const facts = [
     ['Source', nameHtml(run.source)],
     ['Outcome', toned(outcomeTone(run.outcome), run.outcome)],
@@ -102,7 +102,7 @@ ${moves === 0 ? NOTHING : markup`<p class="faint">${plural(moves, 'change')} of 
 
 function sweepsHtml(
   sweeps: readonly SweepRow[],
-  firstReads: readonly FirstRead[],
+  firstReads: readonly NewlyRead[],
   namesOf: (sweep: SweepRow) => [string, string],
 ): Html {
   if (sweeps.length === 0) return emptyHtml('None was read.', '');

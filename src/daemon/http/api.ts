@@ -3,7 +3,7 @@ import { Hono, type Context } from 'hono';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { suggest } from '../../core/suggest.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
-import type { FirstRead } from '../../diff/change.ts';
+import type { NewlyRead } from '../../diff/change.ts';
 import type { JobRow } from '../../mirror/daemon-jobs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
@@ -15,10 +15,10 @@ import { runDocument } from '../../state/run-document.ts';
 import type { DaemonView } from '../view.ts';
 import { identityDocument, jobDocument, requestDocument, sweepDocument } from './documents.ts';
 import { countChanges } from './change-counts.ts';
-import type { ChangesMemory } from './changes-memory.ts';
+import type { ChangesCache } from './changes-cache.ts';
 import type { DriftNow } from './drift-now.ts';
-import { type RunFirstRead, readFirstReads } from './first-reads.ts';
-import { lookAtCopies, readSituation } from './health-facts.ts';
+import { type NewlyReadCollection, readNewlyReadCollections } from './newly-read.ts';
+import { lookAtCopies, readHealthSnapshot } from './health-snapshot.ts';
 import { kindsIn, numberIn, sourcesIn, timeIn } from './query.ts';
 import { Refusal } from './refusal.ts';
 import { changesOf, findChanges } from './run-changes.ts';
@@ -29,7 +29,7 @@ import { statusDocument } from './status-document.ts';
 export interface ApiParts {
   readonly view: DaemonView;
   readonly drift: DriftNow;
-  readonly changes: ChangesMemory;
+  readonly changes: ChangesCache;
   readonly clock: Clock;
   /** Refuses who may not set something going. */
   readonly checkMayAct: (context: Context) => void;
@@ -46,7 +46,7 @@ export function createApi(parts: ApiParts): Hono {
   api.get('/status', async (context) => {
     queryWith(context, []);
     await lookAtCopies(view);
-    return context.json(statusDocument(view, readSituation(view, clock.now())));
+    return context.json(statusDocument(view, readHealthSnapshot(view, clock.now())));
   });
   api.get('/runs', (context) => {
     const query = queryWith(context, ['limit', 'before', 'source']);
@@ -148,7 +148,7 @@ async function runShown({ view }: ApiParts, mirror: Mirror, run: RunRow): Promis
     forgotten: forgottenInto(mirror, run.run) ?? null,
     summary: changes?.summary ?? null,
     changes: changes?.changes ?? null,
-    first_read: firstReadsIn(readFirstReads(mirror, [run.run], null), run),
+    first_read: firstReadsIn(readNewlyReadCollections(mirror, [run.run], null), run),
     is_cut: changes?.isMore ?? false,
   };
 }
@@ -195,7 +195,7 @@ async function changesShown(
     },
     memory,
   );
-  const firstReads = readFirstReads(
+  const firstReads = readNewlyReadCollections(
     mirror,
     runs.map(({ run }) => run.run),
     kinds,
@@ -221,7 +221,7 @@ async function changesShown(
 }
 
 /** A run's own, as documents show them. */
-function firstReadsIn(found: readonly RunFirstRead[], { run: number }: RunRow): FirstRead[] {
+function firstReadsIn(found: readonly NewlyReadCollection[], { run: number }: RunRow): NewlyRead[] {
   return found.flatMap(({ run, ...firstRead }) => (run === number ? [firstRead] : []));
 }
 

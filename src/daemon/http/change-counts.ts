@@ -6,10 +6,10 @@
 import type { Kind } from '../../catalog/definition.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { CHANGE } from '../../mirror/publish-records.ts';
-import { createdAgainIn } from '../../state/created-again.ts';
+import { recreatedIn } from '../../state/recreated.ts';
 import { previousRun } from '../../state/published-run.ts';
-import { readFirstReads, TOOK_OVER } from './first-reads.ts';
-import { ask, sqlNumber } from './question.ts';
+import { readNewlyReadCollections, TOOK_OVER } from './newly-read.ts';
+import { selectRows, sqlNumber } from './question.ts';
 
 export interface ChangeCounts {
   readonly added: number;
@@ -29,7 +29,7 @@ export function readChangeCounts(
   const among = `IN (${runs.map(sqlNumber).join(', ')})`;
   const isOfKinds = kinds === null ? '' : `AND c.kind IN (${kinds.map((kind) => `'${kind}'`).join(', ')})`;
   const times = (change: number): string => `sum(r.change = ${change})`;
-  const rows = ask<ChangeCounts & { run: number }>(
+  const rows = selectRows<ChangeCounts & { run: number }>(
     mirror,
     `SELECT w.run AS run, sum(w.added) AS added, sum(w.changed) AS changed, sum(w.removed) AS removed
      FROM sweeps w JOIN collections c ON c.id = w.collection
@@ -40,7 +40,7 @@ export function readChangeCounts(
      WHERE r.run ${among} AND r.run ${TOOK_OVER} ${isOfKinds} GROUP BY r.run`,
   );
   const counted = new Map(rows.map(({ run, ...counts }) => [run, counts]));
-  for (const { run, records } of readFirstReads(mirror, runs, kinds)) {
+  for (const { run, records } of readNewlyReadCollections(mirror, runs, kinds)) {
     const counts = counted.get(run);
     if (counts !== undefined) counted.set(run, { ...counts, added: counts.added - records });
   }
@@ -63,7 +63,7 @@ function createdAgain(
     const run = mirror.run(number);
     const previous = run === undefined ? undefined : previousRun(mirror, run);
     if (run === undefined || previous === undefined) return [];
-    return createdAgainIn(mirror, { from: previous, to: run })
+    return recreatedIn(mirror, { from: previous, to: run })
       .filter(({ kind }) => kinds === null || kinds.includes(kind))
       .map(({ records }) => ({ run: number, records }));
   });

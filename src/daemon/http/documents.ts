@@ -2,7 +2,7 @@
 import type { JobRow } from '../../mirror/daemon-jobs.ts';
 import type { SweepRow } from '../../mirror/run-rows.ts';
 import { errorDocument } from '../../state/run-document.ts';
-import type { JobIdentity, RequestStanding } from '../view.ts';
+import type { JobIdentity, RequestStatus } from '../view.ts';
 import type { HealthReason } from './health-reason.ts';
 import type { Health } from './health.ts';
 
@@ -44,7 +44,7 @@ export function identityDocument({ name, source }: JobIdentity): object {
 }
 
 /** `tidemark.request/1`. */
-export function requestDocument(request: number, standing: RequestStanding): object {
+export function requestDocument(request: number, standing: RequestStatus): object {
   return {
     schema: 'tidemark.request/1',
     request,

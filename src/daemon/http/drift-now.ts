@@ -4,14 +4,14 @@
  */
 import type { Config } from '../../config/config.ts';
 import { TidemarkError } from '../../core/errors.ts';
-import { grouped } from '../../core/grouped.ts';
+import { formatInteger } from '../../core/grouped.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
 import { openMirrorState } from '../../state/mirror-state.ts';
 import { pointOf } from '../../state/point.ts';
 import { parseReference } from '../../state/reference.ts';
 import { FEEDS } from './feeds.ts';
-import { ask, sqlNumber, sqlText } from './question.ts';
+import { selectRows, sqlNumber, sqlText } from './question.ts';
 
 /** Changed records that are laid out on a page or in an answer; beyond it the command line streams them. */
 const MOST_CHANGES = 5_000;
@@ -69,7 +69,7 @@ async function findDrift(mirror: Mirror, config: Config, source: string, now: nu
   if (changes > MOST_CHANGES) {
     throw new TidemarkError(
       'usage',
-      `about ${grouped(changes)} records changed since the baseline: too many to show here`,
+      `about ${formatInteger(changes)} records changed since the baseline: too many to show here`,
       {
         hint: `\`tidemark drift --source ${source}\` shows them; a newer baseline makes it less`,
       },
@@ -87,7 +87,7 @@ async function findDrift(mirror: Mirror, config: Config, source: string, now: nu
 /** At most so many records changed: what the runs between counted, kinds that fill by themselves left out. */
 function changedBetween(mirror: Mirror, source: string, from: number, to: number): number {
   const [first, last] = [Math.min(from, to), Math.max(from, to)];
-  const [row] = ask<{ changes: number }>(
+  const [row] = selectRows<{ changes: number }>(
     mirror,
     `SELECT total(w.added + w.changed + w.removed) AS changes
      FROM runs r CROSS JOIN sources s ON s.id = r.source CROSS JOIN sweeps w ON w.run = r.run

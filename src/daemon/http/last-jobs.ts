@@ -2,7 +2,7 @@
 import type { JobName, JobRow } from '../../mirror/daemon-jobs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { summaryOf } from '../jobs/summaries.ts';
-import { ask, sqlText } from './question.ts';
+import { selectRows, sqlText } from './question.ts';
 
 export interface LastJobs {
   /** All of a name, sources in order of their names; those of the mirror as a whole first. */
@@ -15,7 +15,7 @@ export interface LastJobs {
 
 export function readLastJobs(mirror: Mirror): LastJobs {
   const state = mirror.daemonState();
-  const rows = ask<{ job: number }>(
+  const rows = selectRows<{ job: number }>(
     mirror,
     'SELECT max(job) AS job FROM jobs GROUP BY name, source ORDER BY name, source',
   );
@@ -37,7 +37,7 @@ export function readLastJobs(mirror: Mirror): LastJobs {
 /** The latest of each source that came to its own end, whatever was cut short or failed since. */
 export function lastFinishedJobs(mirror: Mirror, name: JobName): readonly JobRow[] {
   const state = mirror.daemonState();
-  return ask<{ job: number }>(
+  return selectRows<{ job: number }>(
     mirror,
     `SELECT max(job) AS job FROM jobs WHERE name = ${sqlText(name)} AND outcome IN ('done', 'partial')
      GROUP BY source ORDER BY source`,

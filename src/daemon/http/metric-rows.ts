@@ -1,7 +1,7 @@
 /** Every metric as a row: its name with the unit in it, what it says, and how it is read (docs/http.md, Metrics). */
 import { type DriftSummary, summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
-import type { Situation } from './health-facts.ts';
+import type { HealthSnapshot } from './health-snapshot.ts';
 import { HEALTH_STATES } from './health-reason.ts';
 import { drillScores } from './last-jobs.ts';
 import { tookMs } from './wording.ts';
@@ -9,7 +9,7 @@ import { tookMs } from './wording.ts';
 /** What a scrape reads, of one moment. */
 export interface MetricFacts {
   readonly view: DaemonView;
-  readonly situation: Situation;
+  readonly situation: HealthSnapshot;
   /** Runs that ended and changes that they published since the daemon started. */
   readonly totals: RunTotals;
   readonly files: { readonly mirror: number; readonly wal: number };

@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Registry } from 'prom-client';
 import type { DaemonView } from '../view.ts';
-import { readSituation } from './health-facts.ts';
+import { readHealthSnapshot } from './health-snapshot.ts';
 import { type MetricFacts, type ProcessFigures, METRICS } from './metric-rows.ts';
 import { RunCounter } from './run-totals.ts';
 
@@ -32,7 +32,7 @@ export function createMetrics(view: DaemonView): Metrics {
   return {
     contentType: registry.contentType,
     scrape: async (now) => {
-      const situation = readSituation(view, now);
+      const situation = readHealthSnapshot(view, now);
       const facts: MetricFacts = {
         view,
         situation,

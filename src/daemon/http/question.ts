@@ -9,7 +9,10 @@ import type { Mirror } from '../../mirror/mirror.ts';
 export type SqlValue = string | number | null;
 
 /** The rows as objects by column name. */
-export function ask<Row extends Record<keyof Row, SqlValue>>(mirror: Mirror, statement: string): Row[] {
+export function selectRows<Row extends Record<keyof Row, SqlValue>>(
+  mirror: Mirror,
+  statement: string,
+): Row[] {
   const { columns, rows } = mirror.query(statement);
   return rows.map((row) => Object.fromEntries(columns.map((name, index) => [name, row[index]])) as Row);
 }

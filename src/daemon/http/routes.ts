@@ -6,16 +6,16 @@ import { isoTime } from '../../core/clock.ts';
 import { DayCounts } from '../dashboard/day-counts.ts';
 import { createDashboard, refusalPage } from '../dashboard/dashboard.ts';
 import { createLogin } from '../dashboard/login.ts';
-import { INSTANCE_HEADER, instanceOf } from '../presence.ts';
+import { INSTANCE_HEADER, instanceOf } from '../lockfile.ts';
 import { TrustedProxies } from '../../server/client-address.ts';
 import type { DaemonView } from '../view.ts';
 import { type Caller, Access, checkSameSite, unauthorized } from './access.ts';
 import { createApi } from './api.ts';
-import { ChangesMemory } from './changes-memory.ts';
+import { ChangesCache } from './changes-cache.ts';
 import { healthDocument, healthText } from './documents.ts';
 import { DriftNow } from './drift-now.ts';
 import { withStrictHeaders } from './headers.ts';
-import { lookAtCopies, readSituation } from './health-facts.ts';
+import { lookAtCopies, readHealthSnapshot } from './health-snapshot.ts';
 import type { HttpOptions } from './http.ts';
 import type { Metrics } from './metrics.ts';
 import { asRefusal, Refusal, refusalDocument } from './refusal.ts';
@@ -38,7 +38,7 @@ export function createRoutes(
   const access = new Access(options);
   const drift = new DriftNow();
   const dayCounts = new DayCounts();
-  const changes = new ChangesMemory();
+  const changes = new ChangesCache();
   const proxies = new TrustedProxies(options.trustedProxies ?? []);
   const replicas =
     options.replica === undefined ? null : new Replicas(options.replica, () => view.config(), proxies);
@@ -84,7 +84,7 @@ export function createRoutes(
   application.get('/readyz', async (context) => {
     await lookAtCopies(view);
     const now = clock.now();
-    const { health } = readSituation(view, now);
+    const { health } = readHealthSnapshot(view, now);
     const status = health.state === 'failing' || health.state === 'starting' ? 503 : 200;
     context.header(INSTANCE_HEADER, instanceOf(options.localToken));
     return wantsJson(context)

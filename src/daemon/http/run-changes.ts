@@ -8,14 +8,14 @@ import { type RecordChange, compareRecords } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { maskedChange, withMaskedId } from '../../report/mask.ts';
-import { CreatedBetween } from '../../state/created-again.ts';
-import { FirstReads } from '../../state/first-reads.ts';
+import { RecreatedBetween } from '../../state/recreated.ts';
+import { NewlyReadCollections } from '../../state/newly-read.ts';
 import { openMirrorState } from '../../state/mirror-state.ts';
 import { previousRun } from '../../state/published-run.ts';
 import { type ForgottenRuns, forgottenInto } from '../../state/forgotten-history.ts';
 import { type ChangeCounts, countChanges, NO_CHANGES, readChangeCounts, totalOf } from './change-counts.ts';
-import { type ChangesMemory, countsKey, memoryKey } from './changes-memory.ts';
-import { ask, sqlNumber } from './question.ts';
+import { type ChangesCache, countsKey, cacheKey } from './changes-cache.ts';
+import { selectRows, sqlNumber } from './question.ts';
 
 export interface ChangesQuestion {
   /** ISO 8601; runs that ended within are shown, both ends included. */
@@ -59,7 +59,7 @@ export async function findChanges(
   mirror: Mirror,
   config: Config,
   question: ChangesQuestion,
-  memory: ChangesMemory,
+  memory: ChangesCache,
 ): Promise<FoundChanges> {
   const found: RunChanges[] = [];
   let left = question.limit;
@@ -72,7 +72,7 @@ export async function findChanges(
     idCounts.set(source, ids);
     return ids;
   };
-  const keyOf = (run: RunRow, previous: RunRow): string => `${memoryKey(run, previous, kinds)} ${idsOf(run)}`;
+  const keyOf = (run: RunRow, previous: RunRow): string => `${cacheKey(run, previous, kinds)} ${idsOf(run)}`;
   const countsOf = (run: RunRow): ChangeCounts =>
     memory.counts(config, `${countsKey(run, kinds)} ${idsOf(run)}`, () => {
       return readChangeCounts(mirror, [run.run], kinds).get(run.run) ?? NO_CHANGES;
@@ -149,9 +149,9 @@ async function gather(
   const at = previous.finishedAt ?? previous.startedAt;
   const before = { ref: `run:${previous.run}`, run: previous.run, at, isLatest: false };
   // What was only read for the first time is no change of the service.
-  const reads = new FirstReads(openMirrorState(mirror, run.source, before));
+  const reads = new NewlyReadCollections(openMirrorState(mirror, run.source, before));
   let read = 0;
-  const again = CreatedBetween.runs(mirror, { from: previous, to: run }, definitions);
+  const again = RecreatedBetween.runs(mirror, { from: previous, to: run }, definitions);
   // The reader has a connection of its own: others may read and publish while this one waits for its turn.
   const between = mirror.changesBetween(previous.run, run.run, {
     sources: [run.source],
@@ -198,7 +198,7 @@ function pairsOf(mirror: Mirror, { from, to, sources, kinds }: ChangesQuestion):
 function touchingRuns(mirror: Mirror, runs: readonly number[], kinds: readonly Kind[] | null): number[] {
   if (runs.length === 0) return [];
   const isOfKinds = kinds === null ? '' : `AND c.kind IN (${kinds.map((kind) => `'${kind}'`).join(', ')})`;
-  return ask<{ run: number }>(
+  return selectRows<{ run: number }>(
     mirror,
     `SELECT DISTINCT w.run AS run FROM runs r CROSS JOIN sweeps w ON w.run = r.run CROSS JOIN collections c ON c.id = w.collection
      WHERE r.run IN (${runs.map(sqlNumber).join(', ')}) AND r.added + r.changed + r.removed > 0
@@ -209,7 +209,7 @@ function touchingRuns(mirror: Mirror, runs: readonly number[], kinds: readonly K
 /** Those of the runs that have changes of others, which retention dropped, among theirs: their own counts do not tell. */
 function runsWithOthers(mirror: Mirror, runs: readonly number[]): number[] {
   if (runs.length === 0) return [];
-  return ask<{ run: number }>(
+  return selectRows<{ run: number }>(
     mirror,
     `SELECT DISTINCT into_run AS run FROM replaced_roots
      WHERE into_run IS NOT NULL AND into_run IN (${runs.map(sqlNumber).join(', ')})`,

@@ -5,11 +5,11 @@ import { recentSchemaChanges } from '../../state/recent-schema-changes.ts';
 import { sourceDocument } from '../../state/status-document.ts';
 import type { DaemonView } from '../view.ts';
 import { healthDocument } from './documents.ts';
-import type { Situation } from './health-facts.ts';
-import type { SourceStanding } from './standing.ts';
+import type { HealthSnapshot } from './health-snapshot.ts';
+import type { SourceStatus } from './source-status.ts';
 
 /** Keys may be added within the version, never renamed. Times are ISO 8601 UTC. */
-export function statusDocument(view: DaemonView, situation: Situation): object {
+export function statusDocument(view: DaemonView, situation: HealthSnapshot): object {
   const { mirror, health, standings, now } = situation;
   return {
     schema: 'tidemark.status/1',
@@ -52,7 +52,7 @@ export function statusDocument(view: DaemonView, situation: Situation): object {
   };
 }
 
-function documentOf(mirror: Mirror, standing: SourceStanding, { health, now }: Situation): object {
+function documentOf(mirror: Mirror, standing: SourceStatus, { health, now }: HealthSnapshot): object {
   const { source, lastPublished } = standing;
   const own = health.sources.find((each) => each.source === source);
   return sourceDocument(

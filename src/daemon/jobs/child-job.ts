@@ -1,13 +1,13 @@
-/** The other end of `child-work.ts`: one job, done in this process for the daemon that started it. */
+/** The other end of `child-executor.ts`: one job, done in this process for the daemon that started it. */
 import type { Config, SourceConfig } from '../../config/config.ts';
 import { type TidemarkError, asTidemarkError } from '../../core/errors.ts';
 import type { JobName } from '../../mirror/daemon-jobs.ts';
 import type { DaemonEffects } from '../effects.ts';
-import { MirrorKeeper } from '../mirror-keeper.ts';
-import type { TroubleSink } from '../troubles.ts';
+import { MirrorAccessControl } from '../mirror-access.ts';
+import type { ProblemSink } from '../problems.ts';
 import { type ToChild, type ToDaemon, wireError, wireResult } from './job-messages.ts';
 import type { JobContext, JobWork } from './work.ts';
-import { OwnProcess } from './workplace.ts';
+import { InProcessExecutor } from './executor.ts';
 
 export interface ChildJobOptions {
   /** The log is made for the level that the configuration names. */
@@ -39,10 +39,10 @@ export async function performOrder(
     return;
   }
   const effects = options.effects(config);
-  const keeper = new MirrorKeeper(effects, new ToldTroubles(tell), () => config);
+  const keeper = new MirrorAccessControl(effects, new ToldTroubles(tell), () => config);
   const watch = new ClientWatch(effects, tell);
   const task = { job, number, work, config, source, signal, onClient: watch.onClient };
-  const { result, lease } = await new OwnProcess(effects, keeper).perform(task, null);
+  const { result, lease } = await new InProcessExecutor(effects, keeper).perform(task, null);
   watch.stop();
   const starts = lease === null ? [] : startsOf(lease.mirror.path, source, options);
   try {
@@ -118,7 +118,7 @@ class ClientWatch {
 }
 
 /** Has the daemon note what is wrong. */
-class ToldTroubles implements TroubleSink {
+class ToldTroubles implements ProblemSink {
   readonly #tell: (message: ToDaemon) => void;
   readonly #begun = new Set<string>();
 

@@ -2,7 +2,7 @@
  * What the daemon and the process of a job say to each other: plain JSON, without keys. The process reads the configuration
  * itself, and only does the job where it reads the same one.
  */
-import type { RequestFigures } from '../../api/figures.ts';
+import type { RequestStats } from '../../api/request-stats.ts';
 import { TidemarkError, type ErrorCode } from '../../core/errors.ts';
 import type { JobResult, QueuedJob } from './work.ts';
 
@@ -25,7 +25,7 @@ export type ToDaemon =
   | { readonly type: 'refused' }
   | {
       readonly type: 'progress';
-      readonly figures: RequestFigures;
+      readonly figures: RequestStats;
       readonly records: number;
       /** Nothing is asked of the service: what was read is being published. */
       readonly isLocal: boolean;

@@ -3,7 +3,7 @@ import type { Kind } from '../../catalog/definition.ts';
 import type { JobRow } from '../../mirror/daemon-jobs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunReport } from '../../sync/run.ts';
-import type { MirrorKeeper } from '../mirror-keeper.ts';
+import type { MirrorAccessControl } from '../mirror-access.ts';
 
 export interface BegunJob {
   readonly row: JobRow;
@@ -21,7 +21,7 @@ export interface EndedJob extends BegunJob {
 /** What an observer may use beside what it is told. */
 export interface ObserverContext {
   /** Opens the mirror; waits for the writer's lock where it has to. */
-  readonly keeper: MirrorKeeper;
+  readonly keeper: MirrorAccessControl;
   /** Aborted when the daemon has no more time. */
   readonly signal: AbortSignal;
 }

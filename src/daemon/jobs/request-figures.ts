@@ -1,6 +1,6 @@
 /** What the sources' clients counted since the daemon started. Clients come and go with each sync; the sums stay. */
 import type { ReadClient } from '../../api/read-client.ts';
-import type { WindowUse } from '../../api/figures.ts';
+import type { WindowUse } from '../../api/request-stats.ts';
 import type { RequestFigures } from '../view.ts';
 
 interface Sums {

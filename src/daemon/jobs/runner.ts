@@ -7,17 +7,17 @@ import type { Kind } from '../../catalog/definition.ts';
 import type { Config, ScheduleName } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, exitCodeFor, TidemarkError, type ExitCode } from '../../core/errors.ts';
-import { within } from '../../core/within.ts';
+import { withTimeout } from '../../core/within.ts';
 import type { JobName, JobRow } from '../../mirror/daemon-jobs.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { narrowedKinds } from '../../sync/extent.ts';
 import type { DaemonEffects } from '../effects.ts';
-import type { MirrorKeeper, WriterLease } from '../mirror-keeper.ts';
-import type { Troubles } from '../troubles.ts';
-import type { RequestStanding, RunningJob } from '../view.ts';
+import type { MirrorAccessControl, WriterLease } from '../mirror-access.ts';
+import type { ActiveProblems } from '../problems.ts';
+import type { RequestStatus, RunningJob } from '../view.ts';
 import { endOf, UNENDED } from './job-end.ts';
 import { JobLog, jobKey } from './job-log.ts';
-import { failedResult, noteJobTrouble, unwritten } from './job-trouble.ts';
+import { failedResult, noteJobTrouble, unwritten } from './job-problem.ts';
 import type { EndedJob } from './observer.ts';
 import type { Observers } from './observers.ts';
 import { JobQueue } from './queue.ts';
@@ -25,14 +25,14 @@ import { FigureBook } from './request-figures.ts';
 import { type TicketAtWork, Tickets } from './tickets.ts';
 import { AnswerWatch, LastBeginnings, Rests, SILENT_MS, TURN_LOOK_MS } from './turns.ts';
 import type { JobResult, JobWork, QueuedJob } from './work.ts';
-import { type Task, type Workplace, commandOf } from './workplace.ts';
+import { type Task, type Workplace, commandOf } from './executor.ts';
 
 export interface RunnerOptions {
   readonly effects: DaemonEffects;
   readonly works: ReadonlyMap<JobName, JobWork>;
   readonly workplace: Workplace;
-  readonly keeper: MirrorKeeper;
-  readonly troubles: Troubles;
+  readonly keeper: MirrorAccessControl;
+  readonly troubles: ActiveProblems;
   readonly observers: Observers;
   /** The configuration for the next job, read anew. */
   readonly freshConfig: () => Config;
@@ -99,7 +99,7 @@ export class JobRunner {
   }
 
   /** What became of a ticket; null for one that is not known, or known no longer. */
-  standing(ticket: number): RequestStanding | null {
+  standing(ticket: number): RequestStatus | null {
     return this.#tickets.standing(ticket, this.#current, this.#queue.all());
   }
 
@@ -125,7 +125,7 @@ export class JobRunner {
     current.gaveWay = this.#rests.begin(job.source, silentMs);
     abort.abort(new TidemarkError('interrupted', 'the run gives way to other jobs'));
     const { clock } = this.#options.effects;
-    void within(over, GIVE_WAY_MS, clock).then((isOver) => isOver || this.#options.workplace.kill());
+    void withTimeout(over, GIVE_WAY_MS, clock).then((isOver) => isOver || this.#options.workplace.kill());
   }
 
   /** Milliseconds until `look` is wanted again; null where nobody waits for what is at work. */
@@ -174,12 +174,12 @@ export class JobRunner {
       { job: current.number },
       `stopping: ${current.job.name} is given ${isWorthWaiting ? 'time to end' : 'up'}`,
     );
-    if (isWorthWaiting && (await within(current.over, finishMs, clock))) return true;
+    if (isWorthWaiting && (await withTimeout(current.over, finishMs, clock))) return true;
     const reason = new TidemarkError('interrupted', 'the daemon was stopped');
     this.#abort.abort(reason);
     current.abort.abort(reason);
-    if (await within(current.over, isWorthWaiting ? graceMs - finishMs : graceMs, clock)) return true;
-    return this.#options.workplace.kill() && within(current.over, KILL_MS, clock);
+    if (await withTimeout(current.over, isWorthWaiting ? graceMs - finishMs : graceMs, clock)) return true;
+    return this.#options.workplace.kill() && withTimeout(current.over, KILL_MS, clock);
   }
 
   #next(): void {

@@ -1,6 +1,6 @@
 /** What became of jobs that somebody asked for, for as long as anybody may come back for it. */
 import type { TidemarkError } from '../../core/errors.ts';
-import type { JobIdentity, RequestStanding } from '../view.ts';
+import type { JobIdentity, RequestStatus } from '../view.ts';
 import type { Ticketed } from './queue.ts';
 
 /** A job whose turn has come. */
@@ -13,7 +13,7 @@ export interface TicketAtWork extends Ticketed {
 const KEPT = 1_000;
 
 export class Tickets {
-  readonly #ended = new Map<number, RequestStanding>();
+  readonly #ended = new Map<number, RequestStatus>();
 
   /** A job is over. The first word holds. */
   end({ ticket, job, number }: TicketAtWork, error: TidemarkError | null): void {
@@ -24,11 +24,7 @@ export class Tickets {
   }
 
   /** What became of a ticket; null for one that is not known, or known no longer. */
-  standing(
-    ticket: number,
-    atWork: TicketAtWork | null,
-    waiting: readonly Ticketed[],
-  ): RequestStanding | null {
+  standing(ticket: number, atWork: TicketAtWork | null, waiting: readonly Ticketed[]): RequestStatus | null {
     const ended = this.#ended.get(ticket);
     if (ended !== undefined) return ended;
     if (atWork?.ticket === ticket) {

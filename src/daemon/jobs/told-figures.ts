@@ -1,13 +1,13 @@
 /** The figures of a client in another process, as far as it told of them. Its windows go on rolling after it has ended. */
-import type { RequestFigures, WindowUse } from '../../api/figures.ts';
+import type { RequestStats, WindowUse } from '../../api/request-stats.ts';
 import type { Clock } from '../../core/clock.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
-export class ToldFigures {
+export class RemoteStats {
   readonly #clock: Clock;
-  #told: RequestFigures;
+  #told: RequestStats;
   /** Monotonic. */
   #toldAt: number;
   /** Epoch milliseconds; null while it is at work, and where the hour is not limited. */
@@ -15,13 +15,13 @@ export class ToldFigures {
   records = 0;
   isLocal = false;
 
-  constructor(clock: Clock, told: RequestFigures) {
+  constructor(clock: Clock, told: RequestStats) {
     this.#clock = clock;
     this.#told = told;
     this.#toldAt = clock.monotonicMs();
   }
 
-  take(told: RequestFigures, records: number, isLocal: boolean): void {
+  take(told: RequestStats, records: number, isLocal: boolean): void {
     this.#told = told;
     this.#toldAt = this.#clock.monotonicMs();
     this.records = records;
@@ -33,7 +33,7 @@ export class ToldFigures {
     if (starts.length > 0) this.#starts = starts;
   }
 
-  figures(): RequestFigures {
+  figures(): RequestStats {
     const { perMinute, perHour } = this.#told;
     return {
       ...this.#told,

@@ -2,7 +2,7 @@
  * Whose turn comes before whose, and when one that is at work has had enough of it: when the jobs of a source last began,
  * and whether their service answers.
  */
-import type { RequestFigures } from '../../api/figures.ts';
+import type { RequestStats } from '../../api/request-stats.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { duration } from '../../core/wording.ts';
@@ -79,7 +79,7 @@ export class AnswerWatch {
    * @param isLocal true where the work is this machine's: what was read is being published
    * @returns milliseconds since the last sign of the service, or of work of our own
    */
-  look({ bytes, throttled, waitingUntil }: RequestFigures, records: number, isLocal: boolean): number {
+  look({ bytes, throttled, waitingUntil }: RequestStats, records: number, isLocal: boolean): number {
     const seen = `${bytes} ${throttled} ${records}`;
     const isHeldBack = waitingUntil !== undefined && waitingUntil > this.#clock.now();
     if (seen !== this.#seen || isHeldBack || isLocal) this.#answeredAt = this.#clock.monotonicMs();

@@ -1,4 +1,4 @@
-/** What every job is given and what it hands back. One file per job does the work; `workplace.ts` says where, `runner.ts` does the rest. */
+/** What every job is given and what it hands back. One file per job does the work; `executor.ts` says where, `runner.ts` does the rest. */
 import type { ReadClient } from '../../api/read-client.ts';
 import type { Kind } from '../../catalog/definition.ts';
 import type { Config, SourceConfig, ScheduleName } from '../../config/config.ts';

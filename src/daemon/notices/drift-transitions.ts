@@ -7,14 +7,14 @@ import { scopeKey } from '../../catalog/catalog.ts';
 import type { Severity } from '../../catalog/definition.ts';
 import { SEVERITIES } from '../../catalog/severities.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
-import { grouped } from '../../core/grouped.ts';
+import { formatInteger } from '../../core/grouped.ts';
 import { plural } from '../../core/wording.ts';
 import { compareSeverities, gravest } from '../../diff/severity.ts';
 import type { Notice, NoticeState } from '../../mirror/daemon-notices.ts';
 import { type DriftSummary, type FindingSummary, summaryOf } from '../jobs/summaries.ts';
 import { NAMED_IN_NOTICE, noticeOf } from './notice-content.ts';
 import { subjectName } from './notice-words.ts';
-import { type JobSeen, type Transition, NO_TRANSITION, stateOf } from './seen.ts';
+import { type JobObservation, type Transition, NO_TRANSITION, stateOf } from './job-observation.ts';
 
 /** Findings that are followed one by one, of one source. */
 export const FOLLOWED = 5000;
@@ -22,7 +22,7 @@ export const FOLLOWED = 5000;
 const PREFIX = 'drift:';
 const MASS = 'drift';
 
-export function driftTransitions(states: readonly NoticeState[], seen: JobSeen): Transition {
+export function driftTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
   const summary = summaryOf('drift', seen.job);
   // Without a baseline there is nothing to measure from, and what was told still stands.
   if (summary?.hasBaseline !== true) return NO_TRANSITION;
@@ -38,7 +38,7 @@ export function driftTransitions(states: readonly NoticeState[], seen: JobSeen):
 }
 
 function followedTransitions(
-  seen: JobSeen,
+  seen: JobObservation,
   { skipped }: DriftSummary,
   findings: readonly FindingSummary[],
   followed: readonly NoticeState[],
@@ -85,7 +85,7 @@ function followedTransitions(
 
 /** From here on only the sum is followed. */
 function massBegins(
-  seen: JobSeen,
+  seen: JobObservation,
   { open, severities }: DriftSummary,
   findings: readonly FindingSummary[],
   followed: readonly NoticeState[],
@@ -106,7 +106,7 @@ function massGoesOn(mass: NoticeState, { open }: DriftSummary): Transition {
 }
 
 /** What is left was told of as part of the mass, and is followed again from here on. */
-function massEnds(seen: JobSeen, mass: NoticeState, findings: readonly FindingSummary[]): Transition {
+function massEnds(seen: JobObservation, mass: NoticeState, findings: readonly FindingSummary[]): Transition {
   const source = seen.job.source ?? '';
   const before = Number(mass.detail['open'] ?? 0);
   return {
@@ -117,7 +117,7 @@ function massEnds(seen: JobSeen, mass: NoticeState, findings: readonly FindingSu
         { at: seen.at, source, subject: MASS, event: 'drift_resolved' },
         {
           severity: 'low',
-          title: `${subjectName(source)}: ${plural(findings.length, 'finding')} of drift left of ${grouped(before)}`,
+          title: `${subjectName(source)}: ${plural(findings.length, 'finding')} of drift left of ${formatInteger(before)}`,
           job: 'drift',
           count: Math.max(0, before - findings.length),
         },
@@ -134,7 +134,7 @@ const HINTS = {
 
 /** One notice for all findings of an event; none for no findings. The title is made of what each channel is told. */
 function driftNotice(
-  { at, job }: JobSeen,
+  { at, job }: JobObservation,
   event: keyof typeof HINTS,
   findings: readonly FindingSummary[],
   severities = countsOf(findings),

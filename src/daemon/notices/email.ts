@@ -4,7 +4,7 @@ import { renderTemplate } from '../../config/notice-template.ts';
 import { isLoopback } from '../../config/source.ts';
 import { abortReason } from '../../core/clock.ts';
 import { TidemarkError, type ErrorCode } from '../../core/errors.ts';
-import { neutralise } from '../../report/neutralise.ts';
+import { escapeControlCharacters } from '../../report/escape-control.ts';
 import { type Message, linesOf, templateValues } from './message.ts';
 import { scrubbed } from './scrub.ts';
 
@@ -48,7 +48,7 @@ export function mailOf({ from, to, subject, template, name }: EmailChannel, mess
   return {
     from: sender,
     to: to.map(addressOf),
-    subject: neutralise(heading).slice(0, SUBJECT_LENGTH).toWellFormed(),
+    subject: escapeControlCharacters(heading).slice(0, SUBJECT_LENGTH).toWellFormed(),
     text: `${text}\n`,
     html: htmlOf(text),
     messageId: `<${message.id}.${name}@${sender.address.slice(sender.address.lastIndexOf('@') + 1)}>`,

@@ -2,7 +2,7 @@
 import type { NoticeState } from '../../mirror/daemon-notices.ts';
 import { noticeOf } from './notice-content.ts';
 import { span, subjectName } from './notice-words.ts';
-import { type Transition, NO_TRANSITION, stateOf } from './seen.ts';
+import { type Transition, NO_TRANSITION, stateOf } from './job-observation.ts';
 
 export interface Freshness {
   readonly source: string;

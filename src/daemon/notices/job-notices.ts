@@ -4,7 +4,7 @@ import type { JobRow } from '../../mirror/daemon-jobs.ts';
 import type { NoticeState } from '../../mirror/daemon-notices.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { channelsFor } from './routing.ts';
-import type { JobDetails, Transition } from './seen.ts';
+import type { JobDetails, Transition } from './job-observation.ts';
 import { transitionsOf } from './transitions.ts';
 
 export interface JobNotices {

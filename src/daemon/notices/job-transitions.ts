@@ -5,10 +5,10 @@ import { percent } from '../http/wording.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import { noticeOf } from './notice-content.ts';
 import { subjectName } from './notice-words.ts';
-import { type JobSeen, type Transition, NO_TRANSITION, stateOf } from './seen.ts';
+import { type JobObservation, type Transition, NO_TRANSITION, stateOf } from './job-observation.ts';
 
 /** Subject `job:NAME`: `failed` while the job cannot do its work. Problems that a verification found are its work done. */
-export function workTransition(states: readonly NoticeState[], { job, at }: JobSeen): Transition {
+export function workTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
   if (job.outcome === 'interrupted' || job.outcome === 'running') return NO_TRANSITION;
   const source = job.source ?? '';
   const subject = `job:${job.name}`;
@@ -47,7 +47,7 @@ export function workTransition(states: readonly NoticeState[], { job, at }: JobS
 }
 
 /** Subject `verify`: `failed` while the mirror does not hold what it sealed. More problems than before are told again. */
-export function verifyTransition(states: readonly NoticeState[], { job, at }: JobSeen): Transition {
+export function verifyTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
   const summary = summaryOf('verify', job);
   if (summary === null) return NO_TRANSITION;
   const source = job.source ?? '';
@@ -84,7 +84,7 @@ export function verifyTransition(states: readonly NoticeState[], { job, at }: Jo
 }
 
 /** Subject `drill`: `ok`, or `fallen` until it brings back as much as before it fell. */
-export function drillTransition(states: readonly NoticeState[], { job, at }: JobSeen): Transition {
+export function drillTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
   const summary = summaryOf('drill', job);
   if (summary === null) return NO_TRANSITION;
   const { score } = summary;

@@ -3,11 +3,11 @@ import { hash } from 'node:crypto';
 import type { Severity } from '../../catalog/definition.ts';
 import { SEVERITIES } from '../../catalog/severities.ts';
 import type { TemplateValues } from '../../config/notice-template.ts';
-import { grouped } from '../../core/grouped.ts';
+import { formatInteger } from '../../core/grouped.ts';
 import { plural } from '../../core/wording.ts';
 import { compareSeverities, gravest } from '../../diff/severity.ts';
 import type { Notice } from '../../mirror/daemon-notices.ts';
-import { neutralise } from '../../report/neutralise.ts';
+import { escapeControlCharacters } from '../../report/escape-control.ts';
 import type { FindingSummary } from '../jobs/summaries.ts';
 import { type NoticeContent, contentOf } from './notice-content.ts';
 import { subjectName } from './notice-words.ts';
@@ -32,8 +32,8 @@ export function messageOf(notice: number, about: Notice, threshold: Severity): M
 }
 
 function shownOf(about: Notice, content: NoticeContent, threshold: Severity) {
-  const lines = content.lines.map((line) => neutralise(line));
-  if (content.severities === null) return { title: neutralise(content.title), lines, more: 0 };
+  const lines = content.lines.map((line) => escapeControlCharacters(line));
+  if (content.severities === null) return { title: escapeControlCharacters(content.title), lines, more: 0 };
   const isTold = (severity: Severity): boolean => compareSeverities(severity, threshold) <= 0;
   const { severities: all } = content;
   const told = SEVERITIES.filter((severity) => isTold(severity) && all[severity] > 0);
@@ -63,12 +63,12 @@ export function linesOf({ lines, findings, more }: Message): string[] {
   return [
     ...lines,
     ...findings.map((finding) => findingLine(finding)),
-    ...(more === 0 ? [] : [`… and ${grouped(more)} more`]),
+    ...(more === 0 ? [] : [`… and ${formatInteger(more)} more`]),
   ];
 }
 
 function findingLine({ severity, kind, id, name, change, path }: FindingSummary): string {
-  return neutralise(`${severity}: ${kind} ${name ?? id}: ${path === '' ? change : path}`);
+  return escapeControlCharacters(`${severity}: ${kind} ${name ?? id}: ${path === '' ? change : path}`);
 }
 
 /** The JSON document `tidemark.notice/1`: what webhooks are sent and commands read. */
@@ -113,7 +113,7 @@ export function templateValues(message: Message): TemplateValues {
     run: number(run),
     count: number(count),
     'error.code': error?.code ?? '',
-    'error.message': neutralise(error?.message ?? ''),
+    'error.message': escapeControlCharacters(error?.message ?? ''),
     critical: number(severities?.critical),
     high: number(severities?.high),
     medium: number(severities?.medium),

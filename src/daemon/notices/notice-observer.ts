@@ -9,16 +9,16 @@ import type { Logger } from '../../core/logger.ts';
 import type { JobRow } from '../../mirror/daemon-jobs.ts';
 import type { Notice, NoticeState } from '../../mirror/daemon-notices.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { isMirrorGone, readSituation } from '../http/health-facts.ts';
+import { isMirrorGone, readHealthSnapshot } from '../http/health-snapshot.ts';
 import type { EndedJob, JobObserver, ObserverContext } from '../jobs/observer.ts';
-import { troubledSweeps } from '../jobs/troubled-sweeps.ts';
+import { troubledSweeps } from '../jobs/unread-sweeps.ts';
 import type { DaemonView } from '../view.ts';
 import type { Freshness } from './freshness.ts';
 import { messageOf } from './message.ts';
-import { MirrorAbsence } from './mirror-absence.ts';
+import { MissingMirrorAlert } from './missing-mirror.ts';
 import { type Notifier, createNotifier } from './notifier.ts';
 import { channelsFor } from './routing.ts';
-import type { JobDetails } from './seen.ts';
+import type { JobDetails } from './job-observation.ts';
 import type { Send } from './sending.ts';
 import { transitionsOf } from './transitions.ts';
 
@@ -57,12 +57,12 @@ class NoticeObserver implements JobObserver {
   readonly #recorded = new WeakSet<JobRow>();
   /** What was told though it could not be written down, by job and source. */
   readonly #unwritten = new Map<string, NoticeState>();
-  readonly #absence: MirrorAbsence;
+  readonly #absence: MissingMirrorAlert;
 
   constructor(options: NoticeObserverOptions) {
     this.#options = options;
     this.#lookAt = options.clock.now() + FIRST_LOOK_MS;
-    this.#absence = new MirrorAbsence(options.clock);
+    this.#absence = new MissingMirrorAlert(options.clock);
     this.#notifier = createNotifier({
       ...options,
       channels: () => options.config().notices,
@@ -148,7 +148,7 @@ class NoticeObserver implements JobObserver {
   async #lookAtFreshness(): Promise<void> {
     const now = this.#options.clock.now();
     const view = this.#view();
-    const { health, mirror } = readSituation(view, now);
+    const { health, mirror } = readHealthSnapshot(view, now);
     const sources = health.sources.flatMap(({ source, lastCompleteAt, expectedSince, allowedMs }) =>
       allowedMs === null ? [] : [{ source, completeAt: lastCompleteAt, expectedSince, allowedMs }],
     );

@@ -6,7 +6,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { type Freshness, freshnessTransition } from './freshness.ts';
 import { recordJobNotices, recordTransition } from './job-notices.ts';
 import { type OutboxOptions, Outbox } from './outbox.ts';
-import { type JobDetails, type Transition, joined } from './seen.ts';
+import { type JobDetails, type Transition, joined } from './job-observation.ts';
 
 export type NotifierOptions = OutboxOptions;
 

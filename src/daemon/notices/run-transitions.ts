@@ -5,16 +5,16 @@
 import { scopeKey } from '../../catalog/catalog.ts';
 import { collectionText } from '../../catalog/scope-text.ts';
 import { isLocalTrouble, type ErrorCode } from '../../core/errors.ts';
-import { grouped } from '../../core/grouped.ts';
+import { formatInteger } from '../../core/grouped.ts';
 import { plural } from '../../core/wording.ts';
 import type { NoticeState } from '../../mirror/daemon-notices.ts';
 import type { HeldRemovals } from '../../mirror/held-removals.ts';
 import { type TroubledSweep, summaryOf } from '../jobs/summaries.ts';
 import { noticeOf } from './notice-content.ts';
 import { subjectName } from './notice-words.ts';
-import { type JobSeen, type Transition, joined, NO_TRANSITION, stateOf } from './seen.ts';
+import { type JobObservation, type Transition, joined, NO_TRANSITION, stateOf } from './job-observation.ts';
 
-export function syncTransitions(states: readonly NoticeState[], seen: JobSeen): Transition {
+export function syncTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
   if (seen.job.outcome === 'interrupted' || seen.job.outcome === 'running') return NO_TRANSITION;
   // One that was narrowed to some kinds says nothing of the others.
   const isWhole = (seen.details.kinds ?? null) === null;
@@ -27,7 +27,7 @@ interface Matter {
   readonly aspects: readonly string[];
 }
 
-function runTransition(states: readonly NoticeState[], seen: JobSeen): Transition {
+function runTransition(states: readonly NoticeState[], seen: JobObservation): Transition {
   const { job, at } = seen;
   const source = job.source ?? '';
   const before = stateOf(states, source, 'run');
@@ -77,7 +77,7 @@ function aspectsOf(state: NoticeState): readonly string[] {
   return Array.isArray(aspects) ? aspects.map(String) : [];
 }
 
-function troubledSweeps({ job, details }: JobSeen): readonly TroubledSweep[] {
+function troubledSweeps({ job, details }: JobObservation): readonly TroubledSweep[] {
   const all = details.troubled ?? summaryOf('sync', job)?.troubled ?? [];
   const own = all.filter(({ outcome }) => outcome !== 'held');
   const reached = own.filter(({ outcome }) => outcome !== 'skipped');
@@ -85,7 +85,7 @@ function troubledSweeps({ job, details }: JobSeen): readonly TroubledSweep[] {
   return reached.length > 0 ? reached : own;
 }
 
-function matterOf({ job }: JobSeen, troubled: readonly TroubledSweep[]): Matter | null {
+function matterOf({ job }: JobObservation, troubled: readonly TroubledSweep[]): Matter | null {
   if (job.outcome === 'refused') return { state: 'refused', aspects: [] };
   if (job.outcome === 'failed') {
     const isLocal = job.errorCode !== null && isLocalTrouble(job.errorCode as ErrorCode);
@@ -97,7 +97,7 @@ function matterOf({ job }: JobSeen, troubled: readonly TroubledSweep[]): Matter 
   return isHeldAlone ? null : { state: 'partial', aspects };
 }
 
-function matterNotice({ job, at }: JobSeen, matter: Matter, troubled: readonly TroubledSweep[]) {
+function matterNotice({ job, at }: JobObservation, matter: Matter, troubled: readonly TroubledSweep[]) {
   const source = job.source ?? '';
   const of = { at, source, subject: 'run' };
   const name = subjectName(source);
@@ -140,7 +140,7 @@ function matterNotice({ job, at }: JobSeen, matter: Matter, troubled: readonly T
 }
 
 /** Subject `removals`: `held` while removals wait, with how many by collection. */
-function removalTransition(states: readonly NoticeState[], { job, held, at }: JobSeen): Transition {
+function removalTransition(states: readonly NoticeState[], { job, held, at }: JobObservation): Transition {
   const source = job.source ?? '';
   const before = stateOf(states, source, 'removals');
   const of = { at, source, subject: 'removals' };
@@ -187,7 +187,7 @@ function heldNotice(
       title: `${subjectName(of.source)}: ${plural(records, 'record is', 'records are')} missing from the service, and kept for now`,
       lines: held.map(
         ({ kind, scope, records: own, below }) =>
-          `${collectionText(kind, scope)}: ${plural(own, 'record')}${below === 0 ? '' : `, with ${grouped(below)} below`}`,
+          `${collectionText(kind, scope)}: ${plural(own, 'record')}${below === 0 ? '' : `, with ${formatInteger(below)} below`}`,
       ),
       count: records,
       job: 'sync',

@@ -7,8 +7,8 @@ import type { Logger } from '../../core/logger.ts';
 import { commandInput, runCommand } from './command.ts';
 import { mailOf, sendMail } from './email.ts';
 import type { Message } from './message.ts';
-import { slackPosting } from './slack.ts';
-import { requireAccepted, webhookPosting } from './webhook.ts';
+import { slackRequest } from './slack.ts';
+import { requireAccepted, webhookRequest } from './webhook.ts';
 
 export interface SendingEffects {
   readonly poster: Poster;
@@ -35,13 +35,13 @@ export function createSend({ poster, clock, log, env }: SendingEffects): Send {
     }
     switch (channel.type) {
       case 'webhook': {
-        const answer = await poster.post({ ...webhookPosting(channel, message, clock.now()), signal });
+        const answer = await poster.post({ ...webhookRequest(channel, message, clock.now()), signal });
         const secrets = channel.secret === null ? [channel.url] : [channel.url, channel.secret];
         requireAccepted(answer, secrets, clock.now());
         return;
       }
       case 'slack': {
-        const answer = await poster.post({ ...slackPosting(channel, message), signal });
+        const answer = await poster.post({ ...slackRequest(channel, message), signal });
         requireAccepted(answer, [channel.url], clock.now());
         return;
       }

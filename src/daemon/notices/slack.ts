@@ -1,5 +1,5 @@
 /** Slack's incoming webhooks, and what understands the same: Mattermost, Rocket.Chat, Discord's `/slack` addresses. */
-import type { Posting } from '../../api/post.ts';
+import type { PostRequest } from '../../api/post.ts';
 import type { SlackChannel } from '../../config/notice-channel.ts';
 import type { NoticeEvent } from '../../config/notice-events.ts';
 import { renderTemplate } from '../../config/notice-template.ts';
@@ -25,7 +25,7 @@ const BETTER: ReadonlySet<string> = new Set<NoticeEvent>([
 ]);
 
 /** What is posted: `text` for notifications and for receivers that know no blocks, `blocks` for the message itself. */
-export function slackPosting({ url, template }: SlackChannel, message: Message): Posting {
+export function slackRequest({ url, template }: SlackChannel, message: Message): PostRequest {
   return {
     method: 'POST',
     url,

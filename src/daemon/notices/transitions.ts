@@ -3,10 +3,10 @@ import type { NoticeState } from '../../mirror/daemon-notices.ts';
 import { driftTransitions } from './drift-transitions.ts';
 import { drillTransition, verifyTransition, workTransition } from './job-transitions.ts';
 import { syncTransitions } from './run-transitions.ts';
-import { type JobSeen, type Transition, joined } from './seen.ts';
+import { type JobObservation, type Transition, joined } from './job-observation.ts';
 
 /** @param states those of the job's source */
-export function transitionsOf(states: readonly NoticeState[], seen: JobSeen): Transition {
+export function transitionsOf(states: readonly NoticeState[], seen: JobObservation): Transition {
   const { name } = seen.job;
   if (name === 'sync') return syncTransitions(states, seen);
   const work = workTransition(states, seen);

@@ -1,6 +1,6 @@
 /** Webhooks: the notice as JSON or by a template, signed where there is a secret. */
 import { createHmac } from 'node:crypto';
-import type { Posting, PostAnswer } from '../../api/post.ts';
+import type { PostRequest, PostAnswer } from '../../api/post.ts';
 import { parseRetryAfter } from '../../api/retry-after.ts';
 import type { WebhookChannel } from '../../config/notice-channel.ts';
 import { renderTemplate } from '../../config/notice-template.ts';
@@ -11,11 +11,11 @@ import { type Message, noticeDocument, templateValues } from './message.ts';
 import { scrubbed } from './scrub.ts';
 
 /** What is posted at a moment. The signature covers that moment, so that a recorded message cannot be sent again later. */
-export function webhookPosting(
+export function webhookRequest(
   { url, secret, contentType, template }: WebhookChannel,
   message: Message,
   nowMs: number,
-): Posting {
+): PostRequest {
   const body =
     template === null
       ? JSON.stringify(noticeDocument(message))

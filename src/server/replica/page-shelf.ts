@@ -24,7 +24,7 @@ export interface TakenPage {
   readonly isOwn: boolean;
 }
 
-export class PageShelf {
+export class PageCache {
   /** The one that was asked for longest ago stands first. */
   readonly #pages = new Map<string, RecordPage>();
   /** Of them, those that nobody asked for yet. */

@@ -4,7 +4,7 @@ import type { Kind, ResourceDefinition, Scope } from '../../catalog/definition.t
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type RecordList, PageAnchors } from '../../mirror/record-page.ts';
 import type { Point } from '../../state/point.ts';
-import { PageShelf } from './page-shelf.ts';
+import { PageCache } from './page-shelf.ts';
 import { type SeenCollection, sweepsAsOf } from '../../state/sweeps-as-of.ts';
 
 export interface HeldCollection extends SeenCollection {
@@ -16,7 +16,7 @@ export interface HeldCollection extends SeenCollection {
 }
 
 export interface ReplicaState {
-  readonly shelf: PageShelf;
+  readonly shelf: PageCache;
   collection(kind: Kind, scope: Scope): HeldCollection | undefined;
   /** All of a kind, whatever their scope. */
   ofKind(kind: Kind): readonly HeldCollection[];
@@ -48,7 +48,7 @@ export function readState(
   const byKey = keyed(collections);
   const byKind = Map.groupBy(collections, ({ kind }) => kind);
   return {
-    shelf: new PageShelf(),
+    shelf: new PageCache(),
     collection: (kind, scope) => byKey.get(keyOf(kind, scope)),
     ofKind: (kind) => byKind.get(kind) ?? [],
   };

@@ -8,7 +8,7 @@ import { copyName, manifestName } from '../../../src/daemon/copies/copy-name.ts'
 import { type CopyManifest, MANIFEST_SCHEMA, manifestText } from '../../../src/daemon/copies/manifest.ts';
 import { mirrorId } from '../../../src/daemon/copies/plain-copy.ts';
 import { columnChart } from '../../../src/daemon/dashboard/column-chart.ts';
-import { CopyShelf } from '../../../src/daemon/copies/copy-shelf.ts';
+import { BackupCatalog } from '../../../src/daemon/copies/copy-shelf.ts';
 import { ahead } from '../../../src/daemon/http/wording.ts';
 import { DAY_MS, HeldClock, MINUTE_MS, World } from '../http/world.ts';
 
@@ -137,9 +137,9 @@ describe('the overview', () => {
   it('does not wait for a directory that does not answer', async () => {
     const clock = new HeldClock();
     clock.sleep = () => Promise.resolve();
-    const shelf = new CopyShelf(clock);
+    const shelf = new BackupCatalog(clock);
     expect(await shelf.look(directory, world.mirror())).toBeNull();
-    const patient = new CopyShelf(new HeldClock());
+    const patient = new BackupCatalog(new HeldClock());
     const gone = mkdtempSync(join(tmpdir(), 'tidemark-gone-'));
     onTestFinished(() => rmSync(gone, { recursive: true, force: true }));
     expect(await patient.look(gone, world.mirror())).toEqual({ whole: [], damaged: 0, trouble: null });

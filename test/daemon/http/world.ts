@@ -9,10 +9,10 @@ import { type Clock, isoTime, systemClock } from '../../../src/core/clock.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
-import { CopyShelf } from '../../../src/daemon/copies/copy-shelf.ts';
+import { BackupCatalog } from '../../../src/daemon/copies/copy-shelf.ts';
 import { type HttpOptions, type HttpSide, startHttp } from '../../../src/daemon/http/http.ts';
 import { type SummaryByJob, storedSummary } from '../../../src/daemon/jobs/summaries.ts';
-import type { DaemonView, JobRequest, RequestStanding, ScheduleView } from '../../../src/daemon/view.ts';
+import type { DaemonView, JobRequest, RequestStatus, ScheduleView } from '../../../src/daemon/view.ts';
 import type { JobEnd, JobName } from '../../../src/mirror/daemon-jobs.ts';
 import { type Mirror, openMirror } from '../../../src/mirror/mirror.ts';
 import { type Sandbox, createSandbox } from '../../../src/server/sandbox.ts';
@@ -49,7 +49,7 @@ export class HeldClock implements Clock {
 
 export class World implements DaemonView {
   readonly clock = new HeldClock();
-  readonly copies = new CopyShelf(this.clock);
+  readonly copies = new BackupCatalog(this.clock);
   readonly mirrorPath: string;
   readonly url: string;
   readonly sandbox: Sandbox;
@@ -60,7 +60,7 @@ export class World implements DaemonView {
   figuresShown: ReturnType<DaemonView['figures']> = [];
   trouble: TidemarkError | null = null;
   /** By the number of the request. */
-  readonly standings = new Map<number, RequestStanding>();
+  readonly standings = new Map<number, RequestStatus>();
   readonly asked: [JobName, readonly string[] | null, JobRequest | undefined][] = [];
   #config: Config;
   #mirror: Mirror | null = null;

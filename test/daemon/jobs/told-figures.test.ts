@@ -1,12 +1,12 @@
 /** What is known of a client in another process, while it works and afterwards. */
 import { describe, expect, it } from 'vitest';
-import type { RequestFigures } from '../../../src/api/figures.ts';
-import { ToldFigures } from '../../../src/daemon/jobs/told-figures.ts';
+import type { RequestStats } from '../../../src/api/request-stats.ts';
+import { RemoteStats } from '../../../src/daemon/jobs/told-figures.ts';
 import { DrivenClock } from '../driven-clock.ts';
 
 const NOW = Date.UTC(2026, 2, 2, 10);
 
-function told(requests: number): RequestFigures {
+function told(requests: number): RequestStats {
   const perMinute = { used: requests, limit: 240 };
   return {
     requests,
@@ -20,14 +20,14 @@ function told(requests: number): RequestFigures {
 
 describe('figures that were told', () => {
   it('are the last ones', () => {
-    const figures = new ToldFigures(new DrivenClock(NOW), told(1));
+    const figures = new RemoteStats(new DrivenClock(NOW), told(1));
     figures.take(told(7), 20, false);
     expect([figures.figures(), figures.records]).toEqual([told(7), 20]);
   });
 
   it('stand until a window has wholly passed, where single starts are not known', () => {
     const clock = new DrivenClock(NOW);
-    const figures = new ToldFigures(clock, told(7));
+    const figures = new RemoteStats(clock, told(7));
     figures.end([]);
     const used = (): number[] => [figures.figures().perMinute.used, figures.figures().perHour.used];
     clock.move(59_999);
@@ -40,7 +40,7 @@ describe('figures that were told', () => {
 
   it('roll on by single starts, where they are known', () => {
     const clock = new DrivenClock(NOW);
-    const figures = new ToldFigures(clock, told(3));
+    const figures = new RemoteStats(clock, told(3));
     figures.end([NOW - 3_000_000, NOW - 30_000, NOW - 1_000]);
     const used = (): number[] => [figures.figures().perMinute.used, figures.figures().perHour.used];
     expect(used()).toEqual([2, 3]);

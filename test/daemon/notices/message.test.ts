@@ -6,10 +6,10 @@ import { type Message, linesOf, messageOf, noticeDocument } from '../../../src/d
 import { noticeOf } from '../../../src/daemon/notices/notice-content.ts';
 import { scrubbed } from '../../../src/daemon/notices/scrub.ts';
 import { NOTICE_EVENTS } from '../../../src/config/notice-events.ts';
-import { slackPosting } from '../../../src/daemon/notices/slack.ts';
+import { slackRequest } from '../../../src/daemon/notices/slack.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { mailOf } from '../../../src/daemon/notices/email.ts';
-import { requireAccepted, webhookPosting } from '../../../src/daemon/notices/webhook.ts';
+import { requireAccepted, webhookRequest } from '../../../src/daemon/notices/webhook.ts';
 import { email, slack, webhook } from './channel.ts';
 import { driftJob, finding, seen } from './seen.ts';
 
@@ -56,14 +56,14 @@ describe('a message', () => {
 describe('a webhook', () => {
   it('signs time and body, and keeps its id over attempts', () => {
     const channel = webhook('a', 'https://example.com/x', { secret: new Secret('sign-me') });
-    const [first, second] = [1_000_000, 2_000_000].map((now) => webhookPosting(channel, message('x'), now));
+    const [first, second] = [1_000_000, 2_000_000].map((now) => webhookRequest(channel, message('x'), now));
     expect(first!.headers['x-tidemark-signature']).toBe(
       `t=1000,v1=${createHmac('sha256', 'sign-me').update(`1000.${first!.body}`).digest('hex')}`,
     );
     expect(second!.headers['x-tidemark-signature']).not.toBe(first!.headers['x-tidemark-signature']);
     expect(second!.headers['idempotency-key']).toBe(first!.headers['idempotency-key']);
     expect(second!.body).toBe(first!.body);
-    expect(webhookPosting(webhook('a', 'https://example.com/x'), message('x'), 0).headers).not.toHaveProperty(
+    expect(webhookRequest(webhook('a', 'https://example.com/x'), message('x'), 0).headers).not.toHaveProperty(
       'x-tidemark-signature',
     );
   });
@@ -72,13 +72,13 @@ describe('a webhook', () => {
     const channel = webhook('a', 'https://example.com/', {
       template: '{"content": "{{title}}\\n{{ text }}"}',
     });
-    const { body } = webhookPosting(channel, message('say "{{ run }}"', ['a\\b', 'c']), 0);
+    const { body } = webhookRequest(channel, message('say "{{ run }}"', ['a\\b', 'c']), 0);
     expect(JSON.parse(body)).toEqual({ content: 'say "{{ run }}"\na\\b\nc' });
     const plain = webhook('a', 'https://example.com/', {
       template: '{{title}}|{{error.code}}|{{run}}',
       contentType: 'text/plain',
     });
-    expect(webhookPosting(plain, message('"x"'), 0).body).toBe('"x"||7');
+    expect(webhookRequest(plain, message('"x"'), 0).body).toBe('"x"||7');
   });
 
   it.each([
@@ -112,7 +112,7 @@ describe('Slack', () => {
     readonly blocks: readonly { readonly type: string; readonly text?: { readonly text: string } }[];
   }
   const payload = (of: Message): Payload =>
-    JSON.parse(slackPosting(slack('s', 'https://x'), of).body) as Payload;
+    JSON.parse(slackRequest(slack('s', 'https://x'), of).body) as Payload;
 
   it('cannot be made to mention or link by what a record is called', () => {
     const { text, blocks } = payload(message('x', ['<!channel> & <https://evil|here>']));
@@ -146,7 +146,7 @@ describe('Slack', () => {
 
   it('escapes what a template is filled with, and leaves the template its markup', () => {
     const channel = slack('s', 'https://x', { template: '*{{ title }}* <https://example.com|dashboard>' });
-    expect(JSON.parse(slackPosting(channel, message('<!here>')).body)).toEqual({
+    expect(JSON.parse(slackRequest(channel, message('<!here>')).body)).toEqual({
       text: '*&lt;\u2060!here&gt;* <https://example.com|dashboard>',
     });
   });
@@ -157,17 +157,17 @@ describe('mentions in what a record is called notify nobody', () => {
   const harmless =
     '@\u2060everyone @\u2060channel @\u2060here @\u2060ann <\u2060!channel> <\u2060@\u2060U123> (@\u2060all) x@\u2060here.example team@example.com';
   const forms: readonly [string, string, (of: Message) => string][] = [
-    ['Slack', 'own', (of) => slackPosting(slack('s', 'https://x'), of).body],
+    ['Slack', 'own', (of) => slackRequest(slack('s', 'https://x'), of).body],
     [
       'Slack',
       'template',
-      (of) => slackPosting(slack('s', 'https://x', { template: '@oncall {{ title }} {{ text }}' }), of).body,
+      (of) => slackRequest(slack('s', 'https://x', { template: '@oncall {{ title }} {{ text }}' }), of).body,
     ],
     [
       'webhook, JSON',
       'template',
       (of) =>
-        webhookPosting(
+        webhookRequest(
           webhook('w', 'https://x', { template: '{"content":"@oncall {{ title }} {{ text }}"}' }),
           of,
           0,
@@ -177,7 +177,7 @@ describe('mentions in what a record is called notify nobody', () => {
       'webhook, text',
       'template',
       (of) =>
-        webhookPosting(
+        webhookRequest(
           webhook('w', 'https://x', {
             template: '@oncall {{ title }} {{ text }}',
             contentType: 'text/plain',
@@ -197,7 +197,7 @@ describe('mentions in what a record is called notify nobody', () => {
   });
 
   it('the document of a webhook without a template is exact', () => {
-    const document = JSON.parse(webhookPosting(webhook('w', 'https://x'), message(evil), 0).body) as object;
+    const document = JSON.parse(webhookRequest(webhook('w', 'https://x'), message(evil), 0).body) as object;
     expect(document).toMatchObject({ title: evil });
   });
 });

@@ -8,9 +8,9 @@ import { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import type { DaemonEffects } from '../../../src/daemon/effects.ts';
 import type { EndedJob, ObserverContext } from '../../../src/daemon/jobs/observer.ts';
-import { MirrorKeeper } from '../../../src/daemon/mirror-keeper.ts';
+import { MirrorAccessControl } from '../../../src/daemon/mirror-access.ts';
 import { createNoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
-import { Troubles } from '../../../src/daemon/troubles.ts';
+import { ActiveProblems } from '../../../src/daemon/problems.ts';
 import type { DaemonView } from '../../../src/daemon/view.ts';
 import type { JobRow } from '../../../src/mirror/daemon-jobs.ts';
 import { openMirror } from '../../../src/mirror/mirror.ts';
@@ -33,8 +33,8 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
     openMirror: (_config: Config, mode: 'read' | 'write', command: string) =>
       openMirror(mirror, { mode, command, clock, host: 'here', pid: 1 }),
   } as unknown as DaemonEffects;
-  const troubles = new Troubles(clock, silentLogger);
-  const keeper = new MirrorKeeper(effects, troubles, () => config);
+  const troubles = new ActiveProblems(clock, silentLogger);
+  const keeper = new MirrorAccessControl(effects, troubles, () => config);
   openMirror(mirror, { mode: 'write', command: 'test', clock }).close();
   onTestFinished(() => keeper.closeReader());
   const stop = new AbortController();
@@ -209,7 +209,7 @@ describe('the observer', () => {
 });
 
 /** A first run of now, that came to nothing. */
-async function old(keeper: MirrorKeeper, { signal }: ObserverContext): Promise<void> {
+async function old(keeper: MirrorAccessControl, { signal }: ObserverContext): Promise<void> {
   const lease = await keeper.lease('job', false, signal);
   const run = begin(lease.mirror);
   run.abandon({ code: 'unreachable', message: 'no' });

@@ -3,7 +3,7 @@ import type { JobName, JobOutcome, JobRow } from '../../../src/mirror/daemon-job
 import type { NoticeState } from '../../../src/mirror/daemon-notices.ts';
 import type { HeldRemovals } from '../../../src/mirror/held-removals.ts';
 import type { FindingSummary, TroubledSweep } from '../../../src/daemon/jobs/summaries.ts';
-import type { JobDetails, JobSeen, Transition } from '../../../src/daemon/notices/seen.ts';
+import type { JobDetails, JobObservation, Transition } from '../../../src/daemon/notices/job-observation.ts';
 
 const AT = '2026-03-01T12:00:00.000Z';
 
@@ -29,7 +29,7 @@ export function seen(
   details: JobDetails = {},
   held: readonly HeldRemovals[] = [],
   at = AT,
-): JobSeen {
+): JobObservation {
   return { job: row, details, held, at };
 }
 

@@ -7,12 +7,12 @@ import type { HeldRemovals } from '../../../src/mirror/held-removals.ts';
 import { FOLLOWED } from '../../../src/daemon/notices/drift-transitions.ts';
 import { freshnessTransition } from '../../../src/daemon/notices/freshness.ts';
 import { contentOf } from '../../../src/daemon/notices/notice-content.ts';
-import type { JobSeen } from '../../../src/daemon/notices/seen.ts';
+import type { JobObservation } from '../../../src/daemon/notices/job-observation.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { after, driftJob, finding, job, seen, sweep } from './seen.ts';
 
 /** The events that a sequence of jobs tells, job by job. */
-function told(...jobs: readonly JobSeen[]): string[][] {
+function told(...jobs: readonly JobObservation[]): string[][] {
   let states: NoticeState[] = [];
   return jobs.map((each) => {
     const change = transitionsOf(states, each);
@@ -21,13 +21,13 @@ function told(...jobs: readonly JobSeen[]): string[][] {
   });
 }
 
-const sync = (outcome: JobOutcome, ...troubled: Parameters<typeof sweep>[]): JobSeen =>
+const sync = (outcome: JobOutcome, ...troubled: Parameters<typeof sweep>[]): JobObservation =>
   seen(job('sync', outcome, outcome === 'failed' ? { errorCode: 'unreachable', error: 'no route' } : {}), {
     troubled: troubled.map((each) => sweep(...each)),
   });
 
 describe('a sync', () => {
-  it.each<[string, JobSeen[], string[][]]>([
+  it.each<[string, JobObservation[], string[][]]>([
     ['that is complete says nothing', [sync('done'), sync('done')], [[], []]],
     [
       'fails once and comes back',
@@ -109,11 +109,11 @@ describe('a sync', () => {
   });
 });
 
-const drift = (...findings: Parameters<typeof finding>[]): JobSeen =>
+const drift = (...findings: Parameters<typeof finding>[]): JobObservation =>
   seen(driftJob(findings.map((each) => finding(...each))));
 
 describe('drift', () => {
-  it.each<[string, JobSeen[], string[][]]>([
+  it.each<[string, JobObservation[], string[][]]>([
     ['that stays is told once', [drift(['a']), drift(['a'])], [['drift_new'], []]],
     ['whose value moves on has changed', [drift(['a']), drift(['b'])], [['drift_new'], ['drift_changed']]],
     ['that goes is resolved', [drift(['a']), drift()], [['drift_new'], ['drift_resolved']]],
@@ -179,13 +179,13 @@ describe('drift', () => {
   });
 });
 
-const verify = (problems: number): JobSeen => {
+const verify = (problems: number): JobObservation => {
   const summary = { job: 'verify', problems, found: problems === 0 ? [] : ['body of members x'] };
   return seen(
     job('verify', problems === 0 ? 'done' : 'failed', { summary: summary as unknown as JobRow['summary'] }),
   );
 };
-const drill = (score: number): JobSeen =>
+const drill = (score: number): JobObservation =>
   seen(
     job('drill', 'done', {
       summary: { job: 'drill', score, from: 3, kinds: [] } as unknown as JobRow['summary'],
@@ -193,7 +193,7 @@ const drill = (score: number): JobSeen =>
   );
 
 describe('the other jobs', () => {
-  it.each<[string, JobSeen[], string[][]]>([
+  it.each<[string, JobObservation[], string[][]]>([
     [
       'verify: problems, more, fewer, none',
       [verify(0), verify(2), verify(2), verify(3), verify(1), verify(0)],

@@ -1,0 +1,355 @@
+/**
+ * One reading of a list from its head to its end, as decisions only: which page to ask for next, and what the reading
+ * proves once it has ended (design.md, The sync: the walk). It fetches nothing and keeps no records, so a simulated
+ * list can drive it as well as a server.
+ */
+import type { TidemarkError } from '../core/errors.ts';
+import { type PageAddress, HEAD, offsetOf } from './address.ts';
+import { disorderAt, extendTail, findAnchor, overlapFor, type Anchor, type Tail } from './anchor.ts';
+import { isWholeList } from './envelope.ts';
+import { nextByList, type ListMode } from './list-mode.ts';
+import { ListOrder } from './list-order.ts';
+import { PagingStats, type Accepted, type FetchedPage } from './paging-stats.ts';
+import type { PageSequenceEnd, PageSequenceRules, PageSequenceStep } from './page-sequence-rules.ts';
+import { loopError, unprovenError } from './walk-errors.ts';
+
+/** Pages in a row that bring nothing new though the list says that more follows. */
+const MOST_STALLS = 3;
+/** Steps back in a row before the order is given up. */
+const MOST_STEPS_BACK = 5;
+/** Pages of the head read again for rows put in meanwhile, beside a quarter of those that the list took. */
+const LEAST_HEAD_PAGES = 5;
+
+export class PageSequence {
+  readonly #rules: PageSequenceRules;
+  readonly #tally: PagingStats;
+  #mode: ListMode = 'offset';
+  #address: PageAddress = HEAD;
+  /** True once the end was reached and the head is read again. */
+  #isAtHeadAgain = false;
+  #headPages = 0;
+
+  #first: FetchedPage | null = null;
+  #tail: Tail = { keys: [], end: 0 };
+  /** Position after the last row read. */
+  #furthest = 0;
+  #hasChain: boolean;
+  /** True once the place could not be found again. */
+  #isLost = false;
+  /** False where the page asked for repeats no row: after a page of one. */
+  #expectsAnchor = false;
+  /** Rows came or went before the place that was being read. */
+  #hasMoved = false;
+  /** What the order of records that never change says of the list, whatever moved. */
+  readonly #order = new ListOrder();
+  #disorder: string | null = null;
+  /** True while rows only came, as many as `count` says: then they are looked for at the head. */
+  #isAccountedFor = true;
+  /** The count of the page before, where the tail was read. */
+  #countBefore: number | null = null;
+  /** Rows that the head showed when it was read again, and that the pass had not seen. */
+  #newAtHead = 0;
+  #countAtEnd: number | null = null;
+  #stalls = 0;
+  #emptyPages = 0;
+  #stepsBack = 0;
+  #allStepsBack = 0;
+  #missedAt = 0;
+  #problem: TidemarkError | null = null;
+
+  constructor(rules: PageSequenceRules) {
+    this.#rules = rules;
+    this.#tally = new PagingStats(rules.isFresh);
+    this.#hasChain = rules.needsAnchors;
+  }
+
+  /** Rows of the largest page that the server gave. */
+  get pageCap(): number {
+    return this.#tally.pageCap;
+  }
+
+  /** The next address where it is certain before the sink has seen the page: it can be asked for meanwhile. */
+  foresee(page: FetchedPage): PageAddress | null {
+    if (this.#isAtHeadAgain || this.#rules.stopsWhenKnown || page.more !== true || page.keys.length === 0)
+      return null;
+    const mode = this.#first === null ? this.#modeOf(page) : this.#mode;
+    if (mode !== 'offset') return nextByList(mode, page);
+    const offset = offsetOf(this.#address);
+    const end = offset + page.records.length;
+    if (page.count !== null && end >= page.count) return null;
+    if (!this.#hasChain) return { by: 'offset', offset: end };
+    const isAnchored = this.#expectsAnchor && findAnchor(this.#tail, offset, page.keys) !== null;
+    if (offset > 0 && !isAnchored) return null;
+    return { by: 'offset', offset: end - overlapFor(page.records.length) };
+  }
+
+  /** Takes the page that was asked for, with what the sink said of it. `mayStop` is false once a feed's order failed. */
+  take(page: FetchedPage, accepted: Accepted, mayStop = true): PageSequenceStep {
+    const step = this.#decide(page, accepted, mayStop);
+    if ('ask' in step) {
+      const excess = this.#tally.excess();
+      if (excess !== null) return this.#finish(excess);
+      this.#address = step.ask;
+    }
+    return step;
+  }
+
+  #decide(page: FetchedPage, accepted: Accepted, mayStop: boolean): PageSequenceStep {
+    this.#note(page, accepted);
+    if (this.#isAtHeadAgain) return this.#takeHead(page, accepted);
+    if (this.#first === null) {
+      if (page.records.length === 0) return this.#takeEmptyList(page);
+      this.#first = page;
+      this.#mode = this.#modeOf(page);
+      this.#order.take(page.records, true);
+      // As many as the sink can tell apart: two that it takes for one are not the whole list.
+      const isKept = !this.#rules.isFresh || accepted.distinct === page.records.length;
+      if (isKept && isWholeList(page)) return this.#finish(null, 'page');
+    }
+    if (
+      this.#rules.stopsWhenKnown &&
+      mayStop &&
+      page.records.length > 0 &&
+      accepted.known === page.records.length
+    ) {
+      return { end: { ...this.#ending('chain', this.#problem), stoppedAtKnown: true } };
+    }
+    return this.#mode === 'offset'
+      ? this.#takeOffset(page, accepted)
+      : this.#takeLinked(this.#mode, page, accepted);
+  }
+
+  #note(page: FetchedPage, accepted: Accepted): void {
+    this.#tally.note(page, accepted);
+    const next = page.more === true ? (page.next?.offset ?? null) : null;
+    if (next !== null && this.#address.by === 'offset' && next <= this.#address.offset) {
+      // Our own offsets go on and bring what there is, but a list that misleads is not proven.
+      this.#problem ??= loopError('its `next` does not advance');
+    }
+  }
+
+  #modeOf(page: FetchedPage): ListMode {
+    if (page.cursor !== null) return 'cursor';
+    if (!this.#rules.acceptsQuery) return 'link';
+    if (page.next === null || page.next.offset !== null) return 'offset';
+    if (page.next.path !== page.path) return 'link';
+    this.#problem ??= loopError('its `next` leads to the page itself');
+    return 'offset';
+  }
+
+  /** `count` where it may be relied on. */
+  #trustedCount(): number | null {
+    return this.#rules.isCountTrusted ? this.#tally.count : null;
+  }
+
+  #takeEmptyList(page: FetchedPage): PageSequenceStep {
+    const isEmpty = page.more !== true && (page.count === null || page.count === 0);
+    if (isEmpty) return this.#finish(null, 'page');
+    this.#emptyPages += 1;
+    // It may have been a passing trouble: one more look before it is called unproven.
+    if (this.#emptyPages === 1) return { ask: HEAD };
+    return this.#finish(unprovenError(`it is empty but says that it holds ${page.count ?? 'more'}`));
+  }
+
+  #takeOffset(page: FetchedPage, accepted: Accepted): PageSequenceStep {
+    const offset = offsetOf(this.#address);
+    if (page.records.length === 0) return this.#takeHole(page, accepted, offset);
+    this.#emptyPages = 0;
+    if (this.#hasChain && offset > 0) {
+      const anchor = this.#expectsAnchor ? findAnchor(this.#tail, offset, page.keys) : null;
+      if (this.#expectsAnchor && anchor === null && !this.#order.reaches(page.records))
+        return this.#takeMissed(page, accepted, offset);
+      this.#stepsBack = 0;
+      if (this.#expectsAnchor) this.#follow(page, accepted, anchor, offset);
+      else {
+        // After a page of one there is no overlap: nothing but the count can prove such a list.
+        this.#hasChain = false;
+        this.#hasMoved = true;
+      }
+    } else if (this.#hasChain) {
+      this.#tail = extendTail(this.#tail, { index: -1, shift: 0 }, offset, page.keys, this.#tally.pageCap);
+    }
+    this.#countBefore = page.count;
+    if (page.more === false)
+      this.#countAtEnd = page.count === offset + page.records.length ? page.count : null;
+    return this.#advance(page, accepted, offset);
+  }
+
+  /** A page that goes on from the one before it, by a row that both hold (`anchor`) or by its place in a proven order. */
+  #follow(page: FetchedPage, accepted: Accepted, anchor: Anchor | null, offset: number): void {
+    const { keys, count } = page;
+    this.#order.take(page.records, false);
+    if (anchor === null) {
+      this.#disorder ??= 'all rows at the end of a page were gone from the next one';
+      this.#hasMoved = true;
+      this.#tail = { keys: [], end: offset };
+    } else {
+      this.#disorder ??= disorderAt(this.#tail, anchor, keys, this.#rules.isFresh ? accepted.fresh : null);
+      if (anchor.shift !== 0) this.#hasMoved = true;
+      const came = count === null || this.#countBefore === null ? 0 : count - this.#countBefore;
+      if (anchor.shift < 0 || anchor.shift !== came) this.#isAccountedFor = false;
+    }
+    this.#tail = extendTail(this.#tail, anchor ?? { index: -1, shift: 0 }, offset, keys, this.#tally.pageCap);
+  }
+
+  #advance(page: FetchedPage, accepted: Accepted, offset: number): PageSequenceStep {
+    const received = page.records.length;
+    const end = offset + received;
+    const isBeyond = end > this.#furthest;
+    const isAtEnd = end >= this.#furthest;
+    this.#furthest = Math.max(this.#furthest, end);
+    const isStale = this.#rules.isFresh && accepted.fresh === 0;
+    const count = this.#trustedCount();
+    const isCounted = this.#tally.count !== null && accepted.distinct === this.#tally.count;
+    if (page.more !== true) {
+      if (count !== null && end >= count) return this.#reachEnd();
+      if (isCounted && page.more === false) return this.#reachEnd();
+      // Asked beyond what the list called its end, or beyond what an uncounted one gave: nothing more is there.
+      if (isStale && (page.more === false || isAtEnd)) return this.#reachEnd();
+    } else if (isStale && isAtEnd) {
+      if (isCounted) return this.#reachEnd();
+      this.#stalls += 1;
+      if (this.#stalls > MOST_STALLS) return this.#finish(loopError('its pages repeat'));
+    } else if (isBeyond) {
+      this.#stalls = 0;
+    }
+    const overlap = this.#hasChain ? overlapFor(received) : 0;
+    this.#expectsAnchor = overlap > 0;
+    return { ask: { by: 'offset', offset: end - overlap } };
+  }
+
+  /** A page that holds none of the keys it should repeat. */
+  #takeMissed(page: FetchedPage, accepted: Accepted, offset: number): PageSequenceStep {
+    const received = page.records.length;
+    this.#hasMoved = true;
+    if (this.#rules.isFresh && accepted.fresh === 0 && received > 0 && page.more !== false) {
+      // All of it was seen: more rows than a page were put in before it, and the anchor lies further on.
+      this.#stalls += 1;
+      if (this.#stalls > MOST_STALLS) return this.#finish(loopError('its pages repeat'));
+      return { ask: { by: 'offset', offset: offset + received - overlapFor(received) } };
+    }
+    if (this.#stepsBack === 0) this.#missedAt = offset;
+    this.#stepsBack += 1;
+    this.#allStepsBack += 1;
+    const isLost =
+      this.#stepsBack > MOST_STEPS_BACK ||
+      this.#allStepsBack > MOST_STEPS_BACK + Math.floor(this.#tally.pages / 5);
+    if (isLost) {
+      this.#hasChain = false;
+      this.#isLost = true;
+      this.#disorder ??= 'no row of the end of a page was found again';
+      return received === 0 ? this.#takeHole(page, accepted, offset) : this.#advance(page, accepted, offset);
+    }
+    const back = Math.max(1, Math.floor(this.#tally.pageCap / 2)) * 2 ** (this.#stepsBack - 1);
+    return { ask: { by: 'offset', offset: Math.max(0, this.#missedAt - back) } };
+  }
+
+  /** An empty page behind the head. */
+  #takeHole(page: FetchedPage, accepted: Accepted, offset: number): PageSequenceStep {
+    if (this.#hasChain && this.#expectsAnchor) return this.#takeMissed(page, accepted, offset);
+    const count = this.#trustedCount();
+    if (page.more !== true && (count === null || offset >= count || !this.#rules.isFresh))
+      return this.#reachEnd();
+    this.#hasChain = false;
+    this.#isLost = true;
+    this.#emptyPages += 1;
+    if (this.#emptyPages > MOST_STALLS)
+      return this.#finish(loopError('its pages are empty but say that more follows'));
+    return { ask: { by: 'offset', offset: offset + Math.max(1, this.#tally.pageCap) } };
+  }
+
+  #takeLinked(mode: 'cursor' | 'link', page: FetchedPage, accepted: Accepted): PageSequenceStep {
+    if (page.more !== true) return this.#reachEnd();
+    const next = nextByList(mode, page);
+    if (next === null) return this.#finish(unprovenError('it says that more follows, but not where'));
+    if (mode === 'link' && page.next?.isPositional === true) this.#hasChain = false;
+    const isSelf =
+      (next.by === 'link' && next.path === page.path) ||
+      (next.by === 'cursor' && this.#address.by === 'cursor' && next.cursor === this.#address.cursor);
+    if (isSelf) return this.#finish(loopError('its `next` leads to the page itself'));
+    this.#stalls = this.#rules.isFresh && accepted.fresh === 0 ? this.#stalls + 1 : 0;
+    if (this.#stalls > MOST_STALLS) return this.#finish(loopError('its pages repeat'));
+    return { ask: next };
+  }
+
+  /** The list gave all that it has: what does that prove, and must the head be looked at again? */
+  #reachEnd(): PageSequenceStep {
+    const first = this.#first;
+    if (
+      this.#rules.isFresh &&
+      this.#tally.contentPages === 1 &&
+      this.#trustedCount() === null &&
+      first?.more !== true
+    ) {
+      // A list that fits one page but does not count. A full page that came back for another offset too proves nothing.
+      const isFull = first !== null && this.#rules.acceptsQuery && first.records.length === first.limit;
+      const hasRepeated = this.#hasMoved && this.#tally.pages > 1;
+      if (isFull && hasRepeated)
+        return this.#finish(unprovenError('it ignores offset and fills the page asked for'));
+      return this.#finish(null, 'page');
+    }
+    if (!this.#hasChain) return this.#finish(null, this.#isLost ? 'none' : 'count');
+    if (this.#tally.withoutId > 0) return this.#finish(null);
+    const isOrdered = this.#isOrderProven;
+    if (!isOrdered && (this.#disorder !== null || !this.#isAccountedFor)) return this.#finish(null);
+    const count = this.#trustedCount();
+    // Rows put in at the head while the walk was under way would shift what was read, or change the count.
+    const isSettled =
+      count !== null && this.#tally.isSteady && !this.#hasMoved && this.#tally.distinct === count;
+    if (isSettled || (isOrdered && !this.#order.growsAtHead)) return this.#finish(null, this.#proof());
+    this.#isAtHeadAgain = true;
+    return { ask: HEAD };
+  }
+
+  /** Of pages behind links only the first is held against the order. */
+  get #isOrderProven(): boolean {
+    return this.#mode === 'offset' && this.#order.isProven;
+  }
+
+  /** What an unbroken reading proves once the head was looked at again, or need not be. */
+  #proof(): PageSequenceEnd['proof'] {
+    if (this.#isOrderProven) return 'order';
+    if (this.#mode !== 'offset') return 'cursor';
+    const { count } = this.#tally;
+    const came = count === null ? 0 : count - (this.#first?.count ?? count);
+    // Rows that came before the place being read must all stand at the head: else one of them moved there from ahead.
+    const isExplained = this.#isAccountedFor && this.#newAtHead === came;
+    return this.#disorder === null && isExplained ? 'chain' : 'none';
+  }
+
+  #takeHead(page: FetchedPage, accepted: Accepted): PageSequenceStep {
+    this.#headPages += 1;
+    const received = page.records.length;
+    this.#order.check(page.records);
+    this.#newAtHead += accepted.fresh;
+    // One known row is no end: behind it may stand more that came or moved.
+    const isJoined = accepted.fresh === 0 || received === 0;
+    if (isJoined || page.more !== true) return this.#finish(null, this.#proof());
+    if (this.#headPages >= LEAST_HEAD_PAGES + Math.floor(this.#tally.contentPages / 4))
+      return this.#finish(unprovenError('rows are put in faster than it is read'));
+    const next =
+      this.#mode === 'offset'
+        ? ({ by: 'offset', offset: offsetOf(this.#address) + received - overlapFor(received) } as const)
+        : nextByList(this.#mode, page);
+    return next === null ? this.#finish(null, this.#proof()) : { ask: next };
+  }
+
+  #finish(problem: TidemarkError | null, proof: PageSequenceEnd['proof'] = 'none'): PageSequenceStep {
+    return { end: this.#ending(proof, problem ?? this.#problem) };
+  }
+
+  #ending(proof: PageSequenceEnd['proof'], problem: TidemarkError | null): PageSequenceEnd {
+    return {
+      proof: this.#tally.withoutId > 0 ? 'none' : proof,
+      isSteady: this.#tally.isSteady,
+      count: this.#tally.count,
+      distinct: this.#tally.distinct,
+      withoutId: this.#tally.withoutId,
+      stoppedAtKnown: false,
+      problem,
+      disorder: this.#disorder ?? (this.#hasMoved ? 'rows came or went before the place being read' : null),
+      countAtEnd: this.#countAtEnd,
+      ...this.#tally.start,
+    };
+  }
+}

@@ -1,0 +1,169 @@
+/**
+ * The passes of one walk and what they prove together (design.md, The sync; Never broken 1). A list whose keys and
+ * count disagree is read again a bounded number of times before it is called unproven. Pure.
+ */
+import type { TidemarkError } from '../core/errors.ts';
+import { HEAD, type PageAddress } from './address.ts';
+import { PageSequence } from './page-sequence.ts';
+import type { PageSequenceEnd, PageSequenceRules } from './page-sequence-rules.ts';
+import type { Accepted, FetchedPage } from './paging-stats.ts';
+import { unprovenError, withoutIdError } from './walk-errors.ts';
+
+export interface PagingProofRules {
+  readonly acceptsQuery: boolean;
+  readonly isCountTrusted: boolean;
+  readonly stopsWhenKnown: boolean;
+  /** True when the sink can count a new pass from zero. */
+  readonly canRestart: boolean;
+  /** For messages. */
+  readonly idPath: readonly string[];
+}
+
+/** `chain`: each page joins on to the one before, and a second reading, or the mirror, says the same. */
+export type ListProof = 'one page' | 'order' | 'cursor' | 'chain' | 'count';
+
+export interface PagingProofEnd {
+  readonly error: TidemarkError | null;
+  readonly mode: 'full' | 'head';
+  readonly isOnePage: boolean;
+  /** What shows that the list was read whole; null where nothing did, or where the walk ended at what is known. */
+  readonly proof: ListProof | null;
+  readonly count: number | null;
+  readonly distinct: number;
+}
+
+export type PagingProofStep =
+  | {
+      readonly ask: PageAddress;
+      /** Set where a new pass begins. `isFresh`: the sink is to count from zero; `count`: rows that a page might hold. */
+      readonly pass?: { readonly isFresh: boolean; readonly count: number };
+    }
+  | { readonly end: PagingProofEnd };
+
+const MOST_PASSES = 3;
+/** Without a count a further pass can only say the same as the one before. */
+const MOST_UNCOUNTED = 2;
+
+export class PagingProof {
+  readonly #rules: PagingProofRules;
+  readonly #ends: PageSequenceEnd[] = [];
+  #pass: PageSequence;
+  #pageCap = 0;
+
+  constructor(rules: PagingProofRules) {
+    this.#rules = rules;
+    this.#pass = new PageSequence(this.#passRules({ isFresh: true, needsAnchors: true }));
+  }
+
+  get pageCap(): number {
+    return Math.max(this.#pageCap, this.#pass.pageCap);
+  }
+
+  start(): PageAddress {
+    return HEAD;
+  }
+
+  /** See `PageSequence.foresee`. */
+  foresee(page: FetchedPage): PageAddress | null {
+    return this.#pass.foresee(page);
+  }
+
+  /** See `PageSequence.take`. */
+  take(page: FetchedPage, accepted: Accepted, mayStop: boolean): PagingProofStep {
+    const step = this.#pass.take(page, accepted, mayStop);
+    if ('ask' in step) return step;
+    const { end } = step;
+    const error = this.#judge(end);
+    if (error === null || error === 'again') this.#ends.push(end);
+    if (error !== 'again') {
+      return {
+        end: {
+          error,
+          mode: end.stoppedAtKnown ? 'head' : 'full',
+          isOnePage: end.proof === 'page',
+          proof: error !== null || end.stoppedAtKnown ? null : proofOf(end),
+          count: end.count,
+          distinct: end.distinct,
+        },
+      };
+    }
+    const isFresh = this.#rules.canRestart;
+    this.#pageCap = this.pageCap;
+    this.#pass = new PageSequence(this.#passRules({ isFresh, needsAnchors: isFresh }));
+    return { ask: HEAD, pass: { isFresh, count: Math.max(end.count ?? 0, end.distinct) } };
+  }
+
+  #passRules(rules: Pick<PageSequenceRules, 'isFresh' | 'needsAnchors'>): PageSequenceRules {
+    const { acceptsQuery, isCountTrusted, stopsWhenKnown } = this.#rules;
+    return { ...rules, acceptsQuery, isCountTrusted, stopsWhenKnown: stopsWhenKnown && rules.isFresh };
+  }
+
+  /** Null for proven; `again` for another pass. */
+  #judge(end: PageSequenceEnd): TidemarkError | 'again' | null {
+    if (end.withoutId > 0) return withoutIdError(end.withoutId, this.#rules.idPath);
+    if (end.problem !== null) return end.problem;
+    if (end.stoppedAtKnown) return null;
+    if (this.#isProven(end)) return null;
+    const count = this.#rules.isCountTrusted ? end.count : null;
+    const previous = this.#ends.at(-1);
+    const isSameAgain =
+      previous !== undefined &&
+      previous.count === end.count &&
+      previous.distinct === end.distinct &&
+      previous.disorder === null &&
+      end.disorder === null &&
+      (count === null || count !== end.distinct);
+    if (this.#ends.length + 1 < (count === null ? MOST_UNCOUNTED : MOST_PASSES) && !isSameAgain)
+      return 'again';
+    const differs = `it ended with ${end.distinct} distinct records, its count says ${count}`;
+    if (end.disorder !== null) {
+      return unprovenError(
+        `it changed while it was read: ${end.disorder}${count === null || count === end.distinct ? '' : `; ${differs}`}`,
+      );
+    }
+    return unprovenError(count === null ? 'it has no stable order and no count to check it by' : differs);
+  }
+
+  #isProven(end: PageSequenceEnd): boolean {
+    const count = this.#rules.isCountTrusted ? end.count : null;
+    const isCounted = end.count !== null && end.count === end.distinct;
+    const previous = this.#ends.at(-1);
+    // Where the last page showed that the count is right, as many as there were when the pass began were there then: those
+    // are all, in whatever order they came.
+    if (count !== null && end.countAtEnd !== null && end.thereAtStart === end.countAtStart) return true;
+    switch (end.proof) {
+      case 'order':
+        // Records that left meanwhile were counted too: then the end of the list tells whether the count is right.
+        return count === null || isCounted || (end.countAtEnd !== null && end.distinct >= end.countAtEnd);
+      case 'cursor':
+        return count === null || isCounted;
+      case 'chain':
+        // Rows that go, come and move at once can leave every sign as it was; then one of those that came is new to the
+        // mirror. Where all is as the mirror has it, nothing did; elsewhere a second reading must say the same.
+        return (
+          (count === null || isCounted) &&
+          (end.isAllKnown ||
+            (previous?.proof === 'chain' &&
+              previous.count === end.count &&
+              previous.distinct === end.distinct &&
+              (end.again === null || end.again === end.distinct)))
+        );
+      case 'count':
+        return (
+          isCounted &&
+          end.isSteady &&
+          this.#ends.every((earlier) => earlier.isSteady && earlier.count === end.count)
+        );
+      case 'page':
+        return true;
+      case 'none':
+        return false;
+    }
+  }
+}
+
+function proofOf({ proof }: PageSequenceEnd): ListProof {
+  if (proof === 'page') return 'one page';
+  // Proven without a sign of its own: by a count that was right when the list ended.
+  return proof === 'none' ? 'count' : proof;
+}

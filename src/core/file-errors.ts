@@ -1,0 +1,33 @@
+/** Errors of the file system in Tidemark's words: which path, what was tried, why not, and what to do. */
+import { TidemarkError } from './errors.ts';
+import { systemCodeOf, systemTrouble } from './system-errors.ts';
+
+/** What was being done to the path, as the end of `… could not be …`. */
+export type FileOperation = 'read' | 'written' | 'made' | 'removed' | 'listed' | 'opened';
+
+/**
+ * An error of the file system as a `TidemarkError` that names `path`: `disk_full`, `read_only` (what was to be written
+ * or made may not be) or `file_system`. Anything else comes back as it is, so that a caller can write
+ * `throw asFileTrouble(error, path, 'written')`.
+ */
+export function asFileTrouble(thrown: unknown, path: string, deed: FileOperation): unknown {
+  const systemCode = systemCodeOf(thrown);
+  if (thrown instanceof TidemarkError || systemCode === undefined) return thrown;
+  const trouble = systemTrouble(systemCode);
+  const isForReading = deed === 'read' || deed === 'listed';
+  const code = trouble?.code ?? 'file_system';
+  return new TidemarkError(
+    code === 'read_only' && isForReading ? 'file_system' : code,
+    `${path} could not be ${deed}: ${trouble?.why ?? systemCode}`,
+    { hint: trouble?.hint ?? 'check that path, or choose another one', cause: thrown },
+  );
+}
+
+/** Does `work` on a path, with errors of the file system in Tidemark's words. */
+export async function onFile<T>(path: string, deed: FileOperation, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw asFileTrouble(error, path, deed);
+  }
+}

@@ -1,0 +1,251 @@
+/** The facts that health is judged by, from the living daemon and the mirror. */
+import type { Config } from '../../config/config.ts';
+import { isoTime } from '../../core/clock.ts';
+import { asTidemarkError, isLocalTrouble } from '../../core/errors.ts';
+import type { JobName, JobRow } from '../../mirror/daemon-jobs.ts';
+import type { Delivery } from '../../mirror/daemon-notices.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { CopiesShown } from '../copies/copy-shelf.ts';
+import { summaryOf } from '../jobs/summaries.ts';
+import type { DaemonView } from '../view.ts';
+import type { HealthFacts, SourceFacts } from './health-input.ts';
+import { type Health, assessHealth } from './health.ts';
+import { type LastJobs, drillScores, readLastJobs } from './last-jobs.ts';
+import { type SourceStatus, readSourceStatuses } from './source-status.ts';
+
+/** All that a page says of the whole, of one moment. */
+export interface HealthSnapshot {
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  readonly health: Health;
+  /** Null where the mirror cannot be read: then nothing below is known. */
+  readonly mirror: Mirror | null;
+  /** The configured sources first. */
+  readonly standings: readonly SourceStatus[];
+  readonly lastJobs: LastJobs;
+  /** Notices that wait for their delivery. */
+  readonly owed: readonly Delivery[];
+}
+
+const NO_JOBS: LastJobs = { of: () => [], one: () => null, finished: () => [] };
+/** Jobs looked through for the newest copy. */
+const COPY_JOBS_READ = 50;
+/** Deliveries looked through for channels that gave up. */
+const DELIVERIES_READ = 200;
+/** Longer than most syncs of other processes take. */
+const LOCKED_LONG_MS = 15 * 60_000;
+/** A notice that is owed for longer did not arrive at the first attempts. */
+const OWED_LONG_MS = 15 * 60_000;
+
+/** Never throws for a mirror that cannot be read: that is part of the situation. */
+export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapshot {
+  const config = view.config();
+  const configTrouble = view.configTrouble()?.message ?? null;
+  const base = { now, startedAt: view.startedAt, configTrouble };
+  try {
+    const mirror = view.mirror();
+    return mirror.atOnce((): HealthSnapshot => {
+      const standings = readSourceStatuses(
+        mirror,
+        config.sources.map(({ name }) => name),
+      );
+      const lastJobs = readLastJobs(mirror);
+      const state = mirror.daemonState();
+      const owed = state.owedDeliveries();
+      const facts: HealthFacts = {
+        ...base,
+        troubles: [...lastingTroubles(view, now), ...untoldJobTroubles(view, lastJobs)],
+        mirrorTrouble: null,
+        copies: copyFacts(view, mirror, now),
+        sources: standings.flatMap((standing) =>
+          standing.isConfigured
+            ? [sourceFacts(view, config, standing, lastWholeSync(mirror, standing, lastJobs))]
+            : [],
+        ),
+        ...jobFacts(mirror, lastJobs),
+        silentChannels: silentChannels(owed, state.deliveries(DELIVERIES_READ), now),
+      };
+      return { now, health: assessHealth(facts), mirror, standings, lastJobs, owed };
+    });
+  } catch (error) {
+    const { code, message, hint } = asTidemarkError(error);
+    const isSyncing = [...view.running(), ...view.queued()].some(({ name }) => name === 'sync');
+    // One that was there and is gone is not made anew.
+    const isComing = code === 'mirror_missing' && isSyncing && !isMirrorGone(view);
+    const mirrorTrouble = { message, hint: hint ?? null, isComing };
+    const troubles = lastingTroubles(view, now);
+    const nothing = {
+      // A mirror that is to come holds nothing of any of them yet; of one that cannot be read nothing is known.
+      sources: isComing ? config.sources.map(({ name }) => unreadSource(view, config, name)) : [],
+      copies: null,
+      verify: null,
+      drills: [],
+      failedJobs: [],
+      silentChannels: [],
+    };
+    const health = assessHealth({ ...base, ...nothing, troubles, mirrorTrouble });
+    return { now, health, mirror: null, standings: [], lastJobs: NO_JOBS, owed: [] };
+  }
+}
+
+/** The copies in their directory, waited for a moment; null where there are none to be known. */
+export async function lookAtCopies(view: DaemonView): Promise<CopiesShown | null> {
+  const { copies } = view.config();
+  if (copies === null) return null;
+  let mirror: Mirror;
+  try {
+    mirror = view.mirror();
+  } catch {
+    // Health tells what keeps it from being read.
+    return null;
+  }
+  return view.copies.look(copies.directory, mirror);
+}
+
+/** True while the mirror is away that was there before. */
+export function isMirrorGone(view: Pick<DaemonView, 'troubles'>): boolean {
+  return view.troubles().some(({ about, error }) => about === 'mirror' && error.code === 'mirror_missing');
+}
+
+/** Those that no other reason tells; that another process writes the mirror for a while is nothing yet. */
+function lastingTroubles(view: DaemonView, now: number): HealthFacts['troubles'] {
+  return view.troubles().flatMap(({ about, since, error }) => {
+    if (about === 'config' || about === 'mirror' || about.startsWith('job:')) return [];
+    if (about === 'lock' && now - Date.parse(since) < LOCKED_LONG_MS) return [];
+    return [{ message: error.message, hint: error.hint ?? null, since }];
+  });
+}
+
+/**
+ * Jobs that failed for trouble of this machine (the disk is full, the mirror is damaged or cannot be written) and have no
+ * row that says so: until the next one of their name gets further.
+ */
+function untoldJobTroubles(view: DaemonView, jobs: LastJobs): HealthFacts['troubles'] {
+  return view.troubles().flatMap(({ about, since, error }) => {
+    const [word, name, ...rest] = about.split(':');
+    if (word !== 'job' || name === undefined || !isLocalTrouble(error.code)) return [];
+    const source = rest.length === 0 ? null : rest.join(':');
+    const row = jobs.of(name as JobName).find((each) => each.source === source);
+    if (row?.errorCode === error.code) return [];
+    const message = `the last ${name}${source === null ? '' : ` of ${source}`} failed: ${error.message}`;
+    return [{ message, hint: error.hint ?? null, since }];
+  });
+}
+
+/** The latest sync of all kinds of a source, where the latest sync was one. */
+function lastWholeSync(mirror: Mirror, { source }: SourceStatus, jobs: LastJobs): JobRow | null {
+  const row = jobs.one('sync', source);
+  const run = row?.run ?? null;
+  const kinds = run === null ? null : (mirror.run(run)?.kinds ?? null);
+  return kinds === null ? row : null;
+}
+
+/** The daemon's own copies by its jobs, all others as they stand in the directory. */
+function copyFacts(view: DaemonView, mirror: Mirror, now: number): HealthFacts['copies'] {
+  const { copies } = view.config();
+  if (copies === null) return null;
+  const found = view.copies.known(copies.directory, mirror)?.whole ?? [];
+  const made = mirror
+    .daemonState()
+    .jobs({ name: 'copy', limit: COPY_JOBS_READ })
+    .find(({ summary }) => typeof summary['file'] === 'string');
+  const times = [made?.finishedAt ?? null, ...found.map(({ madeAt }) => madeAt)].flatMap((at) =>
+    // Of the future, made before the clock stepped back: such a one says nothing, for long.
+    at === null || Date.parse(at) > now ? [] : [isoTime(Date.parse(at))],
+  );
+  return { everyMs: copies.everyMs, lastAt: times.sort().at(-1) ?? null };
+}
+
+function sourceFacts(
+  view: DaemonView,
+  config: Config,
+  standing: SourceStatus,
+  lastSync: JobRow | null,
+): SourceFacts {
+  const { source, lastComplete, lastEnded, lastWholeEnded, firstTriedAt, held, troubledCount } = standing;
+  const narrowed = lastEnded?.kinds ?? null;
+  return {
+    ...unreadSource(view, config, source),
+    lastComplete,
+    lastEnded: lastWholeEnded,
+    lastSync,
+    lastNarrowed: lastEnded === null || narrowed === null ? null : { ...lastEnded, kinds: narrowed },
+    firstTriedAt,
+    held: {
+      records: held.reduce((sum, { records }) => sum + records, 0),
+      ceiling: held.reduce((sum, { records, below }) => sum + records + below, 0),
+    },
+    troubled: troubledCount,
+  };
+}
+
+/** What is known of a source without the mirror. */
+function unreadSource(view: DaemonView, config: Config, source: string): SourceFacts {
+  const schedule = view.schedules().find((each) => each.schedule === 'sync' && each.sources.includes(source));
+  return {
+    source,
+    schedule:
+      schedule === undefined
+        ? null
+        : { intervalMs: schedule.intervalMs, jitterMs: config.schedules.sync?.jitterMs ?? 0 },
+    isSyncing: view.running().some((job) => job.name === 'sync' && job.source === source),
+    lastComplete: null,
+    lastEnded: null,
+    lastSync: null,
+    lastNarrowed: null,
+    firstTriedAt: null,
+    held: { records: 0, ceiling: 0 },
+    troubled: 0,
+  };
+}
+
+function jobFacts(mirror: Mirror, jobs: LastJobs): Pick<HealthFacts, 'verify' | 'drills' | 'failedJobs'> {
+  const verify = jobs.of('verify')[0];
+  return {
+    verify: verify === undefined ? null : { ...verify, problems: summaryOf('verify', verify)?.problems ?? 0 },
+    drills: jobs.of('drill').map((drill) => {
+      const { last, before } = drillScores(mirror, drill.source);
+      return { ...drill, score: last, scoreBefore: before };
+    }),
+    // What a check found is told by itself; a check that could not be made is not.
+    failedJobs: (['drift', 'verify', 'forget', 'drill', 'copy'] as const).flatMap((name) =>
+      jobs.of(name).filter(hasFailed),
+    ),
+  };
+}
+
+function hasFailed(row: JobRow): boolean {
+  const isFound = (summaryOf('verify', row)?.problems ?? 0) > 0;
+  return (row.outcome === 'failed' || row.outcome === 'refused') && !isFound;
+}
+
+/** Channels of which the newest settled notice was given up, or that owe one for long. */
+function silentChannels(
+  owed: readonly Delivery[],
+  recent: readonly Delivery[],
+  now: number,
+): HealthFacts['silentChannels'] {
+  const channels = [...new Set([...owed, ...recent].map(({ channel }) => channel))].sort();
+  return channels.flatMap((channel) => {
+    const late = owed.filter(
+      (each) =>
+        each.channel === channel && each.attempts > 0 && now - Date.parse(each.about.at) > OWED_LONG_MS,
+    );
+    const settled = recent.filter(
+      (each) => each.channel === channel && (each.deliveredAt ?? each.givenUpAt) !== null,
+    );
+    const arrived = settled.findIndex(({ deliveredAt }) => deliveredAt !== null);
+    const givenUp = arrived === -1 ? settled : settled.slice(0, arrived);
+    const all = [...late, ...givenUp];
+    const first = all.map(({ about }) => about.at).sort()[0];
+    if (first === undefined) return [];
+    return [
+      {
+        channel,
+        owed: all.length,
+        since: first,
+        error: all.find(({ error }) => error !== null)?.error ?? null,
+      },
+    ];
+  });
+}

@@ -1,0 +1,179 @@
+/**
+ * How the command line finds the living daemon of a mirror: a small file beside it, private to its owner. That its process
+ * lives is shown by a lock, which the operating system gives up with the process however that ends; a process number would
+ * say nothing across containers.
+ */
+import { createHmac, randomBytes } from 'node:crypto';
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { type Clock, isoTime } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
+import { Secret } from '../core/secret.ts';
+import { type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
+import { createDirectory } from '../mirror/opening.ts';
+import { realMirrorPath } from '../mirror/real-path.ts';
+
+export interface DaemonLockfile {
+  readonly pid: number;
+  readonly host: string;
+  /** Where its HTTP endpoints are; null where it has none (now). */
+  readonly url: string | null;
+  /** ISO 8601. */
+  readonly since: string;
+  /** For this machine's command line. */
+  readonly token: Secret;
+}
+
+export interface Presence {
+  readonly token: Secret;
+  /** Writes the address down; null for none. */
+  setUrl(url: string | null): void;
+  /** Writes the file again where somebody removed it. */
+  ensure(): void;
+  /** Removes the file. */
+  leave(): void;
+}
+
+/** The command line looks whether a daemon lives by taking its lock for an instant. */
+const CLAIMS = 5;
+const CLAIM_PAUSE_MS = 100;
+
+/**
+ * Announces this process as the daemon of the mirror.
+ * @throws TidemarkError `mirror_locked` where another one lives, `read_only` and others where the file cannot be written
+ */
+export async function registerDaemon(
+  mirror: string,
+  { clock, pid, host }: { readonly clock: Clock; readonly pid: number; readonly host: string },
+): Promise<Presence> {
+  createDirectory(mirror);
+  const path = cardPath(mirror);
+  const since = isoTime(clock.now());
+  const holder = { command: 'daemon', pid, host, since };
+  let lock = await claim(path, () => acquireWriterLock(path, holder), clock);
+  const token = new Secret(randomBytes(32).toString('hex'));
+  let url: string | null = null;
+  const write = (): void => {
+    const text = JSON.stringify({ pid, host, url, since, token: token.reveal() });
+    const temporary = `${path}.${pid}`;
+    try {
+      // Made anew, so that the token goes into no file, and through no link, that somebody else put there.
+      rmSync(temporary, { force: true });
+      writeFileSync(temporary, `${text}\n`, { mode: 0o600, flag: 'wx' });
+      renameSync(temporary, path);
+    } catch (error) {
+      throw asFileTrouble(error, path, 'written');
+    }
+  };
+  try {
+    write();
+  } catch (error) {
+    lock.release();
+    throw error;
+  }
+  return {
+    token,
+    setUrl: (next) => {
+      url = next;
+      write();
+    },
+    ensure: () => {
+      if (existsSync(path)) return;
+      // Whoever emptied the directory took the lock's file along: what is held now nobody else can see.
+      createDirectory(mirror);
+      lock.release();
+      lock = acquireWriterLock(path, holder);
+      write();
+    },
+    leave: () => {
+      rmSync(path, { force: true });
+      lock.release();
+    },
+  };
+}
+
+async function claim(path: string, acquire: () => WriterLock, clock: Clock): Promise<WriterLock> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return acquire();
+    } catch (error) {
+      if (!(error instanceof TidemarkError) || error.code !== 'mirror_locked') throw error;
+      if (attempt === CLAIMS) throw another(path, error);
+      await clock.sleep(CLAIM_PAUSE_MS);
+    }
+  }
+}
+
+function another(path: string, cause: TidemarkError): TidemarkError {
+  const card = readCard(path);
+  const who = card === null ? '' : ` (pid ${card.pid} on ${card.host}) since ${card.since}`;
+  return new TidemarkError('mirror_locked', `another daemon is at work on this mirror${who}`, {
+    hint: 'one daemon per mirror: stop that one first, or give this one a mirror of its own',
+    cause,
+  });
+}
+
+/** The living daemon of a mirror; null where there is none, or this process may not see it. */
+export function findDaemon(
+  mirror: string,
+  looker: { readonly pid: number; readonly host: string; readonly now: number },
+): DaemonLockfile | null {
+  const path = cardPath(mirror);
+  const card = readCard(path);
+  if (card === null) return null;
+  try {
+    acquireWriterLock(path, { command: 'sync', ...looker, since: isoTime(looker.now) }).release();
+    return null;
+  } catch (error) {
+    return error instanceof TidemarkError && error.code === 'mirror_locked' ? card : null;
+  }
+}
+
+/** The header of `/readyz` by which the command line knows that it was this daemon that answered. */
+export const INSTANCE_HEADER = 'Tidemark-Instance';
+
+/** What stands in that header: only who has the local token can tell it, and it does not tell the token. */
+export function instanceOf(token: string): string {
+  return createHmac('sha256', token).update('tidemark instance').digest('hex');
+}
+
+function cardPath(mirror: string): string {
+  return `${realMirrorPath(mirror)}.daemon`;
+}
+
+/** The text of a file that is no link and that this user, or root, put there: nobody else says where the daemon is. */
+function ownText(path: string): string {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW);
+  try {
+    const user = process.getuid?.();
+    const { uid } = fstatSync(file);
+    if (user !== undefined && user !== 0 && uid !== user && uid !== 0)
+      throw new TidemarkError('file_system', `${path} belongs to another user`);
+    return readFileSync(file, 'utf8');
+  } finally {
+    closeSync(file);
+  }
+}
+
+function readCard(path: string): DaemonLockfile | null {
+  try {
+    const card = JSON.parse(ownText(path)) as Record<string, unknown>;
+    const { pid, host, url, since, token } = card;
+    if (typeof pid !== 'number' || typeof host !== 'string' || typeof since !== 'string') return null;
+    if (typeof token !== 'string') return null;
+    return { pid, host, since, url: typeof url === 'string' ? url : null, token: new Secret(token) };
+  } catch {
+    // Not there, not ours to read, or being replaced: as good as no daemon.
+    return null;
+  }
+}

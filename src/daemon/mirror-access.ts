@@ -1,0 +1,233 @@
+/**
+ * The mirror as the daemon uses it: a writer for one piece of work at a time, which waits for other processes, and a
+ * reader that stays open and follows the file when it is replaced.
+ */
+import { statSync } from 'node:fs';
+import type { Config } from '../config/config.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { DaemonEffects } from './effects.ts';
+import type { ProblemSink } from './problems.ts';
+
+/** Between two looks at a lock that another process holds. */
+const LOCK_RETRY_MS = 5_000;
+
+export interface WriterLease {
+  /** @throws Error while it is lent */
+  readonly mirror: Mirror;
+  /** Closes the mirror for a process that works on it for this one. The turn stays: nobody else here gets it meanwhile. */
+  lend(): void;
+  /** The end of that: opens it again as soon as every other process has let go of it. @throws TidemarkError as `lease` */
+  regain(command: string, signal: AbortSignal): Promise<void>;
+  /** Closes the mirror and lets the next one have it. Only the first call counts. */
+  release(): void;
+}
+
+export class MirrorAccessControl {
+  readonly #effects: DaemonEffects;
+  readonly #troubles: ProblemSink;
+  readonly #config: () => Config;
+  #turn: Promise<void> = Promise.resolve();
+  #isHeld = false;
+  /** A file was in the mirror's place: then another one is not begun in silence. */
+  #wasThere = false;
+  #isGone = false;
+  #reader: { readonly mirror: Mirror; readonly path: string; readonly file: string } | null = null;
+
+  constructor(effects: DaemonEffects, troubles: ProblemSink, config: () => Config) {
+    this.#effects = effects;
+    this.#troubles = troubles;
+    this.#config = config;
+  }
+
+  /**
+   * The mirror for writing, once this process and every other one have let go of it.
+   * @param mayCreate false where an empty new mirror would be a mistake; it is one wherever there was one before
+   * @throws TidemarkError as `openMirror`, but for `mirror_locked`; the signal's reason
+   */
+  async lease(command: string, mayCreate: boolean, signal: AbortSignal): Promise<WriterLease> {
+    const before = this.#turn;
+    let pass = (): void => undefined;
+    this.#turn = new Promise((resolve) => {
+      pass = resolve;
+    });
+    // Whoever gives up its turn must not let the next one overtake who has it.
+    const passOn = (): void => void before.then(pass);
+    try {
+      await untilSettled(before, signal);
+      return this.#leaseOf(await this.#openWhenFree(command, mayCreate, signal), pass);
+    } catch (error) {
+      passOn();
+      throw error;
+    }
+  }
+
+  /** The mirror for writing, if it can be had at once. Null where it is held. @throws TidemarkError as `openMirror` */
+  leaseNow(command: string): WriterLease | null {
+    if (this.#isHeld || !this.isThere()) return null;
+    try {
+      return this.#leaseOf(this.#effects.openMirror(this.#config(), 'write', command), () => undefined);
+    } catch (error) {
+      if (error instanceof TidemarkError && error.code === 'mirror_locked') return null;
+      throw error;
+    }
+  }
+
+  #leaseOf(mirror: Mirror, pass: () => void): WriterLease {
+    this.#isHeld = true;
+    let held: Mirror | null = mirror;
+    let isOver = false;
+    const lend = (): void => {
+      const closing = held;
+      held = null;
+      closing?.close();
+    };
+    return {
+      get mirror() {
+        if (held === null) throw new Error('the mirror is lent');
+        return held;
+      },
+      lend,
+      regain: async (command, signal) => {
+        held ??= await this.#openWhenFree(command, false, signal);
+      },
+      release: () => {
+        if (isOver) return;
+        isOver = true;
+        try {
+          lend();
+        } finally {
+          this.#isHeld = false;
+          pass();
+        }
+      },
+    };
+  }
+
+  /** Does a short piece of work under the lock. Waits for it; `work` awaits nothing. */
+  async write<T>(command: string, signal: AbortSignal, work: (mirror: Mirror) => T): Promise<T> {
+    const lease = await this.lease(command, false, signal);
+    try {
+      return work(lease.mirror);
+    } finally {
+      lease.release();
+    }
+  }
+
+  /** A reader for one piece of work; the caller closes it. */
+  openReader(command: string): Mirror {
+    return this.#effects.openMirror(this.#config(), 'read', command);
+  }
+
+  /**
+   * The reader that stays open; another one where the file is not the same any more.
+   * @throws TidemarkError `mirror_missing` and whatever else keeps it from being read
+   */
+  reader(): Mirror {
+    const path = this.#config().mirror;
+    this.#requireNotGone();
+    const file = fileIdentity(path);
+    const known = this.#reader;
+    if (known !== null && known.path === path && known.file === file) return known.mirror;
+    this.closeReader();
+    const mirror = this.#effects.openMirror(this.#config(), 'read', 'daemon');
+    this.#reader = { mirror, path, file: fileIdentity(path) };
+    return mirror;
+  }
+
+  closeReader(): void {
+    const known = this.#reader;
+    this.#reader = null;
+    known?.mirror.close();
+  }
+
+  /**
+   * False while there is no file in the mirror's place. Says once that one is gone which was there, and that one is there
+   * again.
+   */
+  isThere(): boolean {
+    const { mirror } = this.#config();
+    const isThere = fileIdentity(mirror) !== '';
+    if (!isThere && this.#wasThere && !this.#isGone) {
+      this.#isGone = true;
+      this.#troubles.begin('mirror', mirrorGone(mirror));
+    }
+    if (isThere && this.#isGone) {
+      this.#isGone = false;
+      this.#troubles.end('mirror', 'the mirror is there again');
+    }
+    this.#wasThere ||= isThere;
+    return isThere;
+  }
+
+  /** True while the mirror is away that was there before, as of the last look. */
+  isGone(): boolean {
+    return this.#isGone;
+  }
+
+  /** @throws TidemarkError `mirror_missing` */
+  #requireNotGone(): void {
+    if (!this.isThere() && this.#isGone) throw mirrorGone(this.#config().mirror);
+  }
+
+  async #openWhenFree(command: string, mayCreate: boolean, signal: AbortSignal): Promise<Mirror> {
+    const { openMirror, clock, log } = this.#effects;
+    for (;;) {
+      signal.throwIfAborted();
+      try {
+        this.#requireNotGone();
+        if (!mayCreate) openMirror(this.#config(), 'read', command).close();
+        else if (!this.isThere()) {
+          log.info(
+            { mirror: this.#config().mirror },
+            'there is no mirror: a new one begins, without history',
+          );
+        }
+        const mirror = openMirror(this.#config(), 'write', command);
+        this.#wasThere = true;
+        this.#troubles.end('lock', 'the mirror is free again');
+        return mirror;
+      } catch (error) {
+        if (!(error instanceof TidemarkError) || error.code !== 'mirror_locked') {
+          this.#troubles.end('lock', 'the mirror is not held any more');
+          throw asTidemarkError(error);
+        }
+        this.#troubles.begin('lock', waiting(error), 'warn');
+      }
+      await clock.sleep(LOCK_RETRY_MS, signal);
+    }
+  }
+}
+
+function mirrorGone(path: string): TidemarkError {
+  return new TidemarkError('mirror_missing', `the mirror is gone: ${path} is not there any more`, {
+    hint: 'nothing is written until it is back: put a copy in its place (`tidemark copies restore`), or restart the daemon to begin a new one, without history',
+  });
+}
+
+function waiting(error: TidemarkError): TidemarkError {
+  return new TidemarkError('mirror_locked', `${error.message}: waiting for it`, {
+    hint: 'nothing is to be done: the daemon goes on once it is free',
+    isRetryable: true,
+    cause: error,
+  });
+}
+
+/** What tells a file from another one in its place; empty where there is none. */
+function fileIdentity(path: string): string {
+  const stats = statSync(path, { throwIfNoEntry: false, bigint: true });
+  return stats === undefined ? '' : `${stats.dev}:${stats.ino}`;
+}
+
+/** Waits for another one's end, or for the signal. */
+async function untilSettled(other: Promise<void>, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  let stop = (): void => undefined;
+  const aborted = new Promise<void>((resolve) => {
+    stop = resolve;
+    signal.addEventListener('abort', stop, { once: true });
+  });
+  await Promise.race([other, aborted]);
+  signal.removeEventListener('abort', stop);
+  signal.throwIfAborted();
+}

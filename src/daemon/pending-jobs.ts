@@ -1,0 +1,68 @@
+/** What the daemon still owes, whatever ended the one before it: read from the mirror alone, so that no kill loses it. */
+import type { Config } from '../config/config.ts';
+import type { Logger } from '../core/logger.ts';
+import type { JobName, JobRow } from '../mirror/daemon-jobs.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { lastCompleteRun } from '../state/whole-run.ts';
+import { lastFinishedJobs } from './http/last-jobs.ts';
+import { selectRows, sqlNumber, sqlText } from './http/question.ts';
+import type { JobRunner } from './jobs/runner.ts';
+import { summaryOf } from './jobs/summaries.ts';
+import type { QueuedJob } from './jobs/work.ts';
+import type { Timetable } from './schedule/timetable.ts';
+
+/**
+ * The jobs that a daemon makes up for at its start beside its schedules, in their order. Each start tries them again: what a
+ * job dies of is its own process, and without them a first copy, or drift, would be missed until who knows when.
+ * @param isOnce who calls for what is due keeps the times itself: then only a sync that was cut short comes again
+ */
+export function pendingJobs(mirror: Mirror, { schedules }: Config, isOnce: boolean): readonly QueuedJob[] {
+  const unread = (schedules.sync?.sources ?? []).filter(
+    (source) => lastCompleteRun(mirror, source) === null && (!isOnce || isCutShort(mirror, source)),
+  );
+  const drifting = (schedules.drift?.sources ?? []).filter((source) => isDriftPending(mirror, source));
+  const job = (name: JobName, schedule: QueuedJob['schedule']) => (source: string) =>
+    ({ name, source, trigger: 'overdue', schedule, full: false, kinds: null }) as const;
+  return [...unread.map(job('sync', 'sync')), ...drifting.map(job('drift', null))];
+}
+
+/**
+ * True where a run changed something since drift of the source was last looked for and the job came to its end, or since the
+ * baseline. Drift that could be judged only in part counts: what was unread then is a change of the run that reads it.
+ */
+export function isDriftPending(mirror: Mirror, source: string): boolean {
+  const baseline = mirror.baseline();
+  if (baseline === undefined) return false;
+  const last = lastFinishedJobs(mirror, 'drift').find((job) => job.source === source);
+  const seenRun = (last === undefined ? null : summaryOf('drift', last)?.to) ?? baseline.run;
+  const [run] = selectRows<{ run: number }>(
+    mirror,
+    `SELECT r.run AS run FROM runs r CROSS JOIN sources s ON s.id = r.source
+     WHERE r.run > ${sqlNumber(seenRun)} AND s.name = ${sqlText(source)} AND r.root IS NOT NULL
+       AND r.outcome IN ('complete', 'partial') AND r.added + r.changed + r.removed > 0 LIMIT 1`,
+  );
+  return run !== undefined;
+}
+
+function isCutShort(mirror: Mirror, source: string): boolean {
+  const [last] = mirror.daemonState().jobs({ name: 'sync', source, limit: 1 });
+  return last?.outcome === 'running' || last?.outcome === 'interrupted';
+}
+
+/** Says of jobs that died, and that nobody makes up for now, when they come again. */
+export function logUnfinished(
+  dead: readonly JobRow[],
+  daemon: {
+    readonly runner: Pick<JobRunner, 'holds'>;
+    readonly timetable: Pick<Timetable, 'views'>;
+    readonly log: Pick<Logger, 'info'>;
+  },
+): void {
+  const left = dead.filter((job) => !daemon.runner.holds(job));
+  for (const [name, jobs] of Map.groupBy(left, (job) => job.name)) {
+    const nextAt = daemon.timetable.views().find(({ schedule }) => schedule === name)?.dueAt ?? null;
+    if (nextAt === null) continue;
+    const sources = [...new Set(jobs.map(({ source }) => source))];
+    daemon.log.info({ sources, nextAt }, `${name} is not made up for: it is next due at ${nextAt}`);
+  }
+}

@@ -1,0 +1,121 @@
+/** What the daemon remembers in the mirror beside its jobs: due times, and which jobs never came to their end. */
+import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config.ts';
+import { isoTime } from '../core/clock.ts';
+import { asTidemarkError } from '../core/errors.ts';
+import type { JobRow } from '../mirror/daemon-jobs.ts';
+import type { ScheduleRow } from '../mirror/daemon-state.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { DaemonEffects } from './effects.ts';
+import type { QueuedJob } from './jobs/work.ts';
+import type { MirrorAccessControl } from './mirror-access.ts';
+import { pendingJobs } from './pending-jobs.ts';
+import type { Timetable } from './schedule/timetable.ts';
+import type { ActiveProblems } from './problems.ts';
+
+/** Among how many of the newest jobs one is looked for that did not end: one at a time runs. */
+const RECENT_JOBS = 20;
+
+export interface StoredSchedules {
+  readonly rows: readonly ScheduleRow[];
+  /** Jobs whose process died, newest first. */
+  readonly dead: readonly JobRow[];
+  /** Schedules whose work died with its process. */
+  readonly cutShort: readonly ScheduleName[];
+}
+
+export class ScheduleStore {
+  readonly #effects: DaemonEffects;
+  readonly #keeper: MirrorAccessControl;
+  readonly #timetable: Timetable;
+  readonly #troubles: ActiveProblems;
+  /** Jobs whose process died wait to be marked in the mirror. */
+  #hasBuriedDead = false;
+
+  constructor(
+    effects: DaemonEffects,
+    keeper: MirrorAccessControl,
+    timetable: Timetable,
+    troubles: ActiveProblems,
+  ) {
+    this.#effects = effects;
+    this.#keeper = keeper;
+    this.#timetable = timetable;
+    this.#troubles = troubles;
+  }
+
+  /** What an earlier daemon left: nothing where the mirror cannot be read. Call it when no other daemon can be at work. */
+  lookBack(): StoredSchedules {
+    try {
+      const state = this.#keeper.reader().daemonState();
+      const dead = state.jobs({ limit: RECENT_JOBS }).filter(({ outcome }) => outcome === 'running');
+      // One that was made up for already is not tried again, but for what is owed: it may be what the process dies of.
+      const cutShort = SCHEDULE_NAMES.filter((schedule) =>
+        dead.some(({ name, trigger }) => name === schedule && trigger === 'schedule'),
+      );
+      for (const { job, name, startedAt } of dead) {
+        this.#effects.log.warn({ job, startedAt }, `${name} was cut short: its process died`);
+      }
+      return { rows: state.schedules(), dead, cutShort };
+    } catch (error) {
+      const trouble = asTidemarkError(error);
+      if (trouble.code !== 'mirror_missing') this.#troubles.begin('mirror', trouble);
+      return { rows: [], dead: [], cutShort: [] };
+    }
+  }
+
+  /** As `owedJobs`; none where the mirror cannot be read. */
+  owed(config: Config, isOnce: boolean): readonly QueuedJob[] {
+    try {
+      return pendingJobs(this.#keeper.reader(), config, isOnce);
+    } catch (error) {
+      const trouble = asTidemarkError(error);
+      if (trouble.code !== 'mirror_missing') this.#troubles.begin('mirror', trouble);
+      return [];
+    }
+  }
+
+  /** True where a source was mirrored not longer ago than its schedule would have it. */
+  isFresh(source: string, intervalMs: number): boolean {
+    try {
+      const [run] = this.#keeper.reader().runs({ source, isPublished: true, isOfAllKinds: true, limit: 1 });
+      const at = run?.finishedAt;
+      return at !== null && at !== undefined && this.#effects.clock.now() - Date.parse(at) < intervalMs;
+    } catch {
+      // No mirror that could be read: then it is not fresh either.
+      return false;
+    }
+  }
+
+  /** Writes down what is due when. The mirror is open for writing. */
+  keep(mirror: Mirror): void {
+    const state = mirror.daemonState();
+    if (!this.#hasBuriedDead) {
+      state.endDeadJobs(isoTime(this.#effects.clock.now()));
+      this.#hasBuriedDead = true;
+    }
+    const rows = this.#timetable.rows();
+    const kept = state.schedules();
+    for (const row of rows) {
+      const old = kept.find(({ schedule }) => schedule === row.schedule);
+      if (JSON.stringify(old) !== JSON.stringify(row)) state.saveSchedule(row);
+    }
+    for (const { schedule } of kept) {
+      if (!rows.some((row) => row.schedule === schedule)) state.dropSchedule(schedule);
+    }
+  }
+
+  /** The same where the mirror can be had at once. */
+  keepNow(): void {
+    try {
+      const lease = this.#keeper.leaseNow('daemon');
+      if (lease === null) return;
+      try {
+        this.keep(lease.mirror);
+      } finally {
+        lease.release();
+      }
+    } catch (error) {
+      this.#troubles.begin('bookkeeping', asTidemarkError(error));
+    }
+  }
+}

@@ -1,0 +1,176 @@
+/**
+ * Which records of two sources are each other's twins, though every id differs: by natural key within the twin of their
+ * parent. Namesakes are never guessed at.
+ */
+import {
+  type Kind,
+  type ResourceDefinition,
+  type Scope,
+  type ScopeKey,
+  SCOPE_KEYS,
+} from '../catalog/definition.ts';
+import { scopeKey } from '../catalog/catalog.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
+import { type JsonValue, isRawNumber } from '../core/json.ts';
+import { canonicalText } from './canonical.ts';
+import type { ParsedRecord } from './change.ts';
+import { numberText } from './decimal.ts';
+import { recordName } from './name.ts';
+import { pointerTo, resolvePointer } from './pointer.ts';
+
+/** FROM's ids with their twins in TO, kind by kind, as far as they are known. */
+export class MatchedIds {
+  readonly #twins = new Map<Kind, Map<string, string>>();
+
+  pair(kind: Kind, from: string, to: string): void {
+    const known = this.#twins.get(kind) ?? new Map<string, string>();
+    this.#twins.set(kind, known.set(from, to));
+  }
+
+  twin(kind: Kind, from: string): string | undefined {
+    return this.#twins.get(kind)?.get(from);
+  }
+
+  /** A FROM scope in TO's ids; null when one of its parents has no twin. */
+  scope(scope: Scope): Scope | null {
+    const twins: Partial<Record<ScopeKey, string>> = {};
+    for (const key of SCOPE_KEYS) {
+      const value = scope[key];
+      if (value === undefined) continue;
+      const twin = this.twin(SCOPE_KIND[key], value);
+      if (twin === undefined) return null;
+      twins[key] = twin;
+    }
+    return twins;
+  }
+}
+
+/** The twins of one kind. */
+export interface RecordMatch {
+  readonly pairs: readonly { readonly from: ParsedRecord; readonly to: ParsedRecord }[];
+  readonly removed: readonly ParsedRecord[];
+  readonly added: readonly ParsedRecord[];
+  /** Namesakes: several on one side and at least one on the other. None of them is compared. */
+  readonly ambiguous: readonly {
+    readonly name: string;
+    readonly from: readonly ParsedRecord[];
+    readonly to: readonly ParsedRecord[];
+  }[];
+}
+
+interface Namesakes {
+  readonly from: ParsedRecord[];
+  readonly to: ParsedRecord[];
+}
+
+/**
+ * Matches the records of one kind: by natural key as it is written, then letters' case apart. `twins` must know the kind's
+ * parents already (the catalog lists them first); a record without a natural key, or whose parent has no twin, has none
+ * either.
+ */
+export function matchRecords(
+  definition: ResourceDefinition,
+  fromRecords: readonly ParsedRecord[],
+  toRecords: readonly ParsedRecord[],
+  twins: MatchedIds,
+): RecordMatch {
+  const removed: ParsedRecord[] = [];
+  const added: ParsedRecord[] = [];
+  const pairs: { from: ParsedRecord; to: ParsedRecord }[] = [];
+  const taken = new Set<ParsedRecord>();
+  const toByScopeAndId = new Map(
+    toRecords.map((record) => [`${scopeKey(record.scope)} ${record.id}`, record]),
+  );
+  for (const from of fromRecords) {
+    // A twin that is known before (the user named it) goes before the natural key.
+    const scope = twins.scope(from.scope);
+    const id = twins.twin(definition.kind, from.id);
+    const to =
+      scope === null || id === undefined ? undefined : toByScopeAndId.get(`${scopeKey(scope)} ${id}`);
+    if (to !== undefined) {
+      pairs.push({ from, to });
+      taken.add(from).add(to);
+    }
+  }
+  let open: Namesakes = {
+    from: fromRecords.filter((record) => !taken.has(record)),
+    to: toRecords.filter((record) => !taken.has(record)),
+  };
+  const ambiguous: { name: string; from: ParsedRecord[]; to: ParsedRecord[] }[] = [];
+  // As it is written first: a service may tell two names apart by their letters' case, and then both are there.
+  for (const isFolded of [false, true]) {
+    if (open.from.length === 0 || open.to.length === 0) break;
+    const { buckets, keyless } = bucketsOf(definition, open, twins, isFolded);
+    removed.push(...keyless.from);
+    added.push(...keyless.to);
+    open = { from: [], to: [] };
+    for (const namesakes of buckets) {
+      const { from, to } = namesakes;
+      const [onlyFrom, onlyTo] = [from[0], to[0]];
+      if (onlyFrom === undefined || onlyTo === undefined) {
+        open.from.push(...from);
+        open.to.push(...to);
+      } else if (from.length === 1 && to.length === 1) pairs.push({ from: onlyFrom, to: onlyTo });
+      else ambiguous.push({ name: recordName(definition, onlyTo.body, onlyTo.id), ...namesakes });
+    }
+  }
+  removed.push(...open.from);
+  added.push(...open.to);
+  return { pairs, removed, added, ambiguous };
+}
+
+/** Records of both sides by natural key, and those that have none. */
+function bucketsOf(
+  definition: ResourceDefinition,
+  { from, to }: Namesakes,
+  twins: MatchedIds,
+  isFolded: boolean,
+): { readonly buckets: Iterable<Namesakes>; readonly keyless: Namesakes } {
+  const buckets = new Map<string, Namesakes>();
+  const keyless: Namesakes = { from: [], to: [] };
+  const holderOf = (key: string | null): Namesakes => {
+    if (key === null) return keyless;
+    const namesakes = buckets.get(key) ?? { from: [], to: [] };
+    buckets.set(key, namesakes);
+    return namesakes;
+  };
+  for (const record of from) holderOf(naturalKeyOf(definition, record, twins, isFolded)).from.push(record);
+  for (const record of to) holderOf(naturalKeyOf(definition, record, null, isFolded)).to.push(record);
+  return { buckets: buckets.values(), keyless };
+}
+
+/**
+ * Scope and natural key in TO's ids as one text; `twins` is null for records of TO.
+ * @param isFolded letters' case apart, as services compare names and addresses (wire-notes.md, Restore); never in ids
+ */
+function naturalKeyOf(
+  definition: ResourceDefinition,
+  record: ParsedRecord,
+  twins: MatchedIds | null,
+  isFolded: boolean,
+): string | null {
+  const scope = twins === null ? record.scope : twins.scope(record.scope);
+  if (scope === null) return null;
+  // A kind without a natural key hangs from one parent record, whose id it carries.
+  if (definition.naturalKey.length === 0) return `${scopeKey(scope)} ${record.id}`;
+  const idPointer = pointerTo(definition.idPath);
+  const values: JsonValue[] = [];
+  for (const pointer of definition.naturalKey) {
+    const value = resolvePointer(record.body, pointer);
+    if (value === undefined || value === null || value === '') return null;
+    const reference = definition.references.find((candidate) => candidate.pointer === pointer);
+    const twin =
+      reference === undefined || twins === null ? value : twins.twin(reference.kind, idText(value));
+    if (twin === undefined) return null;
+    if (reference !== undefined) values.push(idText(twin));
+    else if (isFolded && typeof value === 'string' && pointer !== idPointer) values.push(value.toLowerCase());
+    else values.push(value);
+  }
+  return `${scopeKey(scope)} ${canonicalText(values)}`;
+}
+
+/** A value that names a record, as the text that ids are. */
+export function idText(value: JsonValue): string {
+  if (typeof value === 'string') return value;
+  return typeof value === 'number' || isRawNumber(value) ? numberText(value) : canonicalText(value);
+}

@@ -1,0 +1,69 @@
+/**
+ * A look at what references can name, for shells that complete them: never makes, upgrades, copies or waits for a mirror,
+ * as opening one does. What cannot be looked at just so has nothing to show.
+ */
+import { statSync } from 'node:fs';
+import { type Connection, connect } from './database.ts';
+import { schemaVersion } from './migrations.ts';
+import { readSnapshots } from './snapshots.ts';
+
+/** How long a statement waits for another process; the keyboard waits too. */
+const GLANCE_BUSY_MS = 100;
+
+export interface MirrorSummary {
+  /** Published runs, newest first. */
+  readonly runs: readonly {
+    readonly run: number;
+    readonly source: string;
+    readonly at: string;
+    readonly outcome: string;
+  }[];
+  /** By name. */
+  readonly snapshots: readonly {
+    readonly name: string;
+    readonly run: number;
+    readonly isBaseline: boolean;
+  }[];
+  /** Newest first. */
+  readonly restores: readonly {
+    readonly restore: number;
+    readonly source: string;
+    readonly startedAt: string;
+    readonly outcome: string;
+  }[];
+  /** Names of all sources that ever began a run, sorted. */
+  readonly sources: readonly string[];
+}
+
+/** At most `limit` runs and restores. Null for what is no mirror of this version; throws what SQLite throws. */
+export function peekMirror(path: string, limit: number): MirrorSummary | null {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (stats === undefined || !stats.isFile() || stats.size === 0) return null;
+  const connection = connect(path, { isReadonly: true });
+  try {
+    connection.pragma(`busy_timeout = ${GLANCE_BUSY_MS}`);
+    const { version, latest } = schemaVersion(connection, path);
+    return version === latest ? read(connection, limit) : null;
+  } finally {
+    connection.close();
+  }
+}
+
+function read(connection: Connection, limit: number): MirrorSummary {
+  return {
+    runs: connection
+      .prepare<[number], MirrorSummary['runs'][number]>(
+        `SELECT run, name AS source, coalesce(finished_at, started_at) AS at, outcome
+           FROM runs JOIN sources ON sources.id = runs.source
+          WHERE root IS NOT NULL ORDER BY run DESC LIMIT ?`,
+      )
+      .all(limit),
+    snapshots: readSnapshots(connection),
+    restores: connection
+      .prepare<[number], MirrorSummary['restores'][number]>(
+        `SELECT restore, source, started_at AS startedAt, outcome FROM restores ORDER BY restore DESC LIMIT ?`,
+      )
+      .all(limit),
+    sources: connection.prepare<[], string>(`SELECT name FROM sources ORDER BY name`).pluck().all(),
+  };
+}

@@ -1,0 +1,28 @@
+/** How a change reads of a record that goes on under a new id. */
+import type { Recreated, RecordChange } from '../diff/change.ts';
+import { nameText } from './sections.ts';
+
+/** E.g. `created again by restore 3 (id 2 → 5)`; both ids as they are to be shown. */
+export function recreatedText(again: Recreated, id: string): string {
+  return `${recreatedByText(again)} (id ${nameText(again.was)} → ${nameText(id)})`;
+}
+
+/** The same without ids. */
+export function recreatedByText({ restore, is_recognised: isRecognised }: Recreated): string {
+  return isRecognised === true
+    ? `created again elsewhere, recognised by restore ${restore}`
+    : `created again by restore ${restore}`;
+}
+
+/** `changed`, or what stands in its place; of a record that had been away, that it came is told as well. */
+export function changeText({
+  change,
+  id,
+  created_again: again,
+}: Pick<RecordChange, 'id' | 'created_again'> & {
+  readonly change: RecordChange['change'] | 'returned';
+}): string {
+  if (again === undefined) return change;
+  const text = recreatedText(again, id);
+  return change === 'changed' ? text : `${change}, ${text}`;
+}

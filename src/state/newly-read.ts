@@ -1,0 +1,52 @@
+/**
+ * Collections that a run read for the first time, denied or not asked for before: that their records are new to the mirror
+ * says nothing of the service. A diff of the same two runs does not compare them either.
+ */
+import { collectionKey } from '../catalog/collection-key.ts';
+import type { NewlyRead } from '../diff/change.ts';
+import type { RecordKey } from '../diff/order.ts';
+import type { CollectionKey, LoadedState } from './state.ts';
+
+export class NewlyReadCollections {
+  readonly #from: LoadedState;
+  readonly #reasons = new Map<string, string | null>();
+  readonly #found = new Map<
+    string,
+    { readonly place: CollectionKey; readonly reason: string; count: number }
+  >();
+
+  /** `from`: the state before. */
+  constructor(from: LoadedState) {
+    this.#from = from;
+  }
+
+  /** True for an addition of which that state cannot tell whether it was there. Counts it: to be asked once of each. */
+  isUnknown({ kind, scope }: RecordKey, change: 'added' | 'removed'): boolean {
+    if (change !== 'added') return false;
+    const key = collectionKey({ kind, scope });
+    let reason = this.#reasons.get(key);
+    if (reason === undefined) this.#reasons.set(key, (reason = this.reasonFor({ kind, scope })));
+    if (reason === null) return false;
+    const found = this.#found.get(key) ?? { place: { kind, scope }, reason, count: 0 };
+    this.#found.set(key, found);
+    found.count += 1;
+    return true;
+  }
+
+  found(): NewlyRead[] {
+    return [...this.#found.values()].map(({ place, count, reason }) => ({
+      ...place,
+      records: count,
+      reason,
+    }));
+  }
+
+  /** Why that state cannot tell what is new in a collection; null where it was read whole before, or was not there. */
+  reasonFor({ kind, scope }: CollectionKey): string | null {
+    if (this.#from.wasReadWhole?.(kind, scope) === true) return null;
+    const coverage = this.#from.coverage(kind, scope);
+    if (coverage.how === 'unread') return `read for the first time: ${coverage.reason}`;
+    if (coverage.how !== 'read' || coverage.isPartial !== true) return null;
+    return `read whole for the first time: ${coverage.stale ?? 'what was there before is not known'}`;
+  }
+}

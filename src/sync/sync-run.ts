@@ -1,0 +1,296 @@
+/**
+ * One pass over all kinds of a source, level by level: parents are complete before their children start (design.md, The
+ * sync).
+ */
+import { scopeKey } from '../catalog/catalog.ts';
+import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
+import { LEVELS, parentsOf, scopeKeyNaming } from '../catalog/lineage.ts';
+import { eachConcurrently } from '../core/concurrently.ts';
+import type { CollectionRow } from '../mirror/run-rows.ts';
+import { Discovery, type DiscoveredScope } from './discovery.ts';
+import { parentLimits, wantedKinds, type ParentLimits } from './extent.ts';
+import { forecast } from './forecast.ts';
+import { sweepNamed } from './named.ts';
+import type { SyncOptions } from './options.ts';
+import { wasRead, type SweepError, type SweepReport } from './outcome.ts';
+import { retireEach, roomForEach, sweepEach } from './sharing.ts';
+import { sweepCollection, type SweepContext } from './sweep.ts';
+
+/** New parents remembered for the checks that follow in the same run; more than this wait for the round. */
+const ADDED_PARENTS_KEPT = 10_000;
+
+/** One pass over all kinds of a source, level by level: parents are complete before their children start. */
+export class SyncRun {
+  readonly #context: SweepContext;
+  readonly #options: SyncOptions;
+  readonly #limits: ParentLimits;
+  readonly #discovery: Discovery;
+  readonly #held: readonly CollectionRow[];
+  readonly #gone: ReadonlySet<string>;
+  readonly #reports: SweepReport[] = [];
+  readonly #addedParents = new Map<string, Set<string>>();
+  /** Collections with removals that wait, as `kind scope`: only a walk of the whole list can settle them. */
+  readonly #waiting: ReadonlySet<string>;
+
+  /** `gone`: parents whose removal this run decided, as `kind id`; a 404 below them is then their children's end. */
+  constructor(
+    context: SweepContext,
+    options: SyncOptions,
+    held: readonly CollectionRow[],
+    gone: ReadonlySet<string>,
+  ) {
+    this.#gone = gone;
+    this.#context = context;
+    this.#options = options;
+    this.#held = held;
+    this.#waiting = new Set(
+      options.mirror.heldRemovals(options.source.name).map(({ kind, scope }) => `${kind} ${scopeKey(scope)}`),
+    );
+    this.#limits = parentLimits(options.source, options.only);
+    this.#discovery = new Discovery(this.#limits);
+  }
+
+  async sweepAll(): Promise<SweepReport[]> {
+    const { source, kinds, only } = this.#options;
+    const wanted = wantedKinds(source, kinds, only);
+    const definitions = source.definitions.filter(({ kind }) => wanted.has(kind));
+    this.#announce(definitions, [], this.#remembered());
+    for (const [depth, level] of LEVELS.entries()) {
+      const inLevel = definitions.filter(({ kind }) => level.includes(kind));
+      const fromHere = definitions.filter(({ kind }) => !LEVELS.slice(0, depth).flat().includes(kind));
+      if (depth > 0) this.#announce(fromHere, level, this.#discovery);
+      // Parents first within the level: their children's level needs them, and they are few.
+      const collections = inLevel.flatMap((definition) =>
+        this.#discovery.scopesOf(definition).map((discovered) => ({ definition, discovered })),
+      );
+      for (const { definition, discovered } of this.#context.log.isLevelEnabled('debug') ? collections : [])
+        this.#context.log.debug(
+          { kind: definition.kind, scope: discovered.scope, knownFrom: discovered.origin },
+          'collection found',
+        );
+      await eachConcurrently(collections, this.#context.concurrency, async ({ definition, discovered }) => {
+        const hopeless = this.#hopeless();
+        this.#reports.push(
+          hopeless === null
+            ? await this.#sweep(definition, discovered)
+            : skipped(definition, discovered.scope, hopeless),
+        );
+        this.#context.signal.throwIfAborted();
+      });
+      // A parent list that could not be read whole must not hide what is below it.
+      for (const { scope } of this.#held) this.#discovery.knew(scope);
+    }
+    await this.#removeOrphans();
+    const order = new Map(source.definitions.map(({ kind }, index) => [kind, index]));
+    return this.#reports.sort(
+      (a, b) => (order.get(a.kind) ?? 0) - (order.get(b.kind) ?? 0) || compareScopes(a.scope, b.scope),
+    );
+  }
+
+  /** Tells listeners what is still to come. */
+  #announce(
+    definitions: readonly ResourceDefinition[],
+    settled: readonly Kind[],
+    discovery: Discovery,
+  ): void {
+    this.#options.events.sweepsPlanned(
+      forecast({
+        source: this.#options.source,
+        held: this.#held,
+        definitions,
+        settled,
+        discovery,
+        isHeadEnough: (collection) => this.#isHeadEnough(collection),
+      }),
+    );
+  }
+
+  /** The collections as earlier runs left them. */
+  #remembered(): Discovery {
+    const discovery = new Discovery(this.#limits);
+    for (const { scope } of this.#held) discovery.knew(scope);
+    return discovery;
+  }
+
+  /** What failed at the root and will fail everywhere: a refused key or an unreachable host. Null while anything works. */
+  #hopeless(): SweepError | null {
+    const root = this.#reports.find(({ scope }) => Object.keys(scope).length === 0);
+    if (root?.error === null || root === undefined) return null;
+    return root.error.code === 'unauthorized' || root.error.code === 'unreachable' ? root.error : null;
+  }
+
+  async #sweep(definition: ResourceDefinition, { scope, origin }: DiscoveredScope): Promise<SweepReport> {
+    if (definition.reading === 'each') return await this.#sweepEach(definition, scope);
+    const { organizations } = this.#limits;
+    if (definition.discovery.from === 'root' && organizations !== 'all') {
+      return await sweepNamed(this.#context, definition, scope, {
+        ids: organizations,
+        namedIn: this.#options.only?.organizations === undefined ? 'sources[].organizations' : null,
+        onRecord: (record, id) => this.#discovery.found(definition.kind, scope, id, record.text),
+      });
+    }
+    const isFeedHead =
+      definition.reading === 'feed' && this.#isHeadEnough(this.#heldOf(definition.kind, scope));
+    return await sweepCollection(this.#context, definition, scope, {
+      mode: isFeedHead ? 'head' : 'full',
+      parentGone: origin === 'mirror' ? this.#parentGone(definition, scope) : null,
+      onRecord: (record, id) => this.#discovery.found(definition.kind, scope, id, record.text),
+      onAdded: (id) => this.#rememberAdded(definition.kind, scope, id),
+    });
+  }
+
+  /**
+   * Whether a parent record of this collection is gone: removed by this run, or by an earlier one and not shown again by
+   * any list of this run.
+   */
+  #parentGone(definition: ResourceDefinition, scope: Scope): 'now' | 'before' | null {
+    let gone: 'now' | 'before' | null = null;
+    for (const parent of parentsOf(definition)) {
+      const key = scopeKeyNaming(parent);
+      const id = key === undefined ? undefined : scope[key];
+      if (id === undefined) continue;
+      if (this.#gone.has(`${parent} ${id}`)) gone ??= 'now';
+      else if (this.#wasRemoved(parent, id, scope)) gone = 'before';
+      else if (this.#isShownNowhere(parent, id)) gone ??= 'now';
+    }
+    return gone;
+  }
+
+  #wasRemoved(parent: Kind, id: string, below: Scope): boolean {
+    const { mirror, source } = this.#options;
+    const within = Object.entries(below);
+    const records = mirror
+      .findRecords(parent, id, { sources: [source.name] })
+      .filter(({ scope }) => within.every(([key, value]) => (scope[key as ScopeKey] ?? value) === value));
+    return (
+      records.length > 0 &&
+      records.every(({ isRemoved, scope }) => isRemoved && this.#wasNotShown(parent, scope))
+    );
+  }
+
+  /**
+   * A parent that never was a record of its own, since only its grandparent's `teams` told of it: gone when this run read
+   * every list that could show it whole, or found it not offered, and none did. Weaker than a removal that was seen, so
+   * that only a 404 of the collection itself makes it count.
+   */
+  #isShownNowhere(parent: Kind, id: string): boolean {
+    const { mirror, source } = this.#options;
+    if (mirror.findRecords(parent, id, { sources: [source.name] }).length > 0) return false;
+    const own = this.#reports.filter(({ kind }) => kind === parent);
+    const above = parentsOf(this.#context.definitionOf(parent)).flatMap((kind) =>
+      this.#reports.filter((report) => report.kind === kind),
+    );
+    return (
+      own.length > 0 &&
+      above.length > 0 &&
+      own.every(({ outcome }) => outcome === 'complete' || outcome === 'missing') &&
+      above.every(({ outcome, mode }) => outcome === 'complete' && mode === 'full')
+    );
+  }
+
+  /** A list that this run did not ask for takes nothing back; one that it could not read whole might. */
+  #wasNotShown(kind: Kind, scope: Scope): boolean {
+    const report = this.#reportOf(kind, scope);
+    return report === undefined || report.outcome === 'complete' || report.outcome === 'held';
+  }
+
+  #reportOf(kind: Kind, scope: Scope): SweepReport | undefined {
+    return this.#reports.find((each) => each.kind === kind && scopeKey(each.scope) === scopeKey(scope));
+  }
+
+  /** Parents that went take along what is read one by one for each of them, also where this run did not ask for it. */
+  async #removeOrphans(): Promise<void> {
+    for (const { kind, scope } of this.#held) {
+      const { reading, discovery } = this.#context.definitionOf(kind);
+      if (reading !== 'each' || discovery.from === 'root') continue;
+      const parents = this.#reportOf(discovery.from, scope);
+      if (parents === undefined || !wasRead(parents) || this.#reportOf(kind, scope) !== undefined) continue;
+      if (parents.mode === 'parent') await this.#context.run.retire(kind, scope);
+      else await this.#context.run.removeOrphans(kind, scope);
+    }
+  }
+
+  async #sweepEach(definition: ResourceDefinition, scope: Scope): Promise<SweepReport> {
+    const { mirror, source } = this.#options;
+    const { sharingPerRun } = source.recordings;
+    const parentKind = definition.discovery.from as Kind;
+    // What could not be read of the parents says nothing about what is below them.
+    const parentReport = this.#reportOf(parentKind, scope);
+    if (parentReport !== undefined && parentReport.error !== null && !wasRead(parentReport)) {
+      return skipped(definition, scope, parentReport.error);
+    }
+    if (parentReport?.mode === 'parent') return await retireEach(this.#context, definition, scope);
+    const parents = this.#context.run.stage(parentKind, scope);
+    const total = parents.known + parents.counts().added;
+    const budget =
+      sharingPerRun === 'all' ? total : roomForEach(this.#context, definition.kind, sharingPerRun);
+    // Those that this run found new are not in the mirror yet; the rest it knows best itself.
+    const added = this.#addedParents.get(`${parentKind} ${scope.project_id ?? ''}`) ?? new Set<string>();
+    const ids = new Set([...added].slice(0, budget));
+    const due = mirror.dueForCheck(source.name, definition.kind, scope, budget - ids.size);
+    // Those that this run removes take their records along: nothing to ask.
+    for (const id of due) if (ids.size < budget && !parents.isGoing(id)) ids.add(id);
+    return sweepEach(this.#context, definition, scope, {
+      parentKind,
+      ids: [...ids],
+      mayWait: sharingPerRun !== 'all',
+      isMirrored: (id) =>
+        mirror
+          .findRecords(definition.kind, id, { sources: [source.name], scope })
+          .some(({ isRemoved }) => !isRemoved),
+    });
+  }
+
+  /**
+   * A feed is walked whole at first, when asked, while removals wait in it or are to be accepted, and when its last whole
+   * walk is older than the cadence.
+   */
+  #isHeadEnough(collection: CollectionRow | undefined): boolean {
+    if (this.#options.isFull || this.#options.acceptRemovals > 0) return false;
+    if (collection !== undefined && this.#waiting.has(`${collection.kind} ${scopeKey(collection.scope)}`))
+      return false;
+    const last = collection?.lastFullAt ?? null;
+    if (last === null) return false;
+    const age = this.#context.clock.now() - Date.parse(last);
+    // A clock that stepped back makes the age negative: better to look at everything once more.
+    return age >= 0 && age < this.#options.source.recordings.fullSweepEveryMs;
+  }
+
+  #heldOf(kind: Kind, scope: Scope): CollectionRow | undefined {
+    return this.#held.find((each) => each.kind === kind && scopeKey(each.scope) === scopeKey(scope));
+  }
+
+  #rememberAdded(kind: Kind, scope: Scope, id: string): void {
+    const key = `${kind} ${scope.project_id ?? ''}`;
+    const ids = this.#addedParents.get(key) ?? new Set<string>();
+    if (ids.size < ADDED_PARENTS_KEPT) ids.add(id);
+    this.#addedParents.set(key, ids);
+  }
+}
+
+function skipped(definition: ResourceDefinition, scope: Scope, error: SweepError): SweepReport {
+  return {
+    kind: definition.kind,
+    scope,
+    outcome: 'skipped',
+    mode: 'none',
+    pages: 0,
+    records: 0,
+    added: 0,
+    changed: 0,
+    removed: 0,
+    unchanged: 0,
+    held: 0,
+    leaked: 0,
+    pending: 0,
+    count: null,
+    pageCap: null,
+    error,
+  };
+}
+
+function compareScopes(a: Scope, b: Scope): number {
+  const left = JSON.stringify(a);
+  const right = JSON.stringify(b);
+  return left < right ? -1 : left > right ? 1 : 0;
+}
