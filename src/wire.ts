@@ -11,7 +11,7 @@ import { TidemarkError } from './core/errors.ts';
 import { suggest } from './core/suggest.ts';
 import { openMirror, type Mirror } from './mirror/mirror.ts';
 
-export interface ConfigChoice {
+interface ConfigChoice {
   readonly config?: string;
   readonly source?: readonly string[];
 }

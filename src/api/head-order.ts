@@ -1,7 +1,7 @@
 /** Whether a feed really is newest first: only then does a known page say that all behind it is known too. */
 import type { ScannedRecord } from '../core/json-scan.ts';
 
-export interface HeadOrder {
+interface HeadOrder {
   /** Looks at a page in received order. False from the first record on that is newer than one before it, or undated. */
   look(records: readonly ScannedRecord[]): boolean;
 }

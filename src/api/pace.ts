@@ -20,7 +20,7 @@ export interface Pace {
   readonly grantedAt: number;
 }
 
-export interface Refusal {
+interface Refusal {
   /** When the refused request started. */
   readonly startedAt: number;
   readonly now: number;

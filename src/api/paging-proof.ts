@@ -32,7 +32,7 @@ export interface PagingProofEnd {
   readonly distinct: number;
 }
 
-export type PagingProofStep =
+type PagingProofStep =
   | {
       readonly ask: PageAddress;
       /** Set where a new pass begins. `isFresh`: the sink is to count from zero; `count`: rows that a page might hold. */

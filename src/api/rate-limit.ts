@@ -7,7 +7,7 @@ import type { KindUse, WindowUse } from './request-stats.ts';
 import type { RateLog, Starts } from './rate-log.ts';
 
 /** Starts that a minute and an hour may hold; 0 = no limit. */
-export interface WindowLimits {
+interface WindowLimits {
   readonly perMinute: number;
   readonly perHour: number;
 }

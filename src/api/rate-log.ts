@@ -109,7 +109,7 @@ class MemoryStarts implements Starts {
 /** A shared log that cannot be used, a file that another program holds, say, is tried again so much later. */
 const TRY_AGAIN_MS = 30_000;
 
-export interface FallbackOptions {
+interface FallbackOptions {
   readonly clock: Clock;
   readonly log: Logger;
   /** How many starts the limits look back at most. */

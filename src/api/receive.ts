@@ -17,7 +17,7 @@ export interface Received {
 }
 
 /** What holds for all answers of a transport. */
-export interface Receiving<T> {
+interface Receiving<T> {
   /** Of a success; one that is larger is refused. */
   readonly maxBytes: number;
   /** From the request to the end of its answer. */
@@ -54,7 +54,7 @@ export function receive<T>(
 }
 
 /** The handler of one dispatch: a method each for what undici tells. */
-export class Incoming<T> {
+class Incoming<T> {
   readonly #receiving: Receiving<T>;
   readonly #signal: AbortSignal | undefined;
   readonly #resolve: (value: T) => void;

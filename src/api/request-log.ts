@@ -96,7 +96,7 @@ export function createRequestLog(
 }
 
 /** What a request waits for before it is sent. `kind`: the limit that a kind has of its own. */
-export interface ToldWait {
+interface ToldWait {
   readonly ms: number;
   readonly reason: 'perMinute' | 'perHour' | 'refusal';
   readonly kind: Kind | null;

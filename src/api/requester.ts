@@ -12,7 +12,7 @@ import type { RequestLog } from './request-log.ts';
 import { backoffMs, retrying, type RetryBudget, type RetryPolicy } from './retry.ts';
 import type { Answer, Get } from './transport.ts';
 
-export interface Request<T> {
+interface Request<T> {
   /** Path and query of the next attempt; a page may be asked for smaller than before. */
   readonly path: () => string;
   /** The path as logs show it, where that is another. */
@@ -35,7 +35,7 @@ export interface Requester {
   takeRetry(cause: TidemarkError): void;
 }
 
-export interface RequesterOptions {
+interface RequesterOptions {
   readonly get: Get;
   readonly limiter: Limiter;
   readonly breaker: Pick<Breaker, 'refusal'>;

@@ -59,7 +59,7 @@ export function backoffMs(attempt: number, random: number): number {
   return random * Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (attempt - 1));
 }
 
-export interface RetryOptions {
+interface RetryOptions {
   readonly policy: RetryPolicy;
   readonly budget: RetryBudget;
   readonly clock: Clock;

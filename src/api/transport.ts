@@ -41,7 +41,7 @@ export const UNLIMITED_REQUESTS = 32;
  */
 const CONNECTIONS_PER_REQUEST = 2;
 
-export interface TransportOptions {
+interface TransportOptions {
   readonly baseUrl: URL;
   readonly apiKey: Secret;
   readonly userAgent: string;

@@ -20,7 +20,7 @@ import type { Requester } from './requester.ts';
 import { bornMember, orderMember, type CollectionTarget } from './target.ts';
 import { outcomeOfError, foreignNextError, listError, outcomeOf, refusalOf } from './walk-errors.ts';
 
-export interface WalkOptions {
+interface WalkOptions {
   readonly requester: Requester;
   readonly target: CollectionTarget;
   readonly sink: WalkSink;

@@ -29,19 +29,19 @@ export type { Reservation, Slot } from './limiter.ts';
 export type { WriteOutcome } from './write-outcome.ts';
 
 /** What a write is about. */
-export interface WriteTarget {
+interface WriteTarget {
   readonly definition: ResourceDefinition;
   readonly scope: Scope;
   /** Another path that takes the same body, filled, below the base URL; the documented one when left out. */
   readonly path?: string;
 }
 
-export interface RecordTarget extends WriteTarget {
+interface RecordTarget extends WriteTarget {
   readonly id: string;
 }
 
 /** When a write is given up. */
-export interface WriteSignals {
+interface WriteSignals {
   /** At any moment: an answer that is on its way is not waited for. */
   readonly signal?: AbortSignal;
   /** While it waits for its turn, and not once it was sent. */

@@ -84,7 +84,7 @@ export interface FieldDefinition {
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 
 /** What an operation is to Tidemark. `action` operations beyond the five verbs carry a name. */
-export type OperationRole = 'list' | 'retrieve' | 'create' | 'update' | 'remove' | 'action';
+type OperationRole = 'list' | 'retrieve' | 'create' | 'update' | 'remove' | 'action';
 
 /** One method and path of interface.md, Endpoints. */
 export interface Operation {
@@ -99,7 +99,7 @@ export interface Operation {
 }
 
 /** Where a collection's scopes come from. */
-export type Discovery =
+type Discovery =
   | { readonly from: 'root' } // one collection in the whole source
   | { readonly from: 'organizations' } // one per organization
   | { readonly from: 'roles' } // one per role
@@ -107,7 +107,7 @@ export type Discovery =
   | { readonly from: 'session_recordings' }; // one request per recording
 
 /** How the kind is read. */
-export type Reading =
+type Reading =
   | 'list' // listed whole in every run
   | 'feed' // many and newest first: walked from the head, whole on its own cadence
   | 'each'; // a single object per parent record, within a budget per run
@@ -138,7 +138,7 @@ export const DEFAULT_LISTING: ListingRules = {
 };
 
 /** A member of a body that names a record of another kind: restore remaps it. */
-export interface Reference {
+interface Reference {
   /** RFC 6901 pointer into the body; `*` stands for every element. */
   readonly pointer: string;
   readonly kind: Kind;

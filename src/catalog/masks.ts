@@ -1,7 +1,7 @@
 /** What servers put in place of a secret (wire-notes.md, Secrets). Written back, it would destroy the real one. */
 
 /** A text that matches one of these is a mask, not a value. */
-export const MASK_PATTERNS: readonly RegExp[] = [
+const MASK_PATTERNS: readonly RegExp[] = [
   // "********", "••••••••", "xxxxxxxx" with or without the last characters of the real value.
   /^[*•●]{3,}.{0,8}$/u,
   /^[xX]{8,}.{0,4}$/,

@@ -4,7 +4,7 @@
  */
 import type { Method } from './definition.ts';
 
-export interface NotMirrored {
+interface NotMirrored {
   readonly method: Method;
   /** The action's name in the catalog (`Operation.action`). */
   readonly action: string;

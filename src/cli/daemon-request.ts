@@ -5,7 +5,7 @@ import type { DaemonLockfile } from '../daemon/lockfile.ts';
 import { daemonUnreachable } from './daemon-unreachable.ts';
 
 /** As `POST /api/v1/runs` takes it. */
-export interface RunsRequest {
+interface RunsRequest {
   readonly job: string;
   readonly sources: readonly string[] | null;
   readonly full: boolean;

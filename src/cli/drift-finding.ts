@@ -9,7 +9,7 @@ import type { Reference } from '../state/reference.ts';
 import { pairWarnings } from './pair-warnings.ts';
 import { type StateOpener, isOfMirror } from './state-opener.ts';
 
-export interface DriftQuestion extends DriftExtent {
+interface DriftQuestion extends DriftExtent {
   readonly from: Reference;
   readonly to: Reference;
   /** Of an export: it holds all there is of what it speaks of. */

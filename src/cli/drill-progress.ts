@@ -12,7 +12,7 @@ const DOING: Readonly<Record<Parameters<DrillEvents['phase']>[0], string>> = {
   comparing: 'comparing with the snapshot',
 };
 
-export interface DrillProgress {
+interface DrillProgress {
   readonly events: DrillEvents;
   /** Takes the line away for good. */
   stop(): void;

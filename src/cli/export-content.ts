@@ -6,7 +6,7 @@ import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { MirrorRecord } from '../mirror/records.ts';
 import type { ExportRecord } from '../report/export/record.ts';
 
-export interface Narrowing {
+interface Narrowing {
   readonly kind?: Kind;
   readonly source?: string;
 }

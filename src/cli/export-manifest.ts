@@ -10,7 +10,7 @@ import { textOf, writeIfDifferent } from './whole-file.ts';
 
 export type ExportFormat = 'ndjson' | 'json' | 'yaml' | 'csv';
 
-export const MANIFEST_NAME = '.tidemark-export.json';
+const MANIFEST_NAME = '.tidemark-export.json';
 
 export interface Manifest {
   readonly format: ExportFormat;

@@ -30,7 +30,7 @@ export interface GivenKey {
   readonly newFile: string | null;
 }
 
-export const DEFAULT_VARIABLE = 'TIDEMARK_API_KEY';
+const DEFAULT_VARIABLE = 'TIDEMARK_API_KEY';
 
 /** True where somebody can be asked. */
 export function canAsk(context: CommandContext): boolean {

@@ -5,7 +5,7 @@ import { escapeControlCharacters } from '../report/escape-control.ts';
 import { type ShownPlan, planSummary } from '../report/plan-view.ts';
 import type { CommandContext } from './context.ts';
 
-export interface ConsentOptions {
+interface ConsentOptions {
   readonly yes?: boolean;
 }
 

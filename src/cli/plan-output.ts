@@ -15,7 +15,7 @@ import { writeWhole } from './whole-file.ts';
 
 export type PlanFormat = 'text' | 'json' | 'markdown' | 'html';
 
-export interface PlanOutputOptions {
+interface PlanOutputOptions {
   readonly format?: PlanFormat;
   readonly out?: string;
 }

@@ -15,14 +15,14 @@ import { planReason } from './plan-reason.ts';
 import { type DesiredLookup, sendPlan } from './restore-send.ts';
 import type { RestoreSession } from './restore-session.ts';
 
-export interface ShowOptions {
+interface ShowOptions {
   readonly apply?: boolean;
   readonly yes?: boolean;
   readonly format?: PlanFormat;
   readonly out?: string;
 }
 
-export interface Shown {
+interface Shown {
   readonly plan: Plan;
   readonly desired: DesiredLookup;
   readonly notes: readonly string[];

@@ -2,7 +2,7 @@
 import type { WindowUse } from '../api/request-stats.ts';
 
 /** What one sweep that is not over looks like. */
-export interface OpenSweep {
+interface OpenSweep {
   readonly reading: 'full' | 'head' | 'each';
   /** Answers so far. */
   readonly pages: number;
@@ -30,7 +30,7 @@ export function requestsLeft(sweep: OpenSweep): number | null {
   return Math.max(reading === 'each' ? 0 : 1, all - pages);
 }
 
-export interface Pace {
+interface Pace {
   /** Milliseconds that a request takes while requests flow, all that run side by side together; null before the first answers. */
   readonly requestMs: number | null;
   readonly perMinute: WindowUse;

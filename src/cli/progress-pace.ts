@@ -1,7 +1,7 @@
 /** How fast a run goes just now: from samples of its figures, the oldest forgotten. */
 
 /** The figures at one instant; counts are totals since the start. */
-export interface Sample {
+interface Sample {
   /** Monotonic milliseconds. */
   readonly at: number;
   readonly requests: number;

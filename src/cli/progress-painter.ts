@@ -1,7 +1,7 @@
 /** Paints a block of lines on a terminal over and over, in place. The only code that moves the cursor. */
 
 /** A terminal as Node shows it. */
-export interface Screen {
+interface Screen {
   readonly columns?: number;
   readonly rows?: number;
   write(text: string): unknown;

@@ -36,7 +36,7 @@ export interface ProgressView {
   readonly isPublishing: boolean;
 }
 
-export interface ViewInput {
+interface ViewInput {
   readonly progress: RunProgress;
   readonly figures: RequestStats;
   /** Epoch milliseconds. */

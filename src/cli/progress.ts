@@ -21,7 +21,7 @@ export interface Progress {
   stop(): void;
 }
 
-export interface ProgressOptions {
+interface ProgressOptions {
   readonly clock: Clock;
   readonly source: Pick<SourceConfig, 'pageSize' | 'rate'>;
   readonly figures: () => RequestStats;

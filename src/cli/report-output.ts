@@ -39,7 +39,7 @@ export interface SourceReport {
 }
 
 /** What became of one source: its report, or why there is none. */
-export type SourceResult = SourceReport | { readonly source: string | null; readonly error: TidemarkError };
+type SourceResult = SourceReport | { readonly source: string | null; readonly error: TidemarkError };
 
 /** A report of each source in turn: what one of them fails with is its result, and the others come all the same. */
 export async function reportEach<Source extends string | null>(
@@ -156,7 +156,7 @@ export function comparisonReason(
     : [];
 }
 
-export const UNREAD_REMEDY =
+const UNREAD_REMEDY =
   '  → `tidemark doctor` tells what the key reaches, `tidemark status` what the mirror lacks';
 
 function textOf(

@@ -20,7 +20,7 @@ export interface RestoreProgress {
 }
 
 /** What the bar shows. */
-export interface RestoreView {
+interface RestoreView {
   readonly steps: number;
   readonly done: number;
   readonly failed: number;

@@ -26,7 +26,7 @@ export type DesiredLookup = (key: {
   readonly id: string;
 }) => JsonValue | undefined;
 
-export interface Sending extends Pick<ApplyOptions, 'restore' | 'undoes' | 'approved'> {
+interface Sending extends Pick<ApplyOptions, 'restore' | 'undoes' | 'approved'> {
   readonly plan: Plan;
   readonly desired: DesiredLookup;
 }

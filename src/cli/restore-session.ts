@@ -28,7 +28,7 @@ export interface RestoreSession {
   close(): void;
 }
 
-export interface SessionOptions {
+interface SessionOptions {
   readonly command: string;
   /** True takes the writer lock: no sync and no other restore meanwhile. */
   readonly writes: boolean;

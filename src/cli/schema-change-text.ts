@@ -4,7 +4,7 @@ import type { SchemaChange } from '../mirror/schema-changes.ts';
 import { formChangeText } from '../report/form-text.ts';
 
 /** One line, e.g. `roles: /name is gone (string)`. */
-export function schemaChangeLine({ kind, field, change, before, after }: SchemaChange): string {
+function schemaChangeLine({ kind, field, change, before, after }: SchemaChange): string {
   return change === 'unwatched'
     ? `${kind}: more than ${MAX_FIELDS} fields; changes of further ones are not noticed`
     : formChangeText({ kind, field, change, before, after });

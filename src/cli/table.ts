@@ -5,9 +5,9 @@ import type { ProcessContext } from './context.ts';
 import { fittingLayout, type Layout } from './table-layout.ts';
 import { wrappedText } from './text-width.ts';
 
-export type Align = 'left' | 'right';
+type Align = 'left' | 'right';
 
-export interface TableRoom {
+interface TableRoom {
   /** Columns of the terminal; left out, lines are as long as they are. */
   readonly width?: number | undefined;
   /** Headings of columns that go first where there is no room for all, the first one first. */

@@ -19,7 +19,7 @@ export function commandLog(
 }
 
 /** Writes lines of at least `least` to the terminal. */
-export function terminalLog(
+function terminalLog(
   context: Pick<CommandContext, 'stderr' | 'env' | 'options'>,
   least: LogLevel,
   clock: Pick<Clock, 'now'>,

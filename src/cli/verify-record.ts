@@ -15,7 +15,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { printNote, type CommandContext } from './context.ts';
 
-export interface Verification {
+interface Verification {
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly result: JobResult;

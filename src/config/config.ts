@@ -107,7 +107,7 @@ export const SCHEDULE_NAMES = ['sync', 'drift', 'verify', 'forget', 'drill'] as 
 export type ScheduleName = (typeof SCHEDULE_NAMES)[number];
 
 /** What counts as drift. A rule that names a source is for that one only. */
-export interface DriftConfig {
+interface DriftConfig {
   readonly ignore: readonly {
     readonly source?: string | undefined;
     readonly kind?: Kind | undefined;

@@ -45,7 +45,7 @@ interface Reading {
   aliases: number;
 }
 
-export interface ReadDocument {
+interface ReadDocument {
   readonly tree: Tree;
   /** Names of the variables that the text refers to. */
   readonly usedVariables: ReadonlySet<string>;

@@ -44,8 +44,8 @@ const SEVERITY_RULE = z.strictObject({
   severity: z.enum(SEVERITIES),
 });
 
-export type DriftIgnoreRule = z.output<typeof IGNORE_RULE>;
-export type DriftSeverityRule = z.output<typeof SEVERITY_RULE>;
+type DriftIgnoreRule = z.output<typeof IGNORE_RULE>;
+type DriftSeverityRule = z.output<typeof SEVERITY_RULE>;
 
 export const DRIFT_IGNORE = structured<readonly DriftIgnoreRule[]>(
   'list of rules',

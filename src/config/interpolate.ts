@@ -2,7 +2,7 @@
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-export type Interpolated =
+type Interpolated =
   | { readonly isPlain: true; readonly value: string }
   | { readonly isPlain: false; readonly value: string; readonly variables: readonly string[] }
   /** `isUnset`: nothing but variables that are not set. */

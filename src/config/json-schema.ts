@@ -1,7 +1,7 @@
 /** JSON Schema of the configuration file, for completion and checks in editors. */
 import * as z from 'zod';
 import type { Option, OptionNode } from './option.ts';
-import { OPTIONS, PROFILE_OPTIONS } from './options.ts';
+import { OPTIONS } from './options.ts';
 
 type JsonSchema = Record<string, unknown>;
 
@@ -13,11 +13,6 @@ const REFERENCE = { type: 'string', pattern: '\\$\\{[A-Za-z_][A-Za-z0-9_]*\\}' }
 /** The schema of `tidemark.yaml`, JSON Schema draft 2020-12, with a description for every option. */
 export function configJsonSchema(): object {
   return { $schema: DRAFT, title: OPTIONS.description, ...schemaOf(OPTIONS) };
-}
-
-/** The schema of a profile file. */
-export function profileJsonSchema(): object {
-  return { $schema: DRAFT, title: PROFILE_OPTIONS.description, ...schemaOf(PROFILE_OPTIONS) };
 }
 
 function schemaOf(node: OptionNode): JsonSchema {

@@ -13,7 +13,7 @@ export interface KindChoice extends Pick<SourceConfig, 'organizations' | 'projec
 }
 
 /** What decides how the collections of a kind can be found. */
-export interface Ways {
+interface Ways {
   /** True for a kind whose records need not be looked for: their ids are given. */
   readonly isNamed: (kind: Kind) => boolean;
   readonly mayRead: (kind: Kind) => boolean;

@@ -3,7 +3,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { nearest, pathKey, pathText, type Path, type Tree } from './tree.ts';
 
 /** One thing that is wrong, or (as a warning) unwise. */
-export interface Mistake {
+interface Mistake {
   readonly tree: Tree;
   readonly path: Path;
   readonly message: string;

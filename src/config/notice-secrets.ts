@@ -14,7 +14,7 @@ export function unsetLines({ tree, mistakes, warnings }: Checking, at: Path): st
   return lines;
 }
 
-export interface GivenSecret {
+interface GivenSecret {
   readonly text: string | undefined;
   readonly file: string | undefined;
   readonly isNeeded: boolean;

@@ -22,7 +22,7 @@ export const TEMPLATE_VALUES = {
   low: 'Findings.',
 } as const;
 
-export type TemplateValue = keyof typeof TEMPLATE_VALUES;
+type TemplateValue = keyof typeof TEMPLATE_VALUES;
 export type TemplateValues = Readonly<Record<TemplateValue, string>>;
 
 const PLACE = /\{\{([^{}]*)\}\}/g;

@@ -27,7 +27,7 @@ export interface Section<S extends Options = Options> {
 }
 
 /** A list of sections of one form. */
-export interface ListOf<S extends Options = Options> {
+interface ListOf<S extends Options = Options> {
   readonly node: 'list';
   readonly description: string;
   readonly of: Section<S>;

@@ -32,32 +32,29 @@ import {
 const FROM_PROFILE = 'from the profile';
 
 /** How much is asked of the service; a profile gives the defaults. */
-export const RATE = section(
-  'How much is asked of the service, per key. Bursts are allowed within the window.',
-  {
-    perMinute: option(wholeNumber(0, 1_000_000), {
-      default: 480,
-      defaultNote: FROM_PROFILE,
-      unit: 'requests a minute',
-      description: 'Most requests in any 60 seconds; 0 is no limit.',
-      example: 480,
-    }),
-    perHour: option(wholeNumber(0, 10_000_000), {
-      default: 4800,
-      defaultNote: FROM_PROFILE,
-      unit: 'requests an hour',
-      description: 'Most requests in any 60 minutes, counted across restarts; 0 is no limit.',
-      example: 4800,
-    }),
-    concurrency: option(wholeNumber(1, 100), {
-      default: 4,
-      defaultNote: FROM_PROFILE,
-      unit: 'requests',
-      description: 'Most requests under way at once.',
-      example: 4,
-    }),
-  },
-);
+const RATE = section('How much is asked of the service, per key. Bursts are allowed within the window.', {
+  perMinute: option(wholeNumber(0, 1_000_000), {
+    default: 480,
+    defaultNote: FROM_PROFILE,
+    unit: 'requests a minute',
+    description: 'Most requests in any 60 seconds; 0 is no limit.',
+    example: 480,
+  }),
+  perHour: option(wholeNumber(0, 10_000_000), {
+    default: 4800,
+    defaultNote: FROM_PROFILE,
+    unit: 'requests an hour',
+    description: 'Most requests in any 60 minutes, counted across restarts; 0 is no limit.',
+    example: 4800,
+  }),
+  concurrency: option(wholeNumber(1, 100), {
+    default: 4,
+    defaultNote: FROM_PROFILE,
+    unit: 'requests',
+    description: 'Most requests under way at once.',
+    example: 4,
+  }),
+});
 
 const SOURCE = section('One remote service.', {
   name: option(sourceName, {
@@ -258,7 +255,7 @@ function retentionRules(one: 'run' | 'copy', unit: 'runs' | 'copies') {
   };
 }
 
-export const RETENTION = retentionRules('run', 'runs');
+const RETENTION = retentionRules('run', 'runs');
 
 /** Every option that there is. */
 export const OPTIONS = section('Tidemark configuration', {
@@ -418,4 +415,3 @@ export const PROFILE_OPTIONS = section('Profile of a deployment', {
 
 export type ParsedOptions = Parsed<typeof OPTIONS>;
 export type ParsedSource = ParsedOptions['sources'][number];
-export type ParsedProfile = Parsed<typeof PROFILE_OPTIONS>;

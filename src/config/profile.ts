@@ -19,8 +19,8 @@ export interface Profile {
   readonly kinds: KindOverrides;
 }
 
-export type OverrideLayer = 'profile' | 'user';
-export type ReportOverrideMistake = (layer: OverrideLayer, path: Path, message: string) => void;
+type OverrideLayer = 'profile' | 'user';
+type ReportOverrideMistake = (layer: OverrideLayer, path: Path, message: string) => void;
 
 /**
  * The effective catalog: every kind with the profile's overrides and then the user's. Rows are copies; the catalog is

@@ -1,7 +1,7 @@
 /** Secrets from files, as containers mount them. */
 import { readFileSync, statSync } from 'node:fs';
 
-export type SecretFile = { readonly value: string; readonly isOpen: boolean } | { readonly mistake: string };
+type SecretFile = { readonly value: string; readonly isOpen: boolean } | { readonly mistake: string };
 
 // A key has some dozens of characters: a larger file is not one.
 const LARGEST_BYTES = 16_384;

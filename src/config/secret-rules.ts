@@ -24,7 +24,7 @@ const RULE = z.strictObject({
 
 type Rule = z.output<typeof RULE>;
 
-export type ConfiguredSecrets = Readonly<Partial<Record<Kind, readonly Rule[]>>>;
+type ConfiguredSecrets = Readonly<Partial<Record<Kind, readonly Rule[]>>>;
 
 export const SECRETS = structured<ConfiguredSecrets>(
   'mapping by kind',

@@ -5,7 +5,7 @@ import { unreadable } from './secret-file.ts';
 // An organization's list of ids fits a thousand times over.
 const LARGEST_BYTES = 4 * 1024 * 1024;
 
-export type TextFile = { readonly text: string } | { readonly mistake: string; readonly isMissing: boolean };
+type TextFile = { readonly text: string } | { readonly mistake: string; readonly isMissing: boolean };
 
 /** The text of a UTF-8 file without its byte order mark; or why it cannot be read, as the end of a sentence. */
 export function readTextFile(path: string): TextFile {

@@ -91,7 +91,7 @@ export function exitCodeFor(code: ErrorCode): ExitCode {
   return EXIT.failed;
 }
 
-export interface ErrorDetails {
+interface ErrorDetails {
   /** What the person can do about it: one sentence that names the next command or setting. */
   readonly hint?: string;
   /** True when the same attempt may succeed later. */

@@ -3,7 +3,7 @@ import { TidemarkError } from './errors.ts';
 import { systemCodeOf, systemTrouble } from './system-errors.ts';
 
 /** What was being done to the path, as the end of `… could not be …`. */
-export type FileOperation = 'read' | 'written' | 'made' | 'removed' | 'listed' | 'opened';
+type FileOperation = 'read' | 'written' | 'made' | 'removed' | 'listed' | 'opened';
 
 /**
  * An error of the file system as a `TidemarkError` that names `path`: `disk_full`, `read_only` (what was to be written

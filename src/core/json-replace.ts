@@ -13,7 +13,7 @@ const CLOSE_BRACKET = 0x5d;
  * Says for the value at a place what stands there instead, as JSON text; null to keep it, and to be asked for what is
  * inside it. `path` is the walker's own array: copy what is kept. `text` cuts the value out.
  */
-export type Replacement = (path: readonly string[], text: () => string) => string | null;
+type Replacement = (path: readonly string[], text: () => string) => string | null;
 
 /**
  * The text with what the replacement names; the same string where it names nothing. The text as a whole is not asked

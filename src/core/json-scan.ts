@@ -29,7 +29,7 @@ export interface ScannedRecord {
 }
 
 /** A list answer taken apart. */
-export interface ScannedList {
+interface ScannedList {
   /** The members beside the records (`count`, `next`, …) as a JSON object text; null for a bare array. */
   readonly envelope: string | null;
   readonly records: ScannedRecord[];

@@ -1,7 +1,7 @@
 /** What the operating system's error codes mean to a person: the one table, for files and for addresses. */
 import type { ErrorCode } from './errors.ts';
 
-export interface SystemTrouble {
+interface SystemTrouble {
   readonly code: Extract<ErrorCode, 'disk_full' | 'read_only' | 'file_system' | 'port_in_use'>;
   /** Ends a sentence: `… could not be written: permission denied`. */
   readonly why: string;

@@ -54,7 +54,7 @@ export function parseYaml(text: string): unknown {
 }
 
 /** One document of a YAML text. */
-export interface YamlDocument {
+interface YamlDocument {
   /** Where it begins, from 1. */
   readonly line: number;
   readonly value: JsonValue;

@@ -11,7 +11,7 @@ import type { Settings } from './settings.ts';
 import type { ActiveProblems } from './problems.ts';
 import type { DaemonView } from './view.ts';
 
-export interface DaemonParts {
+interface DaemonParts {
   readonly clock: Clock;
   readonly settings: Settings;
   readonly keeper: MirrorAccessControl;

@@ -6,7 +6,7 @@ import type { Presence } from './lockfile.ts';
 import type { ActiveProblems } from './problems.ts';
 import type { DaemonView } from './view.ts';
 
-export interface HttpServer {
+interface HttpServer {
   /** Without a trailing slash. */
   readonly url: string;
   close(): Promise<void>;

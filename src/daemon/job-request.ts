@@ -6,7 +6,7 @@ import type { JobRunner } from './jobs/runner.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
 import type { JobRequest, RequestedJob } from './view.ts';
 
-export interface Asked {
+interface Asked {
   readonly name: JobName;
   /** Null for all that are configured. */
   readonly sources: readonly string[] | null;

@@ -1,7 +1,7 @@
 /** A program that the configuration names, run with its arguments, never by a shell: how it begins and ends. */
 import { spawn, type ChildProcess } from 'node:child_process';
 
-export interface ProgramPlace {
+interface ProgramPlace {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   /** `pipe` for one that is handed something to read. */

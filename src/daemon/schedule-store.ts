@@ -15,7 +15,7 @@ import type { ActiveProblems } from './problems.ts';
 /** Among how many of the newest jobs one is looked for that did not end: one at a time runs. */
 const RECENT_JOBS = 20;
 
-export interface StoredSchedules {
+interface StoredSchedules {
   readonly rows: readonly ScheduleRow[];
   /** Jobs whose process died, newest first. */
   readonly dead: readonly JobRow[];

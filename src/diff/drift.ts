@@ -67,7 +67,7 @@ export interface DriftSummary {
 }
 
 /** A diff narrowed to what is open. */
-export interface DriftDocument extends DiffDocument {
+interface DriftDocument extends DiffDocument {
   readonly summary: DriftSummary;
 }
 

@@ -9,7 +9,7 @@ export interface MovedElement {
   readonly to: number;
 }
 
-export interface ElementPairing {
+interface ElementPairing {
   /** Elements that both sides have, in the order of TO. */
   readonly matched: readonly { readonly fromIndex: number; readonly toIndex: number }[];
   /** Indexes in FROM of elements that TO lacks, ascending. */

@@ -5,7 +5,7 @@ import { placeOf } from './compare.ts';
 import { splitPointer } from './pointer.ts';
 
 /** Narrows a change to what the filter lets through; null when nothing is left of it. */
-export type FieldFilter = (change: RecordChange) => RecordChange | null;
+type FieldFilter = (change: RecordChange) => RecordChange | null;
 
 /**
  * A filter for these pointers; without any, everything passes. A change above a named place passes as well: whoever

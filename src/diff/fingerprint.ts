@@ -11,7 +11,7 @@ import type { RecordKey } from './order.ts';
 /** The fingerprint of a field's change (`field` given) or of a record that came or went (`field` null). */
 export type FingerprintOf = (change: RecordChange, field: FieldChange | null) => string;
 
-export interface FingerprintOptions {
+interface FingerprintOptions {
   /** Name of the source. */
   readonly source: string;
   /**
@@ -54,7 +54,7 @@ function keyParts({ kind, scope, id }: RecordKey): string[] {
 }
 
 /** What a finding says: a field's change (`field` given), or that a record came or went (`field` null). */
-export interface FindingValue {
+interface FindingValue {
   /** RFC 6901 pointer; empty for a whole record. */
   readonly path: string;
   /** As in `FieldChange`. */

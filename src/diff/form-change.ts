@@ -45,7 +45,7 @@ export interface ValueThen extends RecordKey {
 }
 
 /** Finds what explains a field's change; undefined where nothing does. Only for the changes that it was made with. */
-export type ExplainField = (change: RecordChange, field: FieldChange) => FormChange | undefined;
+type ExplainField = (change: RecordChange, field: FieldChange) => FormChange | undefined;
 
 /** One record alone cannot tell a change of form from one of its own. */
 const FEWEST_RECORDS = 2;

@@ -29,7 +29,7 @@ export interface RenewedId extends Recreated {
   readonly id: string;
 }
 
-export interface HistoryOptions {
+interface HistoryOptions {
   readonly mode: ComparisonMode;
   /**
    * The last run before this one that looked at the whole collection; null where there was none. What a revision

@@ -20,7 +20,7 @@ export interface IgnoreRule {
 }
 
 /** The rules, ready to be asked; each answers with the first that fits. */
-export interface IgnoreTest {
+interface IgnoreTest {
   /** What hides a field's change (`field` given) or a record's coming or going (`field` null). */
   hides(change: RecordChange, field: FieldChange | null): IgnoreRule | undefined;
   /** A rule that hides nothing here, and only because it names an element by the index where it stands. */

@@ -20,14 +20,14 @@ import {
 } from './states.ts';
 
 /** How many records a collection holds in TO. */
-export interface CollectionSize {
+interface CollectionSize {
   readonly kind: Kind;
   readonly scope: Scope;
   readonly records: number;
 }
 
 /** Two states, told by what may differ between them. */
-export interface PairedStates {
+interface PairedStates {
   readonly from: StateReference;
   readonly to: StateReference;
   /** Every record that differs between the two, in the order of `compareKeys`; equal ones may be among them. */
@@ -49,14 +49,9 @@ interface Tally extends CollectionSize {
 const PAIRS_PER_STEP = 100;
 
 /**
- * The document that `diffStates` would give for the same two states.
+ * The document that `diffStates` would give for the same two states, in steps.
  * @throws TidemarkError `malformed` when a body is not JSON, `usage` when a field is no pointer
  */
-export function diffPairs(states: PairedStates, options: CompareOptions): DiffDocument {
-  return inOneGo(stepsOverPairs(states, options));
-}
-
-/** As `diffPairs`, in steps. */
 export function* stepsOverPairs(states: PairedStates, options: CompareOptions): DiffSteps {
   const builder = new DiffBuilder(states.from, states.to);
   const narrow = fieldFilter(options.fields ?? []);

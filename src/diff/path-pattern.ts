@@ -3,7 +3,7 @@ import { type FieldChange, placeOf } from './compare.ts';
 import { splitPointer } from './pointer.ts';
 
 /** Tells whether a pointer, or a place that it lies below, is meant. */
-export type PathPattern = (path: string) => boolean;
+type PathPattern = (path: string) => boolean;
 
 /**
  * A pattern is a JSON pointer in which a segment `*` stands for any one segment and `**` for any number of them, none

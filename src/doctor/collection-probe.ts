@@ -10,7 +10,7 @@ import { type ListShape, listShapeOf } from './list-shape.ts';
 /** `not_reached`: nothing was asked, since what leads there could not be read. */
 export type ProbeState = 'readable' | 'empty' | 'denied' | 'not_offered' | 'failing' | 'not_reached';
 
-export interface NextLook {
+interface NextLook {
   /** The origin that `next` names, where it is not the configured one. */
   readonly otherOrigin: string | null;
   /** True where the page behind it begins elsewhere; null where that page could not be read. */

@@ -12,7 +12,7 @@ import {
   type SourceEstimate,
 } from './estimate.ts';
 
-export interface MirrorEstimateOptions {
+interface MirrorEstimateOptions {
   readonly mirror: Mirror;
   readonly source: SourceConfig;
   readonly run: RunRow;

@@ -12,7 +12,7 @@ import { realMirrorPath } from '../mirror/real-path.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import { lastCompleteRun, lastEndedRunOfAllKinds } from '../state/whole-run.ts';
 
-export interface ScheduleHealth {
+interface ScheduleHealth {
   readonly schedule: ScheduleName;
   readonly cron: string;
   /** ISO 8601; null where no daemon has planned it yet. */
@@ -59,7 +59,7 @@ export interface MirrorHealth {
   readonly lastDrill: JobRow | null;
 }
 
-export interface HealthOptions {
+interface HealthOptions {
   readonly config: Config;
   /** Open for reading; null where it could not be opened (`error` says why), or is not there. */
   readonly mirror: Mirror | null;

@@ -26,7 +26,7 @@ import { MOST_SCOPES, type KindReach, type SourceReach } from './source-reach.ts
 /** Records asked for of a list that nothing hangs below. */
 const ROWS = 2;
 
-export interface ReachOptions {
+interface ReachOptions {
   readonly source: SourceConfig;
   readonly client: ProbeClient;
   readonly signal: AbortSignal;

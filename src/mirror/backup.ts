@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs';
 import { TidemarkError } from '../core/errors.ts';
 import { type Connection, asMirrorError, createPrivateFile, sqliteCode } from './database.ts';
 
-export interface BackupProgress {
+interface BackupProgress {
   /** Pages of the file. */
   readonly pages: number;
   readonly pagesLeft: number;

@@ -60,7 +60,7 @@ export interface DaemonState {
 }
 
 /** How the mirror lets its connections be used: reads see one published state, a write has the writer to itself. */
-export interface MirrorAccess {
+interface MirrorAccess {
   readonly read: <T>(work: (connection: Connection) => T) => T;
   /** @throws TidemarkError `internal` where the mirror is open for reading only, `mirror_locked` while a run is published */
   readonly change: <T>(work: (writer: Connection) => T) => T;

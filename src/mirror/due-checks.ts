@@ -3,7 +3,7 @@ import { definitionOf, scopeKey } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
 
-export interface DueCheckQuery {
+interface DueCheckQuery {
   readonly source: string;
   /** The kind that is read one by one. */
   readonly kind: Kind;

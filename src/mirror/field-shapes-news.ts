@@ -11,7 +11,7 @@ export type ShapeCounts = ReadonlyMap<string, ReadonlyMap<JsonType, number>>;
 
 export type FieldNews = Pick<SchemaChange, 'field' | 'change' | 'before' | 'after'>;
 
-export interface ShapeNews {
+interface ShapeNews {
   readonly changes: readonly FieldNews[];
   /** What is not remembered any longer: were it to come back, it would be news. */
   readonly forgotten: readonly { readonly field: string; readonly type: JsonType }[];

@@ -36,7 +36,7 @@ export interface ForgetResult extends RetentionPlan {
 }
 
 /** What the mirror lends to a forget. */
-export interface ForgetContext {
+interface ForgetContext {
   readonly writer: Connection;
   readonly path: string;
   readonly clock: Clock;

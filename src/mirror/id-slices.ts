@@ -6,7 +6,7 @@ import { type Connection, translated } from './database.ts';
 const SLICE = 5_000;
 
 /** From `from` on, to before `end`; to the last one where there is no end. */
-export interface IdSlice {
+interface IdSlice {
   readonly from: string;
   readonly end: string | null;
 }

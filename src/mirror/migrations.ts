@@ -16,7 +16,7 @@ export const APPLICATION_ID = 0x54444d4b;
 export const PAGE_SIZE = 8192;
 
 /** One step from a version to the next, as statements. */
-export interface Migration {
+interface Migration {
   readonly sql: readonly string[];
 }
 

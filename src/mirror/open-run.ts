@@ -21,7 +21,7 @@ import { openCollectionStage } from './staged-collection.ts';
 import type { StoredError } from './sweep-result.ts';
 
 /** What the mirror lends to a run. */
-export interface RunContext {
+interface RunContext {
   readonly writer: Connection;
   readonly path: string;
   readonly clock: Clock;

@@ -10,7 +10,7 @@ import { systemCodeOf } from '../core/system-errors.ts';
 import { makeTemporaryDirectory } from '../core/temporary-place.ts';
 
 /** What copying needs of the machine. */
-export interface CopyEffects {
+interface CopyEffects {
   readonly copyFile: (from: string, to: string) => void;
   readonly pause: (ms: number) => void;
 }

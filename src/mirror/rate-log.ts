@@ -18,7 +18,7 @@ import {
 } from './database.ts';
 import { realMirrorPath } from './real-path.ts';
 
-export interface RateLogOptions {
+interface RateLogOptions {
   readonly mirrorPath: string;
   /** Names a key at an origin without telling the key. */
   readonly fingerprint: string;

@@ -25,7 +25,7 @@ export interface SelectedCollection extends CollectionRow {
 }
 
 /** Where a record or a collection stands. */
-export type Place = Pick<CollectionRow, 'source' | 'kind' | 'scope'>;
+type Place = Pick<CollectionRow, 'source' | 'kind' | 'scope'>;
 
 /** In catalog order, then by source and scope. As of `run`, projects are in organizations. */
 export function selectCollections(

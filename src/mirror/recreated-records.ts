@@ -8,7 +8,7 @@ import { familyKinds } from '../catalog/families.ts';
 import type { Connection } from './database.ts';
 
 /** A record of the mirror under one of the ids that it had. */
-export interface HistoryPart {
+interface HistoryPart {
   /** The record's number. */
   readonly record: number;
   readonly id: string;

@@ -11,7 +11,7 @@ import type { Connection } from './database.ts';
 export type RestoreOutcome = 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
 
 /** `sent`: the request left and its answer is not known; every other one but `planned` is final until it is resumed. */
-export type StepOutcome = 'planned' | 'sent' | 'applied' | 'failed' | 'skipped' | 'blocked' | 'manual';
+type StepOutcome = 'planned' | 'sent' | 'applied' | 'failed' | 'skipped' | 'blocked' | 'manual';
 
 /** One restore, as `restores list` shows it. */
 export interface RestoreRow {
@@ -34,7 +34,7 @@ export interface RestoreRow {
 }
 
 /** What the service keeps differently from what was sent, at one place. Secrets are left out. */
-export interface StoredDifference {
+interface StoredDifference {
   readonly path: string;
   readonly from?: JsonValue;
   readonly to?: JsonValue;

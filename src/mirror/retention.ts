@@ -31,7 +31,7 @@ export interface RetentionRun {
   readonly finishedAt: string | null;
 }
 
-export interface RetentionSnapshot {
+interface RetentionSnapshot {
   readonly name: string;
   readonly run: number;
   readonly isBaseline: boolean;
@@ -46,7 +46,7 @@ export interface RetentionInput {
   readonly sources?: readonly string[];
 }
 
-export interface KeptRun {
+interface KeptRun {
   readonly run: number;
   readonly source: string;
   /** When it ended. */
@@ -58,7 +58,7 @@ export interface KeptRun {
   readonly reasons: readonly string[];
 }
 
-export interface ForgottenRun {
+interface ForgottenRun {
   readonly run: number;
   readonly source: string;
   readonly at: string;

@@ -64,7 +64,7 @@ export interface SealedRow {
   readonly text: string;
 }
 
-export type RowKey = readonly (string | number)[];
+type RowKey = readonly (string | number)[];
 
 /** Rows of a set; with `more` only those that meet that condition. */
 export function sealedRowsSql(set: SealedSet, more = 'true'): string {

@@ -34,7 +34,7 @@ export function ruleAt(rules: readonly SealingRule[], run: number): SealingRule 
 }
 
 /** What a root vouches for. */
-export interface RootFacts extends RunDigests {
+interface RootFacts extends RunDigests {
   readonly previousRoot: Buffer | null;
   readonly run: number;
   readonly source: string;

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Connection } from './database.ts';
 
 /** A row of `snapshots` with what it is checked against. */
-export interface SealedSnapshot {
+interface SealedSnapshot {
   readonly name: string;
   readonly run: number;
   readonly pinnedAt: string;

@@ -2,7 +2,7 @@
 import type { Connection } from './database.ts';
 import type { TouchedCollection } from './publish.ts';
 
-export interface SweepFigures {
+interface SweepFigures {
   readonly added: number;
   readonly changed: number;
   readonly removed: number;

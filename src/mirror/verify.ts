@@ -30,7 +30,7 @@ export interface VerifyProblem {
 }
 
 /** Something that explains what a verification finds, and is no fault. */
-export interface VerifyNote {
+interface VerifyNote {
   readonly message: string;
   /** The latest sealed run of that time. */
   readonly run: number;

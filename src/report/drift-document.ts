@@ -7,12 +7,12 @@ import type { ExplainedForm } from '../diff/form-change.ts';
 import { maskedAt, maskedId, maskedPlace, withMaskedId } from './mask.ts';
 
 /** Drift of one source, with the catalog as that source has it. */
-export interface ShownDrift extends Drift {
+interface ShownDrift extends Drift {
   readonly source: string;
   readonly definitions: (kind: Kind) => ResourceDefinition;
 }
 
-export interface DriftDocumentOptions {
+interface DriftDocumentOptions {
   /** Open findings that are left out, since they matter less than what was asked for. */
   readonly below: number;
   readonly showsSecrets: boolean;

@@ -46,7 +46,7 @@ export function drillVerdictText(document: DrillDocument): string {
 }
 
 /** `14 need a secret, 3 unknown`, without what comes back. */
-export function restText(counts: DrillCounts): string {
+function restText(counts: DrillCounts): string {
   return DRILL_VERDICTS.filter((verdict) => verdict !== 'comes_back' && counts[verdict] > 0)
     .map((verdict) => `${count(counts[verdict])} ${pluralVerdict(verdict, counts[verdict])}`)
     .join(', ');

@@ -14,7 +14,7 @@ import { escapeControlCharacters } from './escape-control.ts';
 import { referenceText, skippedText } from './sections.ts';
 import { folded } from './value-text.ts';
 
-export interface DrillTextOptions extends DrillReportOptions {
+interface DrillTextOptions extends DrillReportOptions {
   /** True where the runbook is written anyway, and need not be offered. */
   readonly hasRunbook: boolean;
 }

@@ -20,7 +20,7 @@ import {
 } from './sections.ts';
 import { folded, foldedValue, foldedValues } from './value-text.ts';
 
-export interface MarkdownOptions extends ReportOptions {
+interface MarkdownOptions extends ReportOptions {
   /** Most characters of the whole text. GitHub refuses comments above 65,536. */
   readonly maxLength?: number;
 }

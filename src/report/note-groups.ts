@@ -6,7 +6,7 @@ import { count } from '../core/wording.ts';
 /** More of one kind are only counted. */
 const SCOPES_SHOWN = 3;
 
-export interface Noted {
+interface Noted {
   readonly kind: Kind;
   readonly scope: Scope;
   readonly reason: string;

@@ -11,7 +11,7 @@ import { nameText } from './sections.ts';
 import type { LineOptions } from './text.ts';
 import { foldedValues } from './value-text.ts';
 
-export interface ShownRestoreStep {
+interface ShownRestoreStep {
   readonly n: number;
   readonly action: 'create' | 'update' | 'act' | 'remove' | 'blocked' | 'manual';
   readonly kind: Kind;

@@ -22,7 +22,7 @@ import { referenceText, skippedText } from './sections.ts';
 import { type LineOptions, fieldLines } from './text.ts';
 import { folded } from './value-text.ts';
 
-export type PlanTextOptions = ReportOptions & LineOptions;
+type PlanTextOptions = ReportOptions & LineOptions;
 
 /** The plan as lines of text, the last one ended. */
 export function renderPlanText(whole: ShownPlan, options: PlanTextOptions): string {

@@ -4,7 +4,7 @@ import type { JsonValue } from '../core/json.ts';
 import { escapeControlCharacters } from './escape-control.ts';
 
 /** How an absent value reads: unlike null and unlike every text, which stands in quotes. */
-export const ABSENT = '(absent)';
+const ABSENT = '(absent)';
 
 /** Compact JSON with every active character written out; numbers digit by digit as received. */
 export function valueText(value: JsonValue | undefined): string {

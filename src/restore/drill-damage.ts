@@ -15,13 +15,13 @@ import { placesOf } from './places.ts';
 import { placeOf } from './record-place.ts';
 import { writableFields } from './writable.ts';
 
-export interface Damaged {
+interface Damaged {
   readonly records: readonly ParsedRecord[];
   readonly removed: number;
   readonly altered: number;
 }
 
-export interface DamageOptions {
+interface DamageOptions {
   /** Share of the records, 0 to 100. */
   readonly percent: number;
   /** Uniform in [0, 1). */

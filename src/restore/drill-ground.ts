@@ -30,7 +30,7 @@ export interface DamageChoice {
   readonly seed: number;
 }
 
-export interface DrillStart {
+interface DrillStart {
   readonly damage: DrillDamage | null;
   readonly assumptions: readonly string[];
   /** The organizations of the snapshot with the ids that they have on the ground, where these are others. */

@@ -31,7 +31,7 @@ export interface DrillEvents {
 
 export const NO_DRILL_EVENTS: DrillEvents = { phase: () => undefined, stepEnded: () => undefined };
 
-export interface PassOptions {
+interface PassOptions {
   readonly desired: PlanState;
   readonly kinds: readonly Kind[];
   readonly source: SourceConfig;

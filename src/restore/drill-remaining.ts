@@ -12,7 +12,7 @@ import { matchStates } from './matching.ts';
 import { placeOf } from './record-place.ts';
 import { topMember, writableFields } from './writable.ts';
 
-export interface Remaining {
+interface Remaining {
   /** Of records asked about, in catalog order. */
   readonly changes: readonly RecordChange[];
   /** By the place of the desired record. */

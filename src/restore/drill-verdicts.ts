@@ -16,7 +16,7 @@ import { placeOf } from './record-place.ts';
 import { referencesOf, remapped, type References } from './references.ts';
 import { creatableFields, topMember } from './writable.ts';
 
-export type Failing = Exclude<DrillVerdict, 'comes_back'>;
+type Failing = Exclude<DrillVerdict, 'comes_back'>;
 
 /** What is not named says nothing: `unknown`. */
 const BY_OBSTACLE: Readonly<Partial<Record<Obstacle, Failing>>> = {

@@ -6,7 +6,7 @@ import type { RecordKey } from '../diff/order.ts';
 import type { PlanState } from './plan-input.ts';
 import { writableFields } from './writable.ts';
 
-export interface SingleStates {
+interface SingleStates {
   readonly desired: readonly ParsedRecord[];
   readonly live: readonly ParsedRecord[];
   /** The kind under which a desired record was kept, where it is planned as another one. */

@@ -7,7 +7,7 @@ import { withMember } from './places.ts';
 import type { PathPlan, PlannedRequest } from './plan.ts';
 
 /** Where the values come from that the plan does not hold. */
-export interface FillValues {
+interface FillValues {
   /** The id that an applied step gave; undefined where it gave none. */
   readonly idOf: (step: number) => string | undefined;
   /** The configured secret for a place of the desired record. */

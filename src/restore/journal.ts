@@ -13,12 +13,12 @@ import type {
 } from '../mirror/restores.ts';
 import { type Plan, type PlanStep, isExecutable, planDocument } from './plan.ts';
 
-export type StepChange = Partial<Omit<RestoreStepRow, 'restore' | 'n'>>;
+type StepChange = Partial<Omit<RestoreStepRow, 'restore' | 'n'>>;
 
 /** The id map's entry for a created record. */
 export type NewId = Omit<IdMapping, 'restore' | 'at'>;
 
-export interface JournalStart {
+interface JournalStart {
   readonly mirror: Mirror;
   readonly clock: Clock;
   readonly source: string;

@@ -30,7 +30,7 @@ interface Listing {
   isOver: boolean;
 }
 
-export interface LiveRecordsOptions {
+interface LiveRecordsOptions {
   readonly reader: ReadClient;
   readonly clock: Clock;
   readonly pageSize: number;

@@ -37,7 +37,7 @@ export interface KindMatch {
 }
 
 /** A desired record that was found under another id, and the live one that it is. */
-export interface Adopted {
+interface Adopted {
   readonly adoption: Adoption;
   readonly desired: ParsedRecord;
   readonly live: ParsedRecord;

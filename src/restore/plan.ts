@@ -12,7 +12,7 @@ export type Parameter =
   { readonly name: string; readonly value: string } | { readonly name: string; readonly step: number };
 
 /** Where a value that the plan does not hold comes from when the step is applied. */
-export type FillSource =
+type FillSource =
   /** The id that an earlier step gives; a number where the desired body has a number. */
   | { readonly from: 'step'; readonly step: number; readonly as: 'text' | 'number' }
   /** A secret of the configuration, for this place of the desired record. */

@@ -8,7 +8,7 @@ import { type Draft, blocked } from './draft.ts';
 import type { Obstacle } from './plan.ts';
 import type { Planning } from './step-parts.ts';
 
-export interface Protection {
+interface Protection {
   readonly obstacle: Obstacle;
   readonly reason: string;
 }

@@ -10,7 +10,7 @@ import { memberPointer } from './writable.ts';
 /** What stands in a plan in place of a secret. */
 export const HIDDEN = '[secret]';
 
-export interface SecretPlaces {
+interface SecretPlaces {
   /** Where a secret stands in clear. */
   readonly clear: readonly string[];
   /** Where a mask stands. */

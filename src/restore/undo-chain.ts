@@ -9,7 +9,7 @@ import { type AppliedStep, appliedSteps } from './applied-steps.ts';
 import { idLookup } from './id-map.ts';
 import { placeOf } from './record-place.ts';
 
-export interface Place {
+interface Place {
   readonly scope: Scope;
   readonly id: string;
 }

@@ -16,7 +16,7 @@ export interface AccessKey {
 }
 
 /** What of a request tells who it comes from. */
-export interface Credentials {
+interface Credentials {
   readonly authorization: string | undefined;
   /** The `Host` header as received. */
   readonly host: string | undefined;

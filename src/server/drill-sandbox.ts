@@ -21,7 +21,7 @@ import { type AnsweredRecord, seedRecords } from './seed/from-records.ts';
 import type { SeedUser } from './seed/seed.ts';
 import type { Viewer } from './store.ts';
 
-export interface DrillSandboxOptions {
+interface DrillSandboxOptions {
   /** The user whose key is the only one. */
   readonly userUuid: string;
   /** Definitions in force: what of them the documentation does not know is accepted as well. */

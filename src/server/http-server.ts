@@ -8,7 +8,7 @@ import type { Socket } from 'node:net';
 import { addressGroup } from './client-address.ts';
 
 /** Answers a request. `isCrowded`: as many as may be are being answered already, so a refusal is due. */
-export type HttpHandler = (incoming: IncomingMessage, outgoing: ServerResponse, isCrowded: boolean) => void;
+type HttpHandler = (incoming: IncomingMessage, outgoing: ServerResponse, isCrowded: boolean) => void;
 
 /** A cookie, a token and a search: no request has more. */
 const MAX_HEADER_BYTES = 16 * 1024;

@@ -16,7 +16,7 @@ import type { ReadableStore, WritableStore } from './store.ts';
 import type { Throttle } from './throttle.ts';
 import { methodNotAllowed, notFound, serverError, WireError } from './wire-error.ts';
 
-export interface WireRequest {
+interface WireRequest {
   readonly method: string;
   /** Path and query exactly as received: nothing decoded, nothing resolved. */
   readonly target: string;
@@ -45,7 +45,7 @@ export interface StoreView {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-export interface InterfaceOptions {
+interface InterfaceOptions {
   /** Path that stands before `/api/`, without a trailing slash; empty at the root. */
   readonly mount: string;
   readonly authenticate: Authenticate;

@@ -11,14 +11,14 @@ import { createBoundedServer } from './http-server.ts';
 import { type Interface, type WireAnswer, refusalAnswer } from './interface.ts';
 import { bodyTooLarge, invalid, serverError, unavailable, WireError } from './wire-error.ts';
 
-export interface ListenAddress {
+interface ListenAddress {
   /** E.g. `127.0.0.1`. */
   readonly host: string;
   /** 0 picks a free one. */
   readonly port: number;
 }
 
-export interface Listener {
+interface Listener {
   /** Starts to listen; resolves with the base URL. Throws `port_in_use`, or `usage` for an address not of this machine. */
   listen(address: ListenAddress): Promise<{ url: string }>;
   /** Stops: requests in hand are answered, uploads in progress are cut. */

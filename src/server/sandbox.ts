@@ -14,10 +14,10 @@ import { readingAnswer } from './reading-actions.ts';
 import { type Seed, EMPTY_SEED } from './seed/seed.ts';
 import { createThrottle } from './throttle.ts';
 
-export const SEED_NAMES = ['demo', 'empty'] as const;
+const SEED_NAMES = ['demo', 'empty'] as const;
 export type SeedName = (typeof SEED_NAMES)[number];
 
-export type SandboxKey = AccessKey;
+type SandboxKey = AccessKey;
 
 export interface SandboxOptions {
   readonly clock: Clock;

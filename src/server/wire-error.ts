@@ -1,6 +1,6 @@
 /** Refusals in the shape that real deployments answer with (wire-notes.md, Errors): `{type, code, detail, attr}`. */
 
-export interface WireErrorBody {
+interface WireErrorBody {
   readonly type: string;
   readonly code: string;
   readonly detail: string;

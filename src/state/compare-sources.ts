@@ -13,7 +13,7 @@ import { unmanagedKinds } from './managed-kinds.ts';
 import { nothingCompared } from './nothing-compared.ts';
 import type { CollectionKey, Coverage, LoadedState } from './state.ts';
 
-export interface SourceComparisonRequest {
+interface SourceComparisonRequest {
   readonly from: LoadedState;
   readonly to: LoadedState;
   /** Kinds and organizations; ids of both sources' organizations, since neither side knows the other's. */

@@ -18,7 +18,7 @@ import { nothingCompared } from './nothing-compared.ts';
 import type { CollectionKey, Coverage, LoadedState } from './state.ts';
 import { unknownIds } from './unknown-ids.ts';
 
-export interface ComparisonRequest {
+interface ComparisonRequest {
   readonly from: LoadedState;
   readonly to: LoadedState;
   readonly filter: StateFilter;

@@ -11,7 +11,7 @@ import type { StateFilter } from './filter.ts';
 export const UNFINISHED_NAME = '.tidemark-export.unfinished';
 
 /** Collections of a kind that are whole. */
-export interface WholeCollections {
+interface WholeCollections {
   /** Given where the export holds several sources. */
   readonly source?: string;
   readonly kind: Kind;

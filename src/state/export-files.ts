@@ -12,14 +12,14 @@ import { systemCodeOf } from '../core/system-errors.ts';
 import { type ExportExtent, extentIn, UNFINISHED_NAME } from './export-extent.ts';
 import { type TextFormat, formatOfName, formatOfText } from './export-texts.ts';
 
-export interface ExportText {
+interface ExportText {
   /** As messages name it. */
   readonly name: string;
   readonly format: TextFormat;
   readonly text: string;
 }
 
-export interface ExportFiles {
+interface ExportFiles {
   readonly texts: AsyncIterable<ExportText>;
   /** Kinds that the directory has a place for, be it empty; null where nothing says which. */
   readonly kinds: ReadonlySet<Kind> | null;

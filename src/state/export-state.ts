@@ -18,7 +18,7 @@ import type { UnknownRecord, CollectionKey, Coverage } from './state.ts';
 /** More than these are only counted. */
 const MISTAKES_SHOWN = 10;
 
-export interface ExportChoice {
+interface ExportChoice {
   readonly path: string;
   readonly cwd: string;
   /** Whose records to take from an export of several sources; null where none was named. */

@@ -5,7 +5,7 @@ import { parseLosslessYaml, YamlMistake } from '../core/yaml.ts';
 
 export type TextFormat = 'ndjson' | 'json' | 'yaml';
 
-export interface LocatedValue {
+interface LocatedValue {
   /** From 1. */
   readonly line: number;
   readonly value: JsonValue;
@@ -47,7 +47,7 @@ export function formatOfText(text: string): TextFormat {
 }
 
 /** What a text holds. */
-export interface ExportValues {
+interface ExportValues {
   readonly values: readonly LocatedValue[];
   /** The document around them; null where they stand by themselves. */
   readonly document: JsonValue;

@@ -9,7 +9,7 @@ import type { StateFilter } from './filter.ts';
 import { teamIds } from './projects.ts';
 import type { Coverage } from './state.ts';
 
-export type ParentStatus = 'there' | 'gone' | Exclude<Coverage, { how: 'read' | 'absent' }>;
+type ParentStatus = 'there' | 'gone' | Exclude<Coverage, { how: 'read' | 'absent' }>;
 
 interface KnownParents {
   /** `kind id` of every parent record. */

@@ -25,7 +25,7 @@ export interface RunPoint {
   readonly forgotten?: StateReference['forgotten'];
 }
 
-export interface PointDiffOptions {
+interface PointDiffOptions {
   readonly mode: ComparisonMode;
   /** Leaves the records of one source: record keys are unique within a source only. */
   readonly filter: RecordFilter;

@@ -13,13 +13,13 @@ import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './stat
 
 const ROOT = SCOPE_KIND.organization_id;
 
-export interface NamedLive {
+interface NamedLive {
   readonly live: LoadedState;
   /** What was read: the named organizations, and those that could be one of them under another id. */
   readonly organizations: readonly string[];
 }
 
-export interface NamedRead {
+interface NamedRead {
   /** As the user named them. */
   readonly asked: readonly string[];
   /** Every id that an organization ever had, its own included. */

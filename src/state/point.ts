@@ -23,7 +23,7 @@ export interface Point {
 }
 
 /** Whose runs a reference is about; every source's where none is given. */
-export interface PointChoice {
+interface PointChoice {
   readonly source?: string;
   /** Milliseconds since the epoch, to tell of a time that lies ahead of it; left out, nothing is told. */
   readonly now?: number;

@@ -9,7 +9,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow, Revision } from '../mirror/records.ts';
 import { RecreatedBetween, NewIds } from './recreated.ts';
 
-export interface RecordHistory {
+interface RecordHistory {
   /** Newest first; none where the record came later. */
   readonly revisions: readonly HistoryRevision[];
   /** The last published run before `run` that listed the record's whole collection; null where there was none. */

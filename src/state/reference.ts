@@ -24,7 +24,7 @@ export type Reference =
 /** The words that stand for a state. */
 const WORDS = ['latest', 'live', 'baseline'] as const;
 
-export const REFERENCE_HINT =
+const REFERENCE_HINT =
   'write live, latest, baseline, run:N, snapshot:NAME, a time like 2026-03-01T12:00Z, or file:PATH';
 
 /**

@@ -1,6 +1,6 @@
 /** ISO 8601 times as people write them in references (design.md, Commands: References). */
 
-export interface ParsedTime {
+interface ParsedTime {
   readonly epochMs: number;
   /** What was assumed where the text left something open; one line. */
   readonly remark?: string;

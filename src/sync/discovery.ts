@@ -85,7 +85,7 @@ export class Discovery {
 }
 
 /** Where a parent is known from: this run, the mirror only, or the configuration only. */
-export type Origin = 'live' | 'mirror' | 'configured';
+type Origin = 'live' | 'mirror' | 'configured';
 
 export interface DiscoveredScope {
   readonly scope: Scope;

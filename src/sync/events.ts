@@ -3,7 +3,7 @@ import type { Kind, Scope } from '../catalog/definition.ts';
 import type { SweepReport } from './outcome.ts';
 
 /** How a sweep reads: all pages, a feed's newest ones, or one request per parent record. */
-export type SweepReading = 'full' | 'head' | 'each';
+type SweepReading = 'full' | 'head' | 'each';
 
 /** A sweep that is still to come. */
 export interface PlannedSweep {

@@ -6,7 +6,7 @@ import type { CollectionRow } from '../mirror/run-rows.ts';
 import type { Discovery } from './discovery.ts';
 import type { PlannedSweep } from './events.ts';
 
-export interface ForecastInput {
+interface ForecastInput {
   readonly source: Pick<SourceConfig, 'recordings'>;
   /** Collections that the mirror holds. */
   readonly held: readonly CollectionRow[];

@@ -6,7 +6,7 @@ import { scanRecord, type ScannedRecord } from '../core/json-scan.ts';
 import type { SweepOutcome, SweepReport } from './outcome.ts';
 import { shapeOf, sweepError, unkeptError, type SweepContext } from './sweep.ts';
 
-export interface NamedOptions {
+interface NamedOptions {
   readonly ids: readonly string[];
   /** The option that names them; null where the caller of the run does. */
   readonly namedIn: string | null;

@@ -9,7 +9,7 @@ import { scanRecord } from '../core/json-scan.ts';
 import type { SweepReport } from './outcome.ts';
 import { shapeOf, sweepError, unkeptError, type SweepContext } from './sweep.ts';
 
-export interface EachOptions {
+interface EachOptions {
   readonly parentKind: Kind;
   /** Ids of the parents to ask for, in this order, each once. */
   readonly ids: readonly string[];

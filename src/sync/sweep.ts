@@ -45,7 +45,7 @@ export interface SweepContext {
   readonly signal: AbortSignal;
 }
 
-export interface SweepOptions {
+interface SweepOptions {
   /** `head`: only a feed's newest pages. */
   readonly mode: 'full' | 'head';
   /** Called for every record that the far side shows, also again when a page overlaps. */

@@ -6,13 +6,13 @@ import { type Position, longFlag, positionOf } from './position.ts';
 import { unquoted, withHome } from './shell-word.ts';
 import { type ValueSort, valueSortOf } from './value-sort.ts';
 
-export interface Completion {
+interface Completion {
   readonly candidates: readonly Candidate[];
   /** Names of files or directories too, after `before` in the same word. */
   readonly paths: { readonly what: 'files' | 'directories'; readonly before: string } | null;
 }
 
-export interface CompletionQuestion extends Omit<LocalQuestion, 'config' | 'sources'> {
+interface CompletionQuestion extends Omit<LocalQuestion, 'config' | 'sources'> {
   readonly words: readonly string[];
   /** True where the words still have their quotes. */
   readonly isQuoted: boolean;

@@ -30,7 +30,7 @@ export interface CopyProgress {
   readonly share: number;
 }
 
-export interface CopyEffects {
+interface CopyEffects {
   readonly clock: Clock;
   readonly onProgress: (progress: CopyProgress) => void;
 }

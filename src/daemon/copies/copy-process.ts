@@ -25,7 +25,7 @@ export interface CopyMessage {
   };
 }
 
-export interface CopyProcessOptions {
+interface CopyProcessOptions {
   /** Of this process: what the other one needs of it is handed on, and no key. */
   readonly env: Environment;
   /** Called when it was started, with its process id. */

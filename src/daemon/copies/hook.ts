@@ -14,7 +14,7 @@ import {
 } from '../program.ts';
 import { type Environment, type Withheld, handedOn } from './hook-environment.ts';
 
-export interface HookPaths {
+interface HookPaths {
   readonly file: string;
   readonly manifest: string;
   readonly directory: string;

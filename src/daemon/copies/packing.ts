@@ -10,7 +10,7 @@ import { asFileTrouble } from '../../core/file-errors.ts';
 import type { Secret } from '../../core/secret.ts';
 import { AGE_MAGIC, decryption, encryption, type Stage } from './encryption.ts';
 
-export interface Digest {
+interface Digest {
   readonly bytes: number;
   /** Hex. */
   readonly sha256: string;
@@ -23,7 +23,7 @@ export interface Digests {
   readonly packed: Digest;
 }
 
-export interface PackOptions {
+interface PackOptions {
   readonly onBytes?: (bytes: number) => void;
   readonly signal?: AbortSignal;
 }

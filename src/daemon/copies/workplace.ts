@@ -8,14 +8,14 @@ import { asFileTrouble } from '../../core/file-errors.ts';
 import { type LockHolder, acquireWriterLock } from '../../mirror/lock.ts';
 import { realMirrorPath } from '../../mirror/real-path.ts';
 
-export interface Workplace {
+interface Workplace {
   readonly directory: string;
   /** Removes all that is in it, and gives the lock back. */
   close(): void;
 }
 
 /** Making copies and reading them go side by side. */
-export type Purpose = 'copies' | 'copies-check';
+type Purpose = 'copies' | 'copies-check';
 
 /** @throws TidemarkError `mirror_locked` while another one is at it, or where the directory cannot be made */
 export function openWorkplace(mirrorPath: string, purpose: Purpose, holder: LockHolder): Workplace {

@@ -21,7 +21,7 @@ export const SEVERITY_SIGN: Readonly<Record<Severity, string>> = {
 const WHOLE_SHOWN = 4;
 const CHANGED_SHOWN = 12;
 
-export interface ArticleFacts {
+interface ArticleFacts {
   readonly definition: ResourceDefinition;
   /** Where the record stands, for people; empty for root records. */
   readonly place: string;
@@ -46,6 +46,6 @@ ${trusted(fields.slice(0, limit).map(fieldHtml).join('\n'))}
 ${rest.length === 0 ? NOTHING : markup`<details class="rest"><summary>${rest.length} more ${rest.length === 1 ? 'field' : 'fields'}</summary>${trusted(rest.map(fieldHtml).join('\n'))}</details>`}</article>`;
 }
 
-export function severityTag(severity: Severity): Html {
+function severityTag(severity: Severity): Html {
   return markup`<span class="tag ${severity}"><i aria-hidden="true">${SEVERITY_SIGN[severity]}</i> ${severity}</span>`;
 }

@@ -20,7 +20,7 @@ export const CHANGES_SHOWN = 100;
 /** Periods to choose from, in days. */
 export const PERIODS = [1, 7, 30, 90] as const;
 
-export interface ChangesFacts {
+interface ChangesFacts {
   readonly mirror: Mirror;
   readonly config: Config;
   readonly found: FoundChanges;

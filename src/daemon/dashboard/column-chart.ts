@@ -1,7 +1,7 @@
 /** Columns over time as inline SVG, once for wide and once for narrow pages. Each column reads itself out as a title. */
 import { type Html, markup, NOTHING } from './html.ts';
 
-export interface ChartColumn {
+interface ChartColumn {
   /** Below the axis; empty for none. */
   readonly label: string;
   /** All of it in words. */
@@ -12,7 +12,7 @@ export interface ChartColumn {
   readonly sign: string;
 }
 
-export interface ChartOptions {
+interface ChartOptions {
   /** What the whole shows, for who cannot see it. */
   readonly label: string;
   /** A value of the scale in words. */

@@ -30,7 +30,7 @@ import { recordsPage } from './records-page.ts';
 import { RUN_CHANGES_SHOWN, runPage } from './run-page.ts';
 import { runsPage } from './runs-page.ts';
 
-export interface DashboardParts {
+interface DashboardParts {
   readonly view: DaemonView;
   readonly drift: DriftNow;
   readonly changes: ChangesCache;

@@ -12,7 +12,7 @@ export interface PageContent {
   readonly body: Html;
 }
 
-export interface PageFrame {
+interface PageFrame {
   /** Milliseconds since the epoch. */
   readonly now: number;
   /** The path of the page in the navigation; null outside of it. */

@@ -9,7 +9,7 @@ import type { WrongTokens } from '../http/wrong-tokens.ts';
 import { bareHtml, PAGE_POLICY } from './frame.ts';
 import { markup, NOTHING } from './html.ts';
 
-export interface LoginParts {
+interface LoginParts {
   readonly access: Access;
   readonly clock: Clock;
   readonly wrongTokens: WrongTokens;

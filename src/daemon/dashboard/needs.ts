@@ -4,7 +4,7 @@ import type { HealthReason } from '../http/health-reason.ts';
 import { type Html, markup, NOTHING } from './html.ts';
 import { ageHtml, hintHtml } from './pieces.ts';
 
-export interface Need extends HealthReason {
+interface Need extends HealthReason {
   /** Null for what concerns the whole. */
   readonly source: string | null;
 }

@@ -35,7 +35,7 @@ const CHART_RUNS = 60;
 const TABLE_RUNS = 6;
 const FINDINGS_SHOWN = 5;
 
-export interface OverviewFacts {
+interface OverviewFacts {
   readonly view: DaemonView;
   readonly situation: HealthSnapshot;
   /** Of each source with a baseline, as far as it could be found. */
@@ -71,7 +71,7 @@ ${noticesSection(situation)}`;
 }
 
 /** From what is compared now; where too much changed for that, from the latest drift job. */
-export function driftCounts({ situation, drifts, driftTrouble }: OverviewFacts): DriftCounts | null {
+function driftCounts({ situation, drifts, driftTrouble }: OverviewFacts): DriftCounts | null {
   if (situation.mirror?.baseline() === undefined) return null;
   const sums = { critical: 0, high: 0, medium: 0, low: 0 };
   const add = (own: Readonly<typeof sums>): void => {

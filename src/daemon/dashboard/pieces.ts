@@ -45,7 +45,7 @@ export function outcomeTone(outcome: string): Tone {
   return outcome === 'failed' || outcome === 'refused' ? 'bad' : 'warn';
 }
 
-export interface Column {
+interface Column {
   readonly head: string;
   /**
    * `num` right-aligned, `wide` may wrap; on a phone `wraps` may too, `spare` is left out, and `below` stands under the

@@ -80,7 +80,7 @@ export interface SearchResult extends ListPage {
   readonly read: number;
 }
 
-export interface Search {
+interface Search {
   /** Part of a name in any case, or the beginning of an id. */
   readonly text: string;
   /** Where a search before this one stopped; null for the beginning. */

@@ -21,7 +21,7 @@ import { type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
 import { ageHtml, capital, emptyHtml, nameHtml, tableHtml, timeHtml } from './pieces.ts';
 import { recordPath } from './record-path.ts';
 
-export interface RecordFacts {
+interface RecordFacts {
   readonly mirror: Mirror;
   readonly config: Config;
   readonly row: RecordRow;

@@ -14,7 +14,7 @@ import { placeOf } from './place.ts';
 import { type ListedRecord, type ListPage, type SearchResult, countRecords } from './record-list.ts';
 import { recordPath } from './record-path.ts';
 
-export interface RecordsFacts {
+interface RecordsFacts {
   readonly mirror: Mirror;
   readonly config: Config;
   readonly sources: readonly string[];

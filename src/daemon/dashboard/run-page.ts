@@ -33,7 +33,7 @@ export const RUN_CHANGES_SHOWN = 100;
 /** Collections that its page shows, those that were not complete first. */
 const SWEEPS_SHOWN = 150;
 
-export interface RunFacts {
+interface RunFacts {
   readonly mirror: Mirror;
   readonly config: Config;
   readonly run: RunRow;

@@ -19,7 +19,7 @@ import { runChart } from './run-chart.ts';
 
 const PAGE = 50;
 
-export interface RunsQuestion {
+interface RunsQuestion {
   /** Runs before this one; null from the newest on. */
   readonly before: number | null;
   readonly sources: readonly string[];

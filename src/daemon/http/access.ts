@@ -19,7 +19,7 @@ export interface Caller {
   readonly fetchSite: string | undefined;
 }
 
-export interface AccessOptions {
+interface AccessOptions {
   readonly token: Secret | null;
   /** Made by the daemon for the command line on this machine. */
   readonly localToken: string;

@@ -26,7 +26,7 @@ import { requestText } from './request-text.ts';
 import { JOB_NAMES, parseRunRequest } from './run-request.ts';
 import { statusDocument } from './status-document.ts';
 
-export interface ApiParts {
+interface ApiParts {
   readonly view: DaemonView;
   readonly drift: DriftNow;
   readonly changes: ChangesCache;

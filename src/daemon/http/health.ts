@@ -7,7 +7,7 @@ import type { HealthFacts, SourceFacts } from './health-input.ts';
 import { type HealthReason, type HealthState, HEALTH_STATES } from './health-reason.ts';
 import { allowedAgeMs, expectedSince, sourceReasons } from './source-reasons.ts';
 
-export interface SourceHealth {
+interface SourceHealth {
   readonly source: string;
   readonly state: HealthState;
   readonly reasons: readonly HealthReason[];

@@ -28,12 +28,12 @@ export interface ProcessFigures {
   readonly cpuSeconds: number;
 }
 
-export interface Sample {
+interface Sample {
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
 }
 
-export interface MetricRow {
+interface MetricRow {
   readonly name: string;
   readonly type: 'gauge' | 'counter';
   readonly help: string;

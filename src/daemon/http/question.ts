@@ -6,7 +6,7 @@ import { isKind } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/definition.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 
-export type SqlValue = string | number | null;
+type SqlValue = string | number | null;
 
 /** The rows as objects by column name. */
 export function selectRows<Row extends Record<keyof Row, SqlValue>>(

@@ -22,7 +22,7 @@ import { asRefusal, Refusal, refusalDocument } from './refusal.ts';
 import { Replicas } from './replicas.ts';
 import { WrongTokens } from './wrong-tokens.ts';
 
-export type Application = Hono<{ Bindings: HttpBindings }>;
+type Application = Hono<{ Bindings: HttpBindings }>;
 
 /** The methods that any of our routes has. */
 const ROUTED = ['GET', 'POST'] as const;

@@ -17,7 +17,7 @@ import { type ChangeCounts, countChanges, NO_CHANGES, readChangeCounts, totalOf 
 import { type ChangesCache, countsKey, cacheKey } from './changes-cache.ts';
 import { selectRows, sqlNumber } from './question.ts';
 
-export interface ChangesQuestion {
+interface ChangesQuestion {
   /** ISO 8601; runs that ended within are shown, both ends included. */
   readonly from: string;
   readonly to: string;

@@ -4,7 +4,7 @@ import type { JobName } from '../../mirror/daemon-jobs.ts';
 import { kindFrom } from './query.ts';
 import { Refusal } from './refusal.ts';
 
-export interface RunRequest {
+interface RunRequest {
   readonly job: JobName;
   /** Null for all. */
   readonly sources: readonly string[] | null;

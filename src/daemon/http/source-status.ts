@@ -9,7 +9,7 @@ import { lastCompleteRun, lastEndedRunOfAllKinds } from '../../state/whole-run.t
 import { selectRows, kindOf, sqlNumber, sqlText } from './question.ts';
 
 /** All collections of one kind of a source. */
-export interface KindStatus {
+interface KindStatus {
   readonly kind: Kind;
   readonly collections: number;
   readonly records: number;
@@ -20,7 +20,7 @@ export interface KindStatus {
 }
 
 /** A collection whose latest look did not prove the list whole. */
-export interface UnreadCollection {
+interface UnreadCollection {
   readonly kind: Kind;
   readonly scope: Scope;
   /** Null before the first look. */
@@ -60,7 +60,7 @@ const TROUBLED_READ = 200;
 const UNENDED_RUNS = 5;
 
 /** Call it within `atOnce`, so that all of it is of one moment. */
-export function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean): SourceStatus {
+function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean): SourceStatus {
   const newest = mirror.runs({ source, limit: UNENDED_RUNS });
   const kinds = readKinds(mirror, source);
   const troubledCount = kinds.reduce((sum, { collections, whole }) => sum + collections - whole, 0);

@@ -9,7 +9,7 @@ import { type ToChild, type ToDaemon, wireError, wireResult } from './job-messag
 import type { JobContext, JobWork } from './work.ts';
 import { InProcessExecutor } from './executor.ts';
 
-export interface ChildJobOptions {
+interface ChildJobOptions {
   /** The log is made for the level that the configuration names. */
   readonly effects: (config: Config) => DaemonEffects;
   /** @throws TidemarkError */

@@ -44,14 +44,14 @@ export type ToDaemon =
       readonly starts: readonly number[];
     };
 
-export interface WireError {
+interface WireError {
   readonly code: ErrorCode;
   readonly message: string;
   readonly hint: string | null;
   readonly isRetryable: boolean;
 }
 
-export type WireResult = Omit<JobResult, 'error'> & { readonly error: WireError | null };
+type WireResult = Omit<JobResult, 'error'> & { readonly error: WireError | null };
 
 export function wireError({ code, message, hint, isRetryable }: TidemarkError): WireError {
   return { code, message, hint: hint ?? null, isRetryable };

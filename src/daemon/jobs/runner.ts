@@ -27,7 +27,7 @@ import { AnswerWatch, LastBeginnings, Rests, SILENT_MS, TURN_LOOK_MS } from './t
 import type { JobResult, JobWork, QueuedJob } from './work.ts';
 import { type Task, type Workplace, commandOf } from './executor.ts';
 
-export interface RunnerOptions {
+interface RunnerOptions {
   readonly effects: DaemonEffects;
   readonly works: ReadonlyMap<JobName, JobWork>;
   readonly workplace: Workplace;

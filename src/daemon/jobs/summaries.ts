@@ -5,7 +5,7 @@
 import type { Kind, Scope, Severity } from '../../catalog/definition.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
-import type { JobName, JobRow } from '../../mirror/daemon-jobs.ts';
+import type { JobRow } from '../../mirror/daemon-jobs.ts';
 import type { RunOutcome, SweepOutcome } from '../../sync/outcome.ts';
 
 /** Sweeps, findings and problems named in a summary; the rest is only counted. */
@@ -27,7 +27,7 @@ export interface TroubledSweep {
 }
 
 /** A sweep that left something to look at. */
-export interface UnfinishedSweep {
+interface UnfinishedSweep {
   readonly kind: Kind;
   readonly scope: Scope;
   /** Records that the walk missed and a retrieve found. */
@@ -130,7 +130,7 @@ export interface ForgetSummary {
   readonly untidy: string | null;
 }
 
-export interface DrillKindSummary {
+interface DrillKindSummary {
   readonly kind: Kind;
   readonly records: number;
   readonly comesBack: number;
@@ -165,8 +165,6 @@ export interface SummaryByJob {
   readonly forget: ForgetSummary;
   readonly drill: DrillSummary;
 }
-
-export type SummaryOf<Name extends JobName> = Name extends keyof SummaryByJob ? SummaryByJob[Name] : never;
 
 /** The summary of a job of that name; null for another job, one without an end, and one that had nothing to tell. */
 export function summaryOf<Name extends keyof SummaryByJob>(

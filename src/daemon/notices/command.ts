@@ -15,7 +15,7 @@ const OUTPUT_BYTES = 4096;
 /** Between asking it to end and ending it. */
 const END_GRACE_MS = 2000;
 
-export interface CommandInput {
+interface CommandInput {
   readonly input: string;
   readonly env: Readonly<Record<string, string>>;
 }

@@ -14,7 +14,7 @@ interface Address {
 }
 
 /** A message as nodemailer takes it; addresses as objects, so that no text of ours is parsed for more of them. */
-export interface Mail {
+interface Mail {
   readonly from: Address;
   readonly to: readonly Address[];
   readonly subject: string;

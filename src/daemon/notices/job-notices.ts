@@ -7,7 +7,7 @@ import { channelsFor } from './routing.ts';
 import type { JobDetails, Transition } from './job-observation.ts';
 import { transitionsOf } from './transitions.ts';
 
-export interface JobNotices {
+interface JobNotices {
   readonly job: JobRow;
   readonly details: JobDetails;
   /** States that were told though they could not be written down. */

@@ -9,7 +9,7 @@ import type { FindingSummary } from '../jobs/summaries.ts';
 /** Findings that a notice names; the rest is only counted. */
 export const NAMED_IN_NOTICE = 20;
 /** Lines of a notice about anything else. */
-export const LINES_IN_NOTICE = 10;
+const LINES_IN_NOTICE = 10;
 
 export interface NoticeContent {
   /** How much it matters. Of drift: the gravest finding. */
@@ -41,7 +41,7 @@ const EMPTY: Omit<NoticeContent, 'severity' | 'title'> = {
   findings: [],
 };
 
-export interface NoticeOf {
+interface NoticeOf {
   readonly at: string;
   /** Empty for the mirror as a whole. */
   readonly source: string;

@@ -22,7 +22,7 @@ import type { JobDetails } from './job-observation.ts';
 import type { Send } from './sending.ts';
 import { transitionsOf } from './transitions.ts';
 
-export interface NoticeObserverOptions {
+interface NoticeObserverOptions {
   /** The configuration in force. */
   readonly config: () => Config;
   /** Null until the daemon lives. */

@@ -10,7 +10,7 @@ import { createPingObserver } from './ping-observer.ts';
 import { createPinger } from './pings.ts';
 import { createSend } from './sending.ts';
 
-export interface NoticingOptions {
+interface NoticingOptions {
   /** The configuration in force. */
   readonly config: () => Config;
   /** Null until the daemon lives. */
@@ -21,7 +21,7 @@ export interface NoticingOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-export interface NoticeService {
+interface NoticeService {
   readonly observers: readonly JobObserver[];
   /** After the daemon's end: leaves no socket open. */
   close(): Promise<void>;

@@ -16,7 +16,7 @@ import { requireAccepted } from './webhook.ts';
  */
 const WAITS_MS = [0, 10_000, 60_000];
 
-export interface PingerOptions {
+interface PingerOptions {
   /** Those of the configuration in force. */
   readonly pings: () => readonly PingConfig[];
   /** Names of the configured sources. */

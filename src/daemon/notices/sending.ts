@@ -10,7 +10,7 @@ import type { Message } from './message.ts';
 import { slackRequest } from './slack.ts';
 import { requireAccepted, webhookRequest } from './webhook.ts';
 
-export interface SendingEffects {
+interface SendingEffects {
   readonly poster: Poster;
   readonly clock: Clock;
   readonly log: Logger;

@@ -34,7 +34,7 @@ export function webhookRequest(
 }
 
 /** `t=SECONDS,v1=HEX`: HMAC-SHA-256 under the secret over `SECONDS.BODY`. */
-export function signature(secret: Secret, body: string, nowMs: number): string {
+function signature(secret: Secret, body: string, nowMs: number): string {
   const seconds = Math.floor(nowMs / 1000);
   const mac = createHmac('sha256', secret.reveal()).update(`${seconds}.${body}`).digest('hex');
   return `t=${seconds},v1=${mac}`;

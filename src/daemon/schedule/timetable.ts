@@ -34,7 +34,7 @@ interface Entry {
   missed: number;
 }
 
-export interface TimetableOptions {
+interface TimetableOptions {
   /** Uniform in [0, 1). */
   readonly random: () => number;
   /** False for `--once`: whoever starts it has its own spread. */

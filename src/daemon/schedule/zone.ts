@@ -6,7 +6,7 @@ export type WallMs = number;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-export interface Zone {
+interface Zone {
   /** What to add to an instant (epoch milliseconds) for the wall time there. */
   offsetMs(at: number): number;
   /**

@@ -28,7 +28,7 @@ export interface RowChange {
 }
 
 /** Numbers that were given out, by what they count: never given twice, also after a restart. */
-export type Counters = Readonly<Record<string, number>>;
+type Counters = Readonly<Record<string, number>>;
 
 export interface Commit {
   readonly changes: readonly RowChange[];

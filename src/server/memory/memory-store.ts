@@ -15,7 +15,7 @@ import type { RowNote } from './table.ts';
 import { keptBody, objectOf, Tables, USERS } from './tables.ts';
 import { Writing } from './writing.ts';
 
-export interface StoreEffects {
+interface StoreEffects {
   readonly clock: Clock;
   readonly random: () => number;
   /** Where changes are kept; null for memory only. */

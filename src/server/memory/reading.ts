@@ -9,7 +9,7 @@ import type { Row } from './table.ts';
 import { type Tables, keptBody, objectOf, tableOf } from './tables.ts';
 
 /** A row and the scope that owns it: another one than asked for where a component is shared. */
-export interface FoundRow {
+interface FoundRow {
   readonly row: Row;
   readonly scope: Scope;
 }

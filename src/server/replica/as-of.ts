@@ -5,7 +5,7 @@ import type { RunRow } from '../../mirror/run-rows.ts';
 import { type Point, resolvePoint } from '../../state/point.ts';
 import { invalid } from '../wire-error.ts';
 
-export const AS_OF = 'as_of';
+const AS_OF = 'as_of';
 
 const LATEST = 'latest';
 const FORMS = 'It takes latest, baseline, run:N, snapshot:NAME or a time like 2026-03-01T12:00Z.';

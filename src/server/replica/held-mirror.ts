@@ -9,7 +9,7 @@ import type { Logger } from '../../core/logger.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { unavailable } from '../wire-error.ts';
 
-export interface MirrorPlace {
+interface MirrorPlace {
   /** Where it is configured to be: may be a symbolic link. */
   readonly mirrorPath: string;
   /** Opens it for reading. */

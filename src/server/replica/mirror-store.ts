@@ -9,7 +9,7 @@ import { neverRead, noneHeld } from './refusals.ts';
 import type { HeldCollection, ReplicaState } from './replica-state.ts';
 
 /** False on a list of which no reading was ever whole: records may be missing from it. */
-export const COMPLETE_HEADER = 'X-Tidemark-Complete';
+const COMPLETE_HEADER = 'X-Tidemark-Complete';
 
 export class MirrorStore implements ReadableStore {
   readonly #mirror: Mirror;

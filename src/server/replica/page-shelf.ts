@@ -18,7 +18,7 @@ const MOST_NAMES = 64;
 /** What pages are read from. */
 export type PageReader = Pick<Mirror, 'recordPage'>;
 
-export interface TakenPage {
+interface TakenPage {
   readonly page: RecordPage;
   /** True where nobody else has it: not kept, and not sent to another one at this moment. */
   readonly isOwn: boolean;

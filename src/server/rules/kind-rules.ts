@@ -53,13 +53,9 @@ export interface Transaction extends Reading {
 export type Counter = 'projects' | 'components' | 'users';
 
 /** Tells whether the changed record or nothing is answered. */
-export type RecordAction = (
-  transaction: Transaction,
-  target: Target,
-  body: JsonValue,
-) => 'record' | 'nothing';
+type RecordAction = (transaction: Transaction, target: Target, body: JsonValue) => 'record' | 'nothing';
 /** Answers nothing. */
-export type CollectionAction = (transaction: Transaction, scope: Scope, body: JsonValue) => void;
+type CollectionAction = (transaction: Transaction, scope: Scope, body: JsonValue) => void;
 
 export interface KindRules {
   readonly order: Order;

@@ -5,7 +5,7 @@ import { valueText } from '../value-text.ts';
 import { demoConfiguration, KITTIWAKE_ID } from './demo.ts';
 import type { SeedRecord } from './seed.ts';
 
-export interface CarelessAction {
+interface CarelessAction {
   readonly method: 'POST' | 'PATCH' | 'DELETE';
   readonly path: string;
   /** Sent as JSON, where there is one. */
