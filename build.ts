@@ -6,7 +6,7 @@
 import { globSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { build } from 'esbuild';
-import { manPage } from './src/cli/man-page.ts';
+import { manPage } from './src/cli/man.ts';
 import { programVersion } from './src/core/version.ts';
 
 /** Bundles the program into `directory`, which is emptied first. */

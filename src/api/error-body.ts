@@ -1,7 +1,7 @@
 /** Answers that are not a success, as errors to decide on (wire-notes.md, Errors). */
 import { TidemarkError, type ErrorCode } from '../core/errors.ts';
 import type { NeutralText } from './neutral-text.ts';
-import { parseRetryAfter, retryAfterFromDetail } from './retry-after.ts';
+import { parseRetryAfter, retryAfterFromDetail } from './retry.ts';
 import type { Answer } from './transport.ts';
 
 interface Complaint {

@@ -7,10 +7,9 @@ import type { TidemarkError } from '../core/errors.ts';
 import { type PageAddress, HEAD, offsetOf } from './address.ts';
 import { disorderAt, extendTail, findAnchor, overlapFor, type Anchor, type Tail } from './anchor.ts';
 import { isWholeList } from './envelope.ts';
-import { nextByList, type ListMode } from './list-mode.ts';
 import { ListOrder } from './list-order.ts';
+import type { PageSequenceEnd, PageSequenceRules, PageSequenceStep } from './page-size.ts';
 import { PagingStats, type Accepted, type FetchedPage } from './paging-stats.ts';
-import type { PageSequenceEnd, PageSequenceRules, PageSequenceStep } from './page-sequence-rules.ts';
 import { loopError, unprovenError } from './walk-errors.ts';
 
 /** Pages in a row that bring nothing new though the list says that more follows. */
@@ -352,4 +351,14 @@ export class PageSequence {
       ...this.#tally.start,
     };
   }
+}
+
+// How a list is paged: by positions of ours, by its cursor, or by the links that it gives.
+
+type ListMode = 'offset' | 'cursor' | 'link';
+
+/** Where the list itself says that the next page is; null where it does not say. */
+function nextByList(mode: ListMode, page: FetchedPage): PageAddress | null {
+  if (mode === 'cursor') return page.cursor === null ? null : { by: 'cursor', cursor: page.cursor };
+  return page.next === null ? null : { by: 'link', path: page.next.path };
 }

@@ -5,7 +5,7 @@
 import type { TidemarkError } from '../core/errors.ts';
 import { HEAD, type PageAddress } from './address.ts';
 import { PageSequence } from './page-sequence.ts';
-import type { PageSequenceEnd, PageSequenceRules } from './page-sequence-rules.ts';
+import type { PageSequenceEnd, PageSequenceRules } from './page-size.ts';
 import type { Accepted, FetchedPage } from './paging-stats.ts';
 import { unprovenError, withoutIdError } from './walk-errors.ts';
 

@@ -4,7 +4,7 @@ import type { Link } from './address.ts';
 import { overlapFor } from './anchor.ts';
 import type { ListPage } from './envelope.ts';
 import { RecordsWithoutId } from './records-without-id.ts';
-import type { PageSequenceEnd } from './page-sequence-rules.ts';
+import type { PageSequenceEnd } from './page-size.ts';
 import { loopError } from './walk-errors.ts';
 
 /** A page with what the decisions need to know of its request. */

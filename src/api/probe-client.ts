@@ -9,7 +9,7 @@ import { HEAD, pathOf, readLink, type PageAddress } from './address.ts';
 import { type ConnectionOptions, openConnection } from './connection.ts';
 import { readPage, type ListPage } from './envelope.ts';
 import type { RequestStats } from './request-stats.ts';
-import { loggedPath } from './logged-path.ts';
+import { loggedPath } from './read-client.ts';
 import { createRequester } from './requester.ts';
 import { readRecord } from './retrieved.ts';
 import type { CollectionTarget } from './target.ts';

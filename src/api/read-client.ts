@@ -2,17 +2,16 @@
  * The client of reading commands. It is given a function that sends GET and nothing else, so nothing built on it can
  * change the far side (design.md, Never broken 3).
  */
-import { fillPath } from '../catalog/catalog.ts';
+import { fillPath, encodePathSegment } from '../catalog/catalog.ts';
 import { type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
 import { type Connection, type ConnectionOptions, openConnection } from './connection.ts';
+import type { Slot } from './limiter.ts';
 import type { RequestStats } from './request-stats.ts';
-import { loggedPath } from './logged-path.ts';
 import { createRequester } from './requester.ts';
 import { readRecord, type Retrieved } from './retrieved.ts';
 import type { CollectionTarget } from './target.ts';
-import type { Slot } from './limiter.ts';
 import { getOnly } from './transport.ts';
 import { walkList } from './walk.ts';
 
@@ -152,4 +151,16 @@ function retrievePath(definition: ResourceDefinition, scope: Scope, id: string):
     });
   }
   return fillPath(operation.path, { ...scope, [definition.idParameter]: id });
+}
+
+// The path of a request as logs show it: an id that is itself a secret stays out (an invite's id is its sign-up link).
+
+/** `/api/organizations/o1/invites/[secret]/`; the same path where the kind's id is none. */
+export function loggedPath(
+  path: string,
+  { fields, idPath }: ResourceDefinition,
+  id: string | undefined,
+): string {
+  if (id === undefined || !fields.some((field) => field.isSecret && field.name === idPath[0])) return path;
+  return path.replaceAll(encodePathSegment(id), '[secret]');
 }

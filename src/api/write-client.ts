@@ -12,17 +12,19 @@ import {
 } from '../catalog/definition.ts';
 import { abortReason } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { idAt, parseLossless } from '../core/json.ts';
 import { type Connection, type ConnectionOptions, openConnection } from './connection.ts';
+import { malformed, refuseHtml } from './envelope.ts';
 import { answerError } from './error-body.ts';
-import type { RequestStats } from './request-stats.ts';
 import type { Reservation, Slot } from './limiter.ts';
-import { loggedPath } from './logged-path.ts';
+import { loggedPath } from './read-client.ts';
 import { wasNeverSent } from './network-error.ts';
+import type { NeutralText } from './neutral-text.ts';
 import { type ReadClient, readClientOver } from './read-client.ts';
 import type { ToldRequest } from './request-log.ts';
+import type { RequestStats } from './request-stats.ts';
 import { backoffMs, retrying } from './retry.ts';
 import type { Answer } from './transport.ts';
-import { readWritten } from './written.ts';
 import type { WriteOutcome } from './write-outcome.ts';
 
 export type { Reservation, Slot } from './limiter.ts';
@@ -276,4 +278,37 @@ function notOffered(definition: ResourceDefinition, what: string): TidemarkError
   return new TidemarkError('internal', `the interface has no ${what} for ${definition.title.many}`, {
     hint: 'this is a defect of Tidemark: report it with the command that you ran',
   });
+}
+
+// The 2xx answer to a write, taken apart.
+
+/**
+ * A success is believed when its body is empty or JSON about the record that was written. Anything else may come from
+ * something in between (a login page with status 200), so that what happened is not known.
+ * @param id the record that was written; null for a new one
+ */
+function readWritten(
+  answer: Answer,
+  definition: ResourceDefinition,
+  id: string | null,
+  neutral: NeutralText,
+): WriteOutcome {
+  const { status } = answer;
+  if (answer.text.trim() === '') return { outcome: 'done', status, id: null };
+  try {
+    refuseHtml(answer);
+    const body = parseLossless(answer.text);
+    const given = idAt(body, definition.idPath) ?? null;
+    if (id !== null && given !== null && given.toLowerCase() !== id.toLowerCase()) {
+      throw malformed(answer, `another ${definition.title.one} than the one written`);
+    }
+    return { outcome: 'done', status, id: given };
+  } catch (error) {
+    if (error instanceof TidemarkError) return { outcome: 'unknown', error };
+    if (!(error instanceof SyntaxError)) throw error;
+    return {
+      outcome: 'unknown',
+      error: malformed(answer, `no JSON: ${neutral(error.message)}`, { cause: error }),
+    };
+  }
 }

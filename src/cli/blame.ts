@@ -1,5 +1,5 @@
 /** `tidemark blame KIND ID`: every field of a record, its value, and since when it has been so. */
-import { definitionsFor } from '../config/source-definitions.ts';
+import { definitionsFor } from '../config/source.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { recordBlame, type BlameField } from '../diff/history.ts';
@@ -11,15 +11,8 @@ import { resolvePoint } from '../state/point.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, tellReason, type CommandContext } from './context.ts';
-import {
-  notThereYet,
-  recordHeading,
-  notesOf,
-  renewalFacts,
-  shownRenewal,
-  sightingText,
-} from './record-heading.ts';
-import { lookUpRecord, type RecordQuestion } from './record-lookup.ts';
+import { notThereYet, recordHeading, notesOf, renewalFacts, shownRenewal, sightingText } from './record.ts';
+import { lookUpRecord, type RecordQuestion } from './record.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
 export interface BlameOptions extends RecordQuestion {

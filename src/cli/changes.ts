@@ -3,26 +3,29 @@ import { resolve } from 'node:path';
 import { createColors } from 'picocolors';
 import { collectionKey } from '../catalog/collection-key.ts';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
-import { definitionsFor } from '../config/source-definitions.ts';
-import { systemClock } from '../core/clock.ts';
-import { EXIT, type ExitCode } from '../core/errors.ts';
+import { parseDuration } from '../config/duration.ts';
+import { definitionsFor } from '../config/source.ts';
+import { systemClock, isoTime } from '../core/clock.ts';
+import { EXIT, type ExitCode, TidemarkError } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
 import type { DiffDocument, LeftOut } from '../diff/change.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
-import { maskedDocument } from '../report/mask.ts';
 import { escapeForTerminal } from '../report/escape-control.ts';
-import { renderTimelineText } from '../report/timeline-text.ts';
+import { maskedDocument } from '../report/mask.ts';
+import { renderTimelineText } from '../report/timeline.ts';
 import { renderTimeline, type Timeline, type TimelineEvent } from '../report/timeline.ts';
 import { type ForgottenRuns, forgottenInto, forgottenText } from '../state/forgotten-history.ts';
+import { pointOf } from '../state/point.ts';
 import { isPublished } from '../state/published-run.ts';
+import { parseReference } from '../state/reference.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, print, printNote, type CommandContext } from './context.ts';
-import { recordFilter, type FilterOptions } from './export-selection.ts';
-import { newlyReadNotes } from './newly-read-text.ts';
+import { recordFilter, type FilterOptions } from './export-remarks.ts';
 import { withRealIds } from './masked-ids.ts';
-import { sourcesToRead } from './mirrored-sources.ts';
-import { choosePeriod, isWithin, type Period } from './period.ts';
-import { changesBetween, recordsAt } from './run-changes.ts';
+import { sourcesToRead } from './record.ts';
+import { newlyReadNotes } from './plan-reason.ts';
+import { changesBetween, recordsAt } from './run.ts';
 import { writeWhole } from './whole-file.ts';
 
 export interface ChangesOptions extends FilterOptions {
@@ -199,4 +202,63 @@ function timelineOf(
     lastDay: until.at.slice(0, 10),
     events,
   };
+}
+
+// A chosen period of the mirror's history: from a reference, a time or a number of days ago, up to another or now.
+
+/** One end of a period. */
+interface Bound {
+  /** ISO 8601 in UTC. */
+  readonly at: string;
+  /** Given where a run was named: it is compared by number, since two runs can end in the same millisecond. */
+  readonly run?: number;
+  readonly remark?: string;
+}
+
+interface Period {
+  /** What changed after it. */
+  readonly since: Bound;
+  /** And not after it. */
+  readonly until: Bound;
+  readonly remarks: readonly string[];
+}
+
+/**
+ * The period between two texts: references to states of the mirror, times, or ages (`7d`, `24h`).
+ * @throws TidemarkError `usage` when it ends before it begins; what `resolvePoint` throws for what is no such text
+ */
+function choosePeriod(mirror: Mirror, since: string, until: string | undefined, nowMs: number): Period {
+  const from = bound(mirror, since, nowMs);
+  const to = until === undefined ? { at: isoTime(nowMs) } : bound(mirror, until, nowMs);
+  if (from.at > to.at) {
+    throw new TidemarkError('usage', `the period ends before it begins: ${from.at} to ${to.at}`, {
+      hint: 'give --since the earlier and --until the later one',
+    });
+  }
+  return {
+    since: from,
+    until: to,
+    remarks: [from.remark, to.remark].filter((remark) => remark !== undefined),
+  };
+}
+
+/** True for a run that ended within the period. */
+function isWithin({ since, until }: Period, run: RunRow): boolean {
+  const at = run.finishedAt ?? run.startedAt;
+  const isAfter = since.run === undefined ? at >= since.at : run.run > since.run;
+  const isBefore = until.run === undefined ? at <= until.at : run.run <= until.run;
+  return isAfter && isBefore;
+}
+
+function bound(mirror: Mirror, text: string, nowMs: number): Bound {
+  const ageMs = parseDuration(text);
+  if (ageMs !== undefined) return { at: isoTime(nowMs - ageMs) };
+  const reference = parseReference(text);
+  // A time needs no run at or before it: the period may begin before the mirror does.
+  if (reference.form === 'time') {
+    const { at, remark } = reference;
+    return remark === undefined ? { at } : { at, remark };
+  }
+  const { at, run } = pointOf(mirror, reference);
+  return { at, run };
 }

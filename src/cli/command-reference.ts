@@ -1,6 +1,6 @@
 /** The reference of the command line (docs/cli.md), written from the command table and the exit codes. */
+import type { CommandRow, OptionRow } from './command-row.ts';
 import { COMMANDS } from './command-table.ts';
-import { type NamedCommand, described, namedCommands, synopsis } from './command-walk.ts';
 import { EXIT_CODES } from './exit-codes.ts';
 import { FIRST_EXAMPLES, GLOBAL_OPTIONS, HELP_OPTION, VERSION_OPTION } from './global-options.ts';
 
@@ -107,4 +107,38 @@ function rowOf(...cells: readonly string[]): string {
 /** As Markdown renderers name a heading. */
 function anchorOf(heading: string): string {
   return heading.replaceAll(' ', '-');
+}
+
+// The command table as a list, and how a call of each command is written: for the manual page and the reference.
+
+export interface NamedCommand {
+  /** E.g. `tidemark drift accept`. */
+  readonly name: string;
+  readonly row: CommandRow;
+}
+
+/** Every command that people call, each before its own commands. */
+export function namedCommands(rows: readonly CommandRow[], parent = 'tidemark'): NamedCommand[] {
+  return rows
+    .filter(({ isHidden }) => isHidden !== true)
+    .flatMap((row) => {
+      const name = `${parent} ${row.name}`;
+      return [{ name, row }, ...namedCommands(row.commands ?? [], name)];
+    });
+}
+
+/** `tidemark drift accept [options] <kind> <id>`; a family of commands that is none itself: `tidemark config COMMAND`. */
+export function synopsis({ name, row }: NamedCommand): string {
+  if (row.load === undefined) return `${name} COMMAND`;
+  const options = (row.options ?? []).length === 0 ? [] : ['[options]'];
+  return [name, ...options, ...(row.arguments ?? []).map((argument) => argument.name)].join(' ');
+}
+
+/** What an option or argument is for, with the values that it may have. */
+export function described({ description, choices }: Pick<OptionRow, 'description' | 'choices'>): string {
+  return choices === undefined ? description : `${description}: ${listed(choices)}`;
+}
+
+function listed(choices: readonly string[]): string {
+  return `${choices.slice(0, -1).join(', ')} or ${choices.at(-1) ?? ''}`;
 }

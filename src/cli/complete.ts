@@ -5,7 +5,7 @@
 import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { COMMANDS } from './command-table.ts';
-import type { Shell } from './completion-commands.ts';
+import type { Shell } from './command-table.ts';
 import { completionOf } from './completion/completion-of.ts';
 import { print, type CommandContext } from './context.ts';
 

@@ -5,15 +5,15 @@ import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
 import type { Config, CopiesConfig } from '../config/config.ts';
 import { duration, megabytes, plural } from '../core/wording.ts';
 import { type Copier, type CopyOutcome, createCopier } from '../daemon/copies/copier.ts';
-import type { CopyPhase } from '../daemon/copies/copy-job.ts';
+import type { CopyPhase } from '../daemon/copies/copy.ts';
 import { type Copy, readCopies } from '../daemon/copies/copy-list.ts';
 import { withheldBy } from '../daemon/copies/hook-environment.ts';
 import { escapeControlCharacters } from '../report/escape-control.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print, tellReason, type CommandContext } from './context.ts';
 import { renderTable, terminalWidth } from './table.ts';
-import { age } from './wording.ts';
-import { commandLog } from './terminal-log.ts';
+import { age } from './export-remarks.ts';
+import { commandLog } from './source-probe.ts';
 
 /** Exit 0, also where one is damaged: `copies verify` judges. */
 export async function listCopies(context: CommandContext): Promise<ExitCode> {

@@ -7,7 +7,7 @@ import { type DaemonLockfile, findDaemon, INSTANCE_HEADER, instanceOf } from '..
 import { escapeControlCharacters } from '../report/escape-control.ts';
 import { readConfig } from '../wire.ts';
 import { print, tellReason, type CommandContext } from './context.ts';
-import { daemonUnreachable } from './daemon-unreachable.ts';
+import { daemonUnreachable } from './daemon-effects.ts';
 
 /** Shorter than what container engines and Kubernetes give a probe by our own manifests. */
 const TIMEOUT_MS = 8000;

@@ -2,11 +2,13 @@
 import { hostname } from 'node:os';
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { DaemonEffects } from '../daemon/effects.ts';
+import type { DaemonLockfile } from '../daemon/lockfile.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import type { CommandContext } from './context.ts';
-import { commandLog } from './terminal-log.ts';
+import { commandLog } from './source-probe.ts';
 
 export function daemonEffects(context: CommandContext, log: Logger): DaemonEffects {
   const { pid } = context;
@@ -27,4 +29,17 @@ export function daemonEffects(context: CommandContext, log: Logger): DaemonEffec
 /** JSON lines, and plain ones on a terminal. */
 export function daemonLog(context: CommandContext, configured: Config['log']['level']): Logger {
   return commandLog(context, context.options.quiet === true ? 'warn' : configured);
+}
+
+// A daemon that stands in the mirror's directory, and cannot be spoken to.
+
+export function daemonUnreachable(
+  { pid, since }: DaemonLockfile,
+  why: string,
+  { cause, hint }: { readonly cause?: unknown; readonly hint?: string } = {},
+): TidemarkError {
+  return new TidemarkError('unreachable', `the daemon (pid ${pid}, since ${since}) cannot be asked: ${why}`, {
+    cause,
+    ...(hint === undefined ? {} : { hint }),
+  });
 }

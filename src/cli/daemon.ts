@@ -1,6 +1,7 @@
 /** `tidemark daemon`: the schedules, until it is stopped. */
+import { fork } from 'node:child_process';
 import type { Config } from '../config/config.ts';
-import { definitionsFor } from '../config/source-definitions.ts';
+import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
@@ -9,11 +10,11 @@ import { type Daemon, startDaemon } from '../daemon/daemon.ts';
 import type { DaemonEffects } from '../daemon/effects.ts';
 import type { StartHttp } from '../daemon/http-endpoint.ts';
 import { releaseMemory } from '../daemon/idle-memory.ts';
+import type { StartJob } from '../daemon/jobs/child-executor.ts';
 import { openNoticeService } from '../daemon/notices/notice-service.ts';
 import { readConfig, openConfiguredMirror } from '../wire.ts';
 import type { CommandContext } from './context.ts';
 import { daemonEffects, daemonLog } from './daemon-effects.ts';
-import { jobStarter } from './daemon-job-start.ts';
 
 interface DaemonCommandOptions {
   readonly once?: boolean;
@@ -96,4 +97,26 @@ function httpStarter(context: CommandContext, log: Logger): StartHttp {
       },
     });
   };
+}
+
+// Starts the process of a job: this very program, with the options that say where the configuration is.
+
+function jobStarter(context: CommandContext): StartJob {
+  const { entry, execPath, env, cwd } = context;
+  return () =>
+    // stdout carries nothing; what it logs goes where the daemon's own lines go. Node's own options are handed on.
+    fork(entry, argumentsOf(context), { execPath, env, cwd, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+}
+
+/** No key is among them: the process reads configuration and environment itself. */
+function argumentsOf({ options }: CommandContext): string[] {
+  const { config, source = [], quiet, logLevel, color } = options;
+  return [
+    'daemon-job',
+    ...(config === undefined ? [] : ['--config', config]),
+    ...source.flatMap((name) => ['--source', name]),
+    ...(quiet === true ? ['--quiet'] : []),
+    ...(logLevel === undefined ? [] : ['--log-level', logLevel]),
+    ...(color === false ? ['--no-color'] : []),
+  ];
 }

@@ -1,7 +1,7 @@
 /** The commands that compare states. A command's file is named after it. */
 import { SEVERITIES } from '../catalog/severities.ts';
 import { type CommandRow, type OptionRow, filterOptions, kindName, wholeFileOption } from './command-row.ts';
-import { secretsOption } from './record-options.ts';
+import { secretsOption } from './record.ts';
 
 const fieldOption: OptionRow = {
   flags: '--field <pointer>',

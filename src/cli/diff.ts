@@ -1,28 +1,31 @@
 /** `tidemark diff [FROM] [TO]`: what differs between two states of a source, or between two sources. */
+import { definitionOf } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import { asReceived } from '../catalog/shown-fields.ts';
 import { unlistedKinds } from '../catalog/unlisted-kinds.ts';
 import type { Config } from '../config/config.ts';
-import { definitionsFor } from '../config/source-definitions.ts';
+import { definitionsFor } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import { type DiffDocument, diffExitCode } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import { renderJson } from '../report/json.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { compareSources } from '../state/compare-sources.ts';
 import { compareStates } from '../state/compare.ts';
 import type { StateFilter } from '../state/filter.ts';
 import { forgottenNotes } from '../state/forgotten-history.ts';
+import { openMirrorState } from '../state/mirror-diff.ts';
 import { parentNames } from '../state/parent-names.ts';
+import { pointOf } from '../state/point.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
-import { comparisonNotes } from './comparison-notes.ts';
+import { comparisonNotes } from './run.ts';
 import { printNote, type CommandContext } from './context.ts';
-import { withKindsOfIds } from './id-kinds.ts';
 import { withRealIds, type KnownTo } from './masked-ids.ts';
-import { sourcesToRead } from './mirrored-sources.ts';
-import { pairWarnings } from './pair-warnings.ts';
+import { sourcesToRead } from './record.ts';
+import { pairWarnings } from './drift-place.ts';
 import {
   comparisonReason,
   deliver,
@@ -247,4 +250,30 @@ export function filterOf({ kind, organization, project, id }: ComparisonOptions)
     ...(project === undefined ? {} : { projects: [...new Set(project)] }),
     ...(id === undefined ? {} : { ids: [...new Set(id)] }),
   };
+}
+
+// Which kinds have to be read live for a question about named records: the mirror knows what they are.
+
+/** Given once in the world; a number is given once a kind. */
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/**
+ * The filter with the kinds of its ids, where each id can be of one kind only and the latest state of the mirror has it;
+ * otherwise the filter as it is. Kinds that are read one by one are not narrowed to: to name such a kind asks for more.
+ */
+function withKindsOfIds(filter: StateFilter, mirror: Mirror | null, source: string | null): StateFilter {
+  const { ids = [], kinds } = filter;
+  if (mirror === null || source === null || kinds !== undefined || ids.length === 0) return filter;
+  if (mirror.latestRun(source) === undefined || !ids.every((id) => UUID.test(id))) return filter;
+  const latest = openMirrorState(mirror, source, pointOf(mirror, parseReference('latest'), { source }));
+  try {
+    const found = new Map<string, Set<Kind>>();
+    for (const { kind, id } of latest.keys?.({ ids }) ?? latest.records({ ids }))
+      found.set(id, (found.get(id) ?? new Set<Kind>()).add(kind));
+    const all = [...new Set([...found.values()].flatMap((own) => [...own]))];
+    const isPlain = all.every((kind) => definitionOf(kind).reading === 'list');
+    return ids.every((id) => found.has(id)) && isPlain ? { ...filter, kinds: all } : filter;
+  } finally {
+    latest.close();
+  }
 }

@@ -1,14 +1,17 @@
 /** `tidemark doctor --openapi FILE`: where the catalog and a document of the service differ. Sends nothing. */
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { CATALOG } from '../catalog/catalog.ts';
+import type { ResourceDefinition } from '../catalog/definition.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-errors.ts';
 import { count, plural } from '../core/wording.ts';
 import { parseYaml } from '../core/yaml.ts';
 import { compareContract, type Contract, type DifferenceCode } from '../doctor/contract.ts';
-import { mirroredDefinitions } from './catalog-definitions.ts';
+import { wantedKinds } from '../sync/extent.ts';
+import { readConfig } from '../wire.ts';
 import { print, type CommandContext } from './context.ts';
-import { foldedLine } from './folded-line.ts';
+import { foldedLine } from './table.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
 /** The documents of the largest public interfaces have a tenth of this. */
@@ -126,4 +129,20 @@ function render(contract: Contract, width: number | undefined): string {
     );
   lines.push(differences.length === 0 ? 'no differences' : plural(differences.length, 'difference'));
   return lines.join('\n');
+}
+
+// The definitions that a command about kinds speaks of.
+
+/** What the first source mirrors, where there is a configuration; else the whole catalog as it is. Needs no key. */
+function mirroredDefinitions(context: CommandContext): readonly ResourceDefinition[] {
+  try {
+    const [source] = readConfig(context, context.options, 'unused').sources;
+    if (source === undefined) return CATALOG;
+    const wanted = wantedKinds(source, null);
+    return source.definitions.filter(({ kind }) => wanted.has(kind));
+  } catch (error) {
+    const isNone = error instanceof TidemarkError && error.code === 'config_missing';
+    if (isNone && context.options.config === undefined) return CATALOG;
+    throw error;
+  }
 }

@@ -1,15 +1,23 @@
 /** An examination for people: what the key reaches in a table for each organization, then this machine, then what to do. */
+import { existsSync } from 'node:fs';
+import { hostname } from 'node:os';
+import type { Config } from '../config/config.ts';
+import { systemClock } from '../core/clock.ts';
+import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
 import { count, duration, plural } from '../core/wording.ts';
-import type { ListShape } from '../doctor/list-shape.ts';
+import type { DaemonLockfile } from '../daemon/lockfile.ts';
 import type { ProbeState } from '../doctor/collection-probe.ts';
-import type { MirrorHealth } from '../doctor/mirror-health.ts';
+import type { ListShape } from '../doctor/list-shape.ts';
+import { type MirrorHealth, mirrorHealth } from '../doctor/mirror-health.ts';
 import { type Gravity, type Problem, permissionOf } from '../doctor/problems.ts';
 import { type KindReach, type SourceReach, MOST_SCOPES } from '../doctor/source-reach.ts';
-import type { DaemonLockfile } from '../daemon/lockfile.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 import { escapeControlCharacters } from '../report/escape-control.ts';
-import { foldedLine } from './folded-line.ts';
+import { openConfiguredMirror } from '../wire.ts';
+import type { CommandContext } from './context.ts';
+import { foldedLine } from './table.ts';
 import { renderTable } from './table.ts';
-import { age } from './wording.ts';
+import { age } from './export-remarks.ts';
 
 const STATES: Readonly<Record<ProbeState, string>> = {
   readable: 'readable',
@@ -192,4 +200,140 @@ export function problemReason(problems: readonly Problem[]): string[] {
 function mebibytes(bytes: number): string {
   const mib = bytes / 1024 / 1024;
   return mib < 10 ? `${mib.toFixed(1)} MiB` : `${count(Math.round(mib))} MiB`;
+}
+
+// This machine's half of the examination: the mirror opened for reading, where it can be.
+
+/** The mirror for reading; null where there is none or it cannot be opened, with the reason. The caller closes it. */
+export function openToInspect(
+  context: CommandContext,
+  config: Config,
+  command: string,
+): { readonly mirror: Mirror | null; readonly error: TidemarkError | null } {
+  if (!existsSync(config.mirror)) return { mirror: null, error: null };
+  try {
+    return { mirror: openConfiguredMirror(config, 'read', command, context.pid), error: null };
+  } catch (error) {
+    return { mirror: null, error: asTidemarkError(error) };
+  }
+}
+
+export function inspectMirror(
+  context: CommandContext,
+  config: Config,
+  opened: { readonly mirror: Mirror | null; readonly error: TidemarkError | null },
+): MirrorHealth {
+  return mirrorHealth({
+    config,
+    ...opened,
+    now: systemClock.now(),
+    looker: { pid: context.pid, host: hostname() },
+  });
+}
+
+// An examination as `tidemark.doctor/1`.
+
+export function doctorDocument(
+  reaches: readonly SourceReach[],
+  health: MirrorHealth,
+  daemon: DaemonLockfile | null,
+  problems: readonly Problem[],
+): object {
+  return {
+    schema: 'tidemark.doctor/1',
+    sources: reaches.map(sourceDocument),
+    mirror: mirrorDocument(health, daemon),
+    problems,
+  };
+}
+
+export function sourceDocument(reach: SourceReach): object {
+  const { source, organizations, organizationCount, kinds, fatal, skew, pageCap, requests, bytes } = reach;
+  return {
+    source: source.name,
+    base_url: source.baseUrl.href,
+    profile: source.profile,
+    error: fatal === null ? null : { code: fatal.code, message: fatal.message, hint: fatal.hint ?? null },
+    organizations: { looked_at: organizations, count: organizationCount, most: MOST_SCOPES },
+    kinds: kinds.map(kindDocument),
+    clock: skew === null ? null : { ahead_ms: skew.aheadMs, doubt_ms: skew.doubtMs },
+    page:
+      pageCap === null
+        ? null
+        : { kind: pageCap.kind, asked: pageCap.asked, received: pageCap.received, is_cap: pageCap.isCap },
+    permissions: reach.permissions,
+    requests,
+    bytes,
+  };
+}
+
+function kindDocument(row: KindReach): object {
+  const { organization, kind, state, probes, collections } = row;
+  const counted = probes.flatMap(({ records }) => (records === null ? [] : [records]));
+  const error = probes.find((probe) => probe.error !== null)?.error ?? null;
+  const looks = probes.flatMap(({ next }) => (next === null ? [] : [next]));
+  return {
+    organization,
+    kind,
+    state,
+    records: counted.length === 0 ? null : counted.reduce((sum, records) => sum + records, 0),
+    is_all: counted.length === probes.length && collections <= probes.length,
+    collections: { looked_at: probes.length, known: collections },
+    list: probes.find(({ shape }) => shape !== null)?.shape ?? null,
+    refuses_query: probes.some(({ refusesQuery }) => refusesQuery),
+    next:
+      looks.length === 0
+        ? null
+        : {
+            other_origin: looks.find(({ otherOrigin }) => otherOrigin !== null)?.otherOrigin ?? null,
+            advances: looks.some(({ advances }) => advances === false)
+              ? false
+              : looks.every(({ advances }) => advances === true)
+                ? true
+                : null,
+          },
+    permission: state === 'denied' ? permissionOf(row) : null,
+    error: error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null },
+  };
+}
+
+function mirrorDocument(health: MirrorHealth, daemon: DaemonLockfile | null): object {
+  const { path, isThere, error, damage, bytes, freeBytes, heldBy, lastDrill } = health;
+  return {
+    path,
+    is_there: isThere,
+    is_sound: isThere ? error === null && damage.length === 0 : null,
+    damage,
+    error: error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null },
+    bytes,
+    free_bytes: freeBytes,
+    held_by: heldBy,
+    daemon: daemon === null ? null : { pid: daemon.pid, host: daemon.host, since: daemon.since },
+    sources: health.sources.map(({ source, lastPublished, lastEnded }) => ({
+      source,
+      last_published: runDocument(lastPublished),
+      last_ended: runDocument(lastEnded),
+    })),
+    schedules: health.schedules.map(({ schedule, cron, dueAt, isOverdue, missed }) => ({
+      schedule,
+      cron,
+      due_at: dueAt,
+      is_overdue: isOverdue,
+      missed,
+    })),
+    notices: {
+      owed: health.notices.owed,
+      oldest_owed_at: health.notices.oldestOwedAt,
+      given_up: health.notices.givenUp,
+      last_error: health.notices.lastError,
+    },
+    last_drill:
+      lastDrill === null
+        ? null
+        : { at: lastDrill.finishedAt, outcome: lastDrill.outcome, summary: lastDrill.summary },
+  };
+}
+
+function runDocument(run: MirrorHealth['sources'][number]['lastEnded']): object | null {
+  return run === null ? null : { run: run.run, outcome: run.outcome, at: run.finishedAt };
 }

@@ -8,8 +8,8 @@ import { type Problem, byGravity, doctorExitCode, reachProblems } from '../docto
 import type { SourceReach } from '../doctor/source-reach.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print, tellReason, type CommandContext } from './context.ts';
-import { doctorDocument } from './doctor-document.ts';
-import { inspectMirror, openToInspect } from './doctor-local.ts';
+import { doctorDocument } from './doctor-text.ts';
+import { inspectMirror, openToInspect } from './doctor-text.ts';
 import { problemReason, renderHealth, renderProblems, renderReach } from './doctor-text.ts';
 import { probeSource } from './source-probe.ts';
 import { terminalWidth } from './table.ts';

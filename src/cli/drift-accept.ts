@@ -14,13 +14,13 @@ import type { SourceDrift } from '../state/drift.ts';
 import { parseReference } from '../state/reference.ts';
 import { parseTime } from '../state/time-text.ts';
 import { readConfig } from '../wire.ts';
-import { openExistingMirror } from './existing-mirror.ts';
-import { kindArgument } from './kind-argument.ts';
+import { openExistingMirror } from './restore-session.ts';
+import { kindArgument } from './record.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { sourcesOf } from './diff.ts';
-import { findDrift, requireBaseline } from './drift-finding.ts';
+import { findDrift, requireBaseline } from './drift-place.ts';
 import { isAskedFor } from './drift-place.ts';
-import { lookUpRecord } from './record-lookup.ts';
+import { lookUpRecord } from './record.ts';
 import { StateOpener } from './state-opener.ts';
 
 interface AcceptOptions {

@@ -2,7 +2,7 @@
 import { scopeKey } from '../catalog/catalog.ts';
 import type { ResourceDefinition } from '../catalog/definition.ts';
 import { scopeText } from '../catalog/scope-text.ts';
-import { definitionsFor } from '../config/source-definitions.ts';
+import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
@@ -13,12 +13,12 @@ import { acceptanceDocument } from '../report/drift-document.ts';
 import { maskedId, maskedPlace } from '../report/mask.ts';
 import { nameText } from '../report/sections.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { openExistingMirror } from './existing-mirror.ts';
-import { kindArgument } from './kind-argument.ts';
+import { openExistingMirror } from './restore-session.ts';
+import { kindArgument } from './record.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { isAskedFor, placeByIndex } from './drift-place.ts';
-import { sourcesToRead } from './mirrored-sources.ts';
-import { lookUpRecord } from './record-lookup.ts';
+import { sourcesToRead } from './record.ts';
+import { lookUpRecord } from './record.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
 /** `tidemark.drift_accepted/1`: `{schema, accepted: [{source, kind, scope, id, path, fingerprint, reason, accepted_at, until, is_over}]}`. */

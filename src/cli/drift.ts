@@ -15,7 +15,7 @@ import { forgottenNotes } from '../state/forgotten-history.ts';
 import { parentNames } from '../state/parent-names.ts';
 import { parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
-import { comparisonNotes } from './comparison-notes.ts';
+import { comparisonNotes } from './run.ts';
 import { printNote, type CommandContext } from './context.ts';
 import {
   type ComparisonOptions,
@@ -25,7 +25,7 @@ import {
   sourcesOf,
   CHANGES_SHOWN,
 } from './diff.ts';
-import { type FoundDrift, findDrift, isAtLeast, requireBaseline } from './drift-finding.ts';
+import { type FoundDrift, findDrift, isAtLeast, requireBaseline } from './drift-place.ts';
 import { withRealIds } from './masked-ids.ts';
 import {
   comparisonReason,

@@ -3,19 +3,20 @@ import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import { createColors } from 'picocolors';
 import type { Config } from '../config/config.ts';
-import { definitionsFor } from '../config/source-definitions.ts';
+import { definitionsFor } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
+import { count } from '../core/wording.ts';
 import type { DrillDocument } from '../diff/drill-document.ts';
-import { renderDrillHtml } from '../report/drill-html.ts';
-import { renderDrillJson } from '../report/drill-json.ts';
-import { drillVerdictText, outcomeText, type DrillReportOptions } from '../report/drill-report.ts';
+import { renderDrillHtml } from '../report/drill.ts';
+import { renderDrillJson } from '../report/drill-runbook.ts';
+import { drillVerdictText, outcomeText, type DrillReportOptions } from '../report/drill.ts';
 import { renderRunbook } from '../report/drill-runbook.ts';
-import { renderDrillText } from '../report/drill-text.ts';
+import { renderDrillText } from '../report/drill.ts';
 import { groupedNotes } from '../report/note-groups.ts';
 import { configuredSecrets, NO_SECRETS } from '../restore/configured-secrets.ts';
+import { NO_DRILL_EVENTS, type DrillEvents } from '../restore/drill-passes.ts';
 import { runDrill } from '../restore/drill.ts';
-import { NO_DRILL_EVENTS } from '../restore/drill-passes.ts';
 import { openDrillSandbox, type DrillSandbox } from '../server/drill-sandbox.ts';
 import { createChance } from '../server/seed/chance.ts';
 import { parentNames } from '../state/parent-names.ts';
@@ -23,12 +24,12 @@ import { type Reference, parseReference } from '../state/reference.ts';
 import { readConfig } from '../wire.ts';
 import { isColoured, isInteractive, printNote, type CommandContext } from './context.ts';
 import { filterOf, knownTo, sourcesOf, type ComparisonOptions } from './diff.ts';
-import { showDrillProgress } from './drill-progress.ts';
 import { withRealIds } from './masked-ids.ts';
+import { Painter } from './progress.ts';
 import { deliver, formatOf, reportEach, type SourceReport } from './report-output.ts';
 import { isOfMirror, StateOpener } from './state-opener.ts';
+import { commandLog } from './source-probe.ts';
 import { writeWhole } from './whole-file.ts';
-import { commandLog } from './terminal-log.ts';
 
 interface DrillCommandOptions extends Pick<
   ComparisonOptions,
@@ -173,4 +174,61 @@ function shortReason(document: DrillDocument, { definitions }: DrillReportOption
     ...groupedNotes('not in the snapshot', document.skipped, definitions).map((line) => `  ${line}`),
     '  → `tidemark drill --runbook FILE` writes down what is left to do',
   ];
+}
+
+// A drill's progress on a terminal: one line that says what is being done, with a bar where it can be counted.
+
+const BAR = 24; // characters
+const DOING: Readonly<Record<Parameters<DrillEvents['phase']>[0], string>> = {
+  reading: 'reading the sandbox back',
+  planning: 'planning',
+  restoring: 'restoring',
+  comparing: 'comparing with the snapshot',
+};
+
+interface DrillProgress {
+  readonly events: DrillEvents;
+  /** Takes the line away for good. */
+  stop(): void;
+}
+
+/** Shows it until `stop`, or until the drill is told to end. */
+function showDrillProgress(context: Pick<CommandContext, 'stderr' | 'signal'>): DrillProgress {
+  const painter = new Painter(context.stderr);
+  let [what, done, steps, isOver] = ['preparing', 0, null as number | null, false];
+  const paint = (): void => {
+    if (isOver) return;
+    painter.paint([lineOf(what, done, steps).slice(0, painter.size.columns - 1)]);
+  };
+  const onAbort = (): void => {
+    stop();
+    context.stderr.write('tidemark: ending the drill (Ctrl-C again to leave at once)\n');
+  };
+  const stop = (): void => {
+    if (isOver) return;
+    isOver = true;
+    context.signal.removeEventListener('abort', onAbort);
+    painter.clear();
+  };
+  context.signal.addEventListener('abort', onAbort);
+  paint();
+  return {
+    events: {
+      phase: (name, counted) => {
+        [what, done, steps] = [DOING[name], 0, counted];
+        paint();
+      },
+      stepEnded: () => {
+        done += 1;
+        paint();
+      },
+    },
+    stop,
+  };
+}
+
+function lineOf(what: string, done: number, steps: number | null): string {
+  if (steps === null || steps === 0) return `drill: ${what}`;
+  const filled = Math.round((Math.min(done, steps) / steps) * BAR);
+  return `drill: ${what} ${'█'.repeat(filled)}${'░'.repeat(BAR - filled)} ${count(done)} of ${count(steps)} steps`;
 }

@@ -5,9 +5,10 @@ import type { Config, SourceConfig } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
-import { estimateFromMirror } from '../doctor/estimate-from-mirror.ts';
-import { estimateFromReach } from '../doctor/estimate-from-reach.ts';
-import type { SourceEstimate } from '../doctor/estimate.ts';
+import { count, duration, plural } from '../core/wording.ts';
+import { estimateFromMirror } from '../doctor/estimate.ts';
+import { estimateFromReach } from '../doctor/estimate.ts';
+import type { SourceEstimate, Basis, CollectionEstimate } from '../doctor/estimate.ts';
 import { waitFor } from '../doctor/pace.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { kindsToRead } from '../restore/kinds-to-read.ts';
@@ -16,10 +17,11 @@ import { wantedKinds } from '../sync/extent.ts';
 import { recentRequests } from '../wire-client.ts';
 import { readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext } from './context.ts';
-import { openToInspect } from './doctor-local.ts';
-import { estimateDocument, renderEstimate, type ShownEstimate } from './estimate-text.ts';
+import { openToInspect } from './doctor-text.ts';
+import { foldedLine } from './table.ts';
+import { limitsText } from './rate-text.ts';
 import { probeSource } from './source-probe.ts';
-import { terminalWidth } from './table.ts';
+import { terminalWidth, renderTable } from './table.ts';
 
 export interface EstimateOptions {
   readonly what?: string;
@@ -209,4 +211,129 @@ function comingBack(
     if (isGone && definition !== undefined && operationOf(definition, 'retrieve') !== undefined) looks += 1;
   }
   return { steps, held, looks };
+}
+
+// An estimate for people and as `tidemark.estimate/1`.
+
+interface ShownEstimate extends SourceEstimate {
+  /** Steps of a restore, as far as the mirror tells; null for anything else. */
+  readonly steps: number | null;
+  /** Of the steps: removals that the mirror holds back, so that its latest state still shows what is gone. */
+  readonly held: number;
+  /** Of everything, steps included. */
+  readonly requests: number;
+  /** Requests of the last hour that the limits still count. */
+  readonly recent: number;
+  /** Milliseconds. */
+  readonly ms: number;
+}
+
+const BASES: Readonly<Record<Basis, string>> = {
+  last_run: 'last run',
+  count: 'count',
+  guess: 'guess',
+};
+
+interface KindEstimate {
+  readonly kind: Kind;
+  readonly collections: number;
+  readonly requests: number;
+  readonly bytes: number;
+  readonly records: number | null;
+  /** The least certain of its collections'. */
+  readonly basis: Basis;
+}
+
+function byKind(collections: readonly CollectionEstimate[]): KindEstimate[] {
+  return [...Map.groupBy(collections, ({ kind }) => kind)].map(([kind, rows]) => ({
+    kind,
+    collections: rows.length,
+    requests: rows.reduce((sum, { requests }) => sum + requests, 0),
+    bytes: bytesOf(rows),
+    records: rows.some(({ records }) => records === null)
+      ? null
+      : rows.reduce((sum, { records }) => sum + (records ?? 0), 0),
+    basis:
+      (['guess', 'count', 'last_run'] as const).find((basis) => rows.some((row) => row.basis === basis)) ??
+      'guess',
+  }));
+}
+
+function bytesOf(rows: readonly Pick<CollectionEstimate, 'bytes'>[]): number {
+  return rows.reduce((sum, { bytes }) => sum + bytes, 0);
+}
+
+function renderEstimate(what: What, shown: ShownEstimate, width: number | undefined): string {
+  const { source, collections, requests, recent, ms, steps, held, known, guessed, asked, from } = shown;
+  const limits = limitsText(source.rate);
+  const lines = [
+    `${what} of ${source.name}: about ${plural(requests, 'request')}, ${duration(ms)}, ${size(bytesOf(collections))}`,
+    '',
+    renderTable(
+      ['kind', 'lists', 'records', 'requests', 'size', 'known from'],
+      byKind(collections).map((row) => [
+        row.kind,
+        count(row.collections),
+        row.records === null ? '?' : count(row.records),
+        count(row.requests),
+        size(row.bytes),
+        BASES[row.basis],
+      ]),
+      ['left', 'right', 'right', 'right', 'right', 'left'],
+      { width },
+    ),
+    '',
+    `rate: ${limits === null ? 'no limit' : `at most ${limits}`}${recent > 0 ? `; ${plural(recent, 'request')} of the last hour count` : ''}`,
+    ...known.map((line) => `known: ${line}`),
+    ...guessed.map((line) => `guessed: ${line}`),
+    ...aboutWhat(what, steps, held),
+    from === 'mirror' ? 'asked: nothing, the mirror tells' : `asked: ${plural(asked, 'request')} to find out`,
+  ];
+  return lines.flatMap((line) => (line.includes('\n') ? [line] : foldedLine(line, width))).join('\n');
+}
+
+function aboutWhat(what: What, steps: number | null, held: number): string[] {
+  if (what === 'diff')
+    return ['of `latest` against `live`: a diff of two states of the mirror sends nothing'];
+  if (what !== 'restore') return [];
+  if (steps === null)
+    return ['guessed: no steps are counted, as there is no mirror; each step costs 3 requests more'];
+  return [
+    `guessed: ${plural(steps, 'step')} at 3 requests, by what changed between that state and the latest run${held === 0 ? '' : ` and the ${plural(held, 'removal')} that it holds back`}; what changed since costs 3 each`,
+  ];
+}
+
+function size(bytes: number): string {
+  const kib = bytes / 1024;
+  if (kib < 1024) return `${count(Math.ceil(kib))} KiB`;
+  return `${(kib / 1024).toFixed(1)} MiB`;
+}
+
+function estimateDocument(what: What, shown: readonly ShownEstimate[]): object {
+  return {
+    schema: 'tidemark.estimate/1',
+    what,
+    sources: shown.map((each) => ({
+      source: each.source.name,
+      from: each.from,
+      requests: each.requests,
+      minutes: Math.round((each.ms / 60_000) * 100) / 100,
+      bytes: bytesOf(each.collections),
+      steps: each.steps,
+      rate: {
+        per_minute: each.source.rate.perMinute,
+        per_hour: each.source.rate.perHour,
+        used: each.recent,
+        kinds: (each.source.rate.kinds ?? []).map(({ kinds, perMinute, perHour }) => ({
+          ...{ kinds, per_minute: perMinute, per_hour: perHour },
+        })),
+      },
+      collections: each.collections.map(({ kind, scope, requests, bytes, records, basis }) => ({
+        ...{ kind, scope, requests, bytes, records, basis },
+      })),
+      known: each.known,
+      guessed: each.guessed,
+      asked: each.asked,
+    })),
+  };
 }

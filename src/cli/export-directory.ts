@@ -2,22 +2,16 @@
  * An export into a directory: afterwards it holds exactly this export, beside whatever else stood there. Files appear
  * whole or not at all, unchanged records keep their file, and what an earlier export wrote and this one did not goes.
  */
-import { mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, rm, stat, opendir, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { KINDS } from '../catalog/definition.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileTrouble, onFile } from '../core/file-errors.ts';
 import { systemCodeOf } from '../core/system-errors.ts';
-import { type ExportExtent, UNFINISHED_NAME } from '../state/export-extent.ts';
-import {
-  isFolder,
-  readManifest,
-  writeManifest,
-  type ExportFormat,
-  type Manifest,
-} from './export-manifest.ts';
-import { removeStale } from './export-stale.ts';
-import { writeIfDifferent, writeWhole } from './whole-file.ts';
+import { recordPathOfYaml } from '../report/export/yaml-head.ts';
+import { type ExportExtent, UNFINISHED_NAME } from '../state/export.ts';
+import { writeIfDifferent, writeWhole, isLeftBehind, textOf } from './whole-file.ts';
 
 /** A file to be: where below the directory, and its text in pieces. */
 export interface ExportFile {
@@ -135,4 +129,148 @@ async function refuseForeign(directory: string, path: string): Promise<void> {
   throw new TidemarkError('usage', `${full} is there already, and no export left it`, {
     hint: 'choose another directory with --output, or move it away; what an export wrote is known by its .tidemark-export.json',
   });
+}
+
+// Takes away what an earlier export wrote and this one did not. Nothing else: a record's file says itself what it is.
+
+/**
+ * Removes from `paths` (names of a manifest) every file that is Tidemark's and not in `kept` (paths below the
+ * directory, with slashes), and folders that this leaves empty. Says how many files went.
+ */
+async function removeStale(
+  directory: string,
+  paths: readonly string[],
+  kept: ReadonlySet<string>,
+  signal: AbortSignal,
+): Promise<number> {
+  let removed = 0;
+  for (const name of await onFile(directory, 'listed', () => readdir(directory))) {
+    if (isLeftBehind(name)) await remove(join(directory, name));
+  }
+  for (const path of paths) {
+    if (isFolder(path)) removed += await removeBelow(directory, path.slice(0, -1), kept, signal);
+    else if (!kept.has(path) && (await remove(join(directory, path)))) removed += 1;
+  }
+  return removed;
+}
+
+async function removeBelow(
+  directory: string,
+  folder: string,
+  kept: ReadonlySet<string>,
+  signal: AbortSignal,
+): Promise<number> {
+  const full = join(directory, folder);
+  let removed = 0;
+  try {
+    // One name at a time: a folder can hold a record's file per recording.
+    for await (const entry of await opendir(full)) {
+      signal.throwIfAborted();
+      const path = `${folder}/${entry.name}`;
+      if (entry.isDirectory()) {
+        removed += await removeBelow(directory, path, kept, signal);
+      } else if (entry.isFile() && isLeftBehind(entry.name)) await remove(join(directory, path));
+      else if (entry.isFile() && !kept.has(path) && (await isOurs(directory, path))) {
+        if (await remove(join(directory, path))) removed += 1;
+      }
+    }
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return removed;
+    throw asFileTrouble(error, full, 'listed');
+  }
+  if (removed > 0) {
+    await onFile(full, 'removed', async () => {
+      if ((await readdir(full)).length === 0) await rmdir(full);
+    });
+  }
+  return removed;
+}
+
+/** True when the file holds a record that an export would write to this very path. */
+async function isOurs(directory: string, path: string): Promise<boolean> {
+  if (!path.endsWith('.yaml')) return false;
+  const text = await textOf(join(directory, path));
+  return text !== undefined && recordPathOfYaml(text) === path;
+}
+
+/** Says whether it was there. */
+async function remove(path: string): Promise<boolean> {
+  try {
+    await rm(path);
+    return true;
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return false;
+    throw asFileTrouble(error, path, 'removed');
+  }
+}
+
+// What an export left in its directory, so that the next one takes away its own and nothing else. It stands beside the
+// records in whatever keeps the tree (git, say): so it names no time and no run, and stays as it is while the records do.
+
+export type ExportFormat = 'ndjson' | 'json' | 'yaml' | 'csv';
+
+const MANIFEST_NAME = '.tidemark-export.json';
+
+interface Manifest {
+  readonly format: ExportFormat;
+  /** Names in the directory: files (`members.csv`), or folders of record files, which end in a slash (`members/`). */
+  readonly paths: readonly string[];
+  /** What the export was narrowed with, and which collections it holds whole; earlier versions did not say. */
+  readonly extent?: ExportExtent;
+}
+
+/**
+ * The manifest of a directory; undefined where no export left one.
+ * @throws TidemarkError `usage` for a file of that name that is none
+ */
+async function readManifest(directory: string): Promise<Manifest | undefined> {
+  const path = join(directory, MANIFEST_NAME);
+  const text = await textOf(path);
+  if (text === undefined) return undefined;
+  const manifest = parsed(text);
+  if (manifest === undefined) {
+    throw new TidemarkError('usage', `${path} is not what an export leaves`, {
+      hint: 'put it back as it was, or choose another directory with --output',
+    });
+  }
+  return manifest;
+}
+
+/** Written only where it says something else than before. */
+async function writeManifest(
+  directory: string,
+  { format, paths, extent }: Manifest,
+  how: { readonly pid: number; readonly signal: AbortSignal },
+): Promise<void> {
+  const document = { schema: 'tidemark.export_manifest/1', format, paths: [...paths].sort(), ...extent };
+  await writeIfDifferent(join(directory, MANIFEST_NAME), `${JSON.stringify(document, null, 2)}\n`, how);
+}
+
+/** A tree that is passed around can hold any manifest: it must not lead out of the directory, or to others' files. */
+function parsed(text: string): Manifest | undefined {
+  let document: unknown;
+  try {
+    document = JSON.parse(text);
+  } catch {
+    // SyntaxError: cut or edited; the caller says so.
+    return undefined;
+  }
+  if (typeof document !== 'object' || document === null) return undefined;
+  const { schema, format, paths } = document as Partial<Record<string, unknown>>;
+  if (schema !== 'tidemark.export_manifest/1' || !isFormat(format) || !Array.isArray(paths)) return undefined;
+  const isAllOurs = paths.every((path) => typeof path === 'string' && (isFolder(path) || isKindFile(path)));
+  return isAllOurs ? { format, paths: paths as string[] } : undefined;
+}
+
+function isFormat(value: unknown): value is ExportFormat {
+  return value === 'ndjson' || value === 'json' || value === 'yaml' || value === 'csv';
+}
+
+function isFolder(path: string): boolean {
+  return /^[A-Za-z0-9%_~-][A-Za-z0-9%_~.-]*\/$/.test(path);
+}
+
+function isKindFile(path: string): boolean {
+  const [kind = '', format, ...rest] = path.split('.');
+  return (KINDS as readonly string[]).includes(kind) && isFormat(format) && rest.length === 0;
 }

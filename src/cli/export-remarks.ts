@@ -1,13 +1,14 @@
 /** What a reader of an export should know of it: which of its collections are not as fresh as the rest. */
 import { scopeKey } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
-import { plural } from '../core/wording.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { suggest } from '../core/suggest.ts';
+import { plural, duration } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { CollectionRow } from '../mirror/run-rows.ts';
+import type { RecordFilter } from '../mirror/record-filter.ts';
+import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
 import type { SweepOutcome } from '../mirror/sweep-result.ts';
-import { groupAlike, groupText, oldestOf } from './collection-groups.ts';
-import { recordFilter, type FilterOptions } from './export-selection.ts';
-import { age } from './wording.ts';
+import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
 
 /** A collection that the latest look at it did not read whole. */
 export interface StaleCollection {
@@ -106,4 +107,119 @@ function wholeText(group: readonly StaleCollection[], run: number | null, now: n
   return group.every(({ lastComplete }) => lastComplete === null)
     ? '; never read whole'
     : '; some never read whole';
+}
+
+// What an export was asked for, held against what the mirror knows: nothing unknown is passed over in silence.
+
+/** The filters as the command line has them. */
+export interface FilterOptions {
+  readonly kind?: readonly Kind[];
+  readonly organization?: readonly string[];
+  readonly project?: readonly string[];
+  readonly id?: readonly string[];
+}
+
+/** The same for the mirror. */
+export function recordFilter(
+  sources: readonly string[],
+  options: FilterOptions,
+): RecordFilter & { readonly sources: readonly string[] } {
+  return {
+    sources,
+    ...(options.kind === undefined ? {} : { kinds: options.kind }),
+    ...(options.organization === undefined ? {} : { organizations: options.organization }),
+    ...(options.project === undefined ? {} : { projects: options.project }),
+    ...(options.id === undefined ? {} : { ids: options.id }),
+  };
+}
+
+/** The filters as they were written, for messages. */
+export function filterText(options: FilterOptions): string {
+  return (['kind', 'organization', 'project', 'id'] as const)
+    .flatMap((name) => (options[name] ?? []).map((value) => `--${name} ${value}`))
+    .join(' ');
+}
+
+/**
+ * The sources of which nothing was ever published.
+ * @throws TidemarkError `mirror_missing` when that is all of them: there is no state to export
+ */
+export function unpublishedSources(mirror: Mirror, sources: readonly string[]): string[] {
+  const unpublished = sources.filter((source) => mirror.latestRun(source) === undefined);
+  if (unpublished.length < sources.length) return unpublished;
+  const last = mirror.runs({ limit: 1 })[0];
+  const why = last === undefined ? 'there was no run yet' : `run ${last.run} ${runFailure(last)}`;
+  throw new TidemarkError('mirror_missing', `${mirror.path} holds no published run: ${why}`, {
+    hint: 'run `tidemark sync`; what it reads can be exported then',
+  });
+}
+
+/**
+ * An id that nobody knows is a mistake and not an empty result. Organizations and projects count as known when the
+ * mirror ever saw them; ids when `read` (the state asked for, filtered) holds them.
+ * @throws TidemarkError `not_found` that names each unknown one
+ */
+export function requireKnown(
+  mirror: Mirror,
+  sources: readonly string[],
+  options: FilterOptions,
+  read: () => Iterable<{ readonly id: string }>,
+): void {
+  for (const parent of ['organization', 'project'] as const) {
+    const asked = options[parent];
+    if (asked !== undefined) requireKnownParents(mirror, sources, parent, asked);
+  }
+  if (options.id === undefined) return;
+  const missing = new Set(options.id);
+  for (const { id } of read()) missing.delete(id);
+  if (missing.size === 0) return;
+  const others = filterText({ ...options, id: [] });
+  throw new TidemarkError(
+    'not_found',
+    `no record has the id ${[...missing].join(', ')}${others === '' ? '' : ` (with ${others})`} in this state of the mirror`,
+    {
+      hint: 'it may be another kind, or removed: `--at run:N` shows an earlier state, `tidemark runs` lists them',
+    },
+  );
+}
+
+function requireKnownParents(
+  mirror: Mirror,
+  sources: readonly string[],
+  parent: 'organization' | 'project',
+  asked: readonly string[],
+): void {
+  const known = new Set(
+    mirror
+      .collectionsOf()
+      .filter(({ source }) => sources.includes(source))
+      .map(({ scope }) => scope[`${parent}_id`])
+      .filter((id) => id !== undefined),
+  );
+  for (const id of asked) {
+    if (known.has(id) || mirror.findRecords(`${parent}s`, id, { sources }).length > 0) continue;
+    const near = suggest(id, known);
+    throw new TidemarkError(
+      'not_found',
+      `the mirror knows no ${parent} ${id}${near === undefined ? '' : `; did you mean ${near}?`}`,
+      { hint: `\`tidemark export --kind ${parent}s\` shows those that it holds` },
+    );
+  }
+}
+
+// Short forms for people: ages, how runs ended.
+
+/** How long ago an ISO 8601 time was: `just now`, `3 min ago`. */
+export function age(at: string | null, nowMs: number): string {
+  if (at === null) return 'never';
+  const ms = nowMs - Date.parse(at);
+  // A clock that stepped back makes the past the future.
+  if (ms < -10_000) return `${duration(-ms)} ahead of this clock`;
+  return ms < 10_000 ? 'just now' : `${duration(ms)} ago`;
+}
+
+/** How a run that published nothing ended, after `run 3 `. */
+export function runFailure({ outcome, error, finishedAt }: RunRow): string {
+  if (finishedAt === null) return 'has not ended: it still runs, or its process died';
+  return error === null ? `ended as ${outcome}` : `${outcome}: ${error}`;
 }

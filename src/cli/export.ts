@@ -1,10 +1,14 @@
 /** `tidemark export`: the mirror's records as NDJSON, JSON, YAML or CSV, to stdout or into a directory. */
 import { once } from 'node:events';
 import { resolve } from 'node:path';
-import { KINDS, type Kind } from '../catalog/definition.ts';
+import { KINDS, type Kind, type Scope } from '../catalog/definition.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, plural } from '../core/wording.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RecordFilter } from '../mirror/record-filter.ts';
+import type { MirrorRecord } from '../mirror/records.ts';
+import { escapeForTerminal } from '../report/escape-control.ts';
 import {
   csvLines,
   jsonDocument,
@@ -13,26 +17,25 @@ import {
   yamlDocuments,
 } from '../report/export/documents.ts';
 import { fileSegment, recordPath } from '../report/export/file-name.ts';
-import { escapeForTerminal } from '../report/escape-control.ts';
-import { openConfiguredMirror, readConfig } from '../wire.ts';
-import type { Mirror } from '../mirror/mirror.ts';
-import type { ExportExtent } from '../state/export-extent.ts';
+import type { ExportRecord } from '../report/export/record.ts';
+import type { ExportExtent } from '../state/export.ts';
+import { isSearched } from '../state/filter.ts';
+import { openMirrorState } from '../state/mirror-diff.ts';
 import { type Point, resolvePoint } from '../state/point.ts';
+import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext } from './context.ts';
-import { ExportContent } from './export-content.ts';
 import { writeDirectory, type DirectoryOutcome, type ExportFile } from './export-directory.ts';
-import { extentOf, extentOfKind } from './export-extent.ts';
-import type { ExportFormat } from './export-manifest.ts';
-import { staleCollections, staleText, type StaleCollection } from './export-remarks.ts';
+import type { ExportFormat } from './export-directory.ts';
+import { staleCollections, staleText, type StaleCollection, askedCollections } from './export-remarks.ts';
 import {
   filterText,
   recordFilter,
   requireKnown,
   unpublishedSources,
   type FilterOptions,
-} from './export-selection.ts';
+} from './export-remarks.ts';
 import { withRealIds } from './masked-ids.ts';
-import { sourcesToRead } from './mirrored-sources.ts';
+import { sourcesToRead } from './record.ts';
 import { yieldToEventLoop, inChunks } from './whole-file.ts';
 
 interface ExportOptions extends FilterOptions {
@@ -232,5 +235,157 @@ function* kindFiles(
   for (const kind of kinds) {
     const pieces = textOf(content, { format }, { only: kind, about: extentOfKind(extent, kind) });
     yield { path: [`${kind}.${format}`], pieces, isRecord: false };
+  }
+}
+
+// What an export says of itself, so that whoever reads it back knows what its silence about a record means.
+
+/**
+ * The filter, and the collections of which the export holds all that there was as of the point (null: the latest of each
+ * source). A collection that no sync ever read whole is not among them, nor one of which records were picked by id.
+ */
+function extentOf(
+  mirror: Mirror,
+  sources: readonly string[],
+  options: FilterOptions,
+  point: Point | null,
+): ExportExtent {
+  const { kind, organization, project, id } = options;
+  const filter = {
+    ...(kind === undefined ? {} : { kinds: kind }),
+    ...(organization === undefined ? {} : { organizations: organization }),
+    ...(project === undefined ? {} : { projects: project }),
+    ...(id === undefined ? {} : { ids: id }),
+  };
+  const isAsked = askedCollections(mirror, sources, options, point?.run ?? null);
+  const whole = sources.flatMap((source) => {
+    if (mirror.latestRun(source) === undefined) return [];
+    const at = point ?? resolvePoint(mirror, 'latest', { source });
+    const state = openMirrorState(mirror, source, at);
+    const retired = new Set(
+      mirror
+        .collectionsOf(source)
+        .filter(({ retiredRun }) => retiredRun !== null && retiredRun <= at.run)
+        .map((collection) => nameOf(collection)),
+    );
+    const own = state.collections().filter(({ kind: each, scope }) => {
+      if (retired.has(nameOf({ kind: each, scope })) || !isAsked({ source, kind: each, scope })) return false;
+      if (isSearched(filter, each)) return false;
+      const coverage = state.coverage(each, scope);
+      return coverage.how === 'read' && coverage.isPartial !== true && state.blindSpot(each, scope) === null;
+    });
+    return [...Map.groupBy(own, (collection) => collection.kind)].map(([each, collections]) => ({
+      ...(sources.length > 1 ? { source } : {}),
+      kind: each,
+      scopes: collections.map(({ scope }) => scope),
+    }));
+  });
+  return { filter, whole };
+}
+
+function nameOf({ kind, scope }: { readonly kind: Kind; readonly scope: Scope }): string {
+  return JSON.stringify([kind, scope]);
+}
+
+/** The same of one kind. */
+function extentOfKind({ filter, whole }: ExportExtent, kind: Kind): ExportExtent {
+  return {
+    filter: { ...filter, kinds: KINDS.filter((each) => each === kind) },
+    whole: whole.filter((each) => each.kind === kind),
+  };
+}
+
+// The records of an export: read in the state asked for, counted, and held against what the mirror says it has.
+
+interface Narrowing {
+  readonly kind?: Kind;
+  readonly source?: string;
+}
+
+class ExportContent {
+  readonly #mirror: Mirror;
+  readonly #filter: RecordFilter & { readonly sources: readonly string[] };
+  readonly #run: number | null;
+  /** The run whose state this is, also where the latest was asked for. */
+  readonly run: number;
+  #records = 0;
+
+  /** `run`: null for the latest state. */
+  constructor(
+    mirror: Mirror,
+    filter: RecordFilter & { readonly sources: readonly string[] },
+    run: number | null,
+  ) {
+    this.#mirror = mirror;
+    this.#filter = filter;
+    this.#run = run;
+    this.run = run ?? this.#latest();
+  }
+
+  get sources(): readonly string[] {
+    return this.#filter.sources;
+  }
+
+  /** Several sources: each record names its own. */
+  get hasSource(): boolean {
+    return this.sources.length > 1;
+  }
+
+  /** Records that `records` gave so far. */
+  get count(): number {
+    return this.#records;
+  }
+
+  /** A look at the records that does not count. */
+  *look(narrowing: Narrowing = {}): Generator<ExportRecord> {
+    for (const record of this.#read(this.#narrowed(narrowing)))
+      yield { ...record, source: this.hasSource ? record.source : null };
+  }
+
+  /**
+   * The records, counted.
+   * @throws TidemarkError `mirror_corrupt` at the end, when they are fewer or more than the mirror counts
+   */
+  *records(narrowing: Narrowing = {}): Generator<ExportRecord> {
+    const filter = this.#narrowed(narrowing);
+    const expected = this.#mirror
+      .recordCountsAt(this.run, filter)
+      .reduce((sum, { records }) => sum + records, 0);
+    let found = 0;
+    for (const record of this.look(narrowing)) {
+      found += 1;
+      this.#records += 1;
+      yield record;
+    }
+    // A run published meanwhile changed the latest state between the count and the reading.
+    if (found === expected || (this.#run === null && this.#latest() !== this.run)) return;
+    throw new TidemarkError(
+      'mirror_corrupt',
+      `${this.#mirror.path} is damaged: ${expected} records are counted, ${found} could be read`,
+      { hint: 'run `tidemark verify`; put a copy of the file back, or move it away and run `tidemark sync`' },
+    );
+  }
+
+  isEmpty(narrowing: Narrowing): boolean {
+    for (const _record of this.look(narrowing)) return false;
+    return true;
+  }
+
+  #read(filter: RecordFilter): Iterable<MirrorRecord> {
+    return this.#run === null
+      ? this.#mirror.readRecords(filter)
+      : this.#mirror.readRecordsAt(this.#run, filter);
+  }
+
+  #narrowed({ kind, source }: Narrowing): RecordFilter {
+    return {
+      ...this.#filter,
+      ...(kind === undefined ? {} : { kinds: [kind] }),
+      ...(source === undefined ? {} : { sources: [source] }),
+    };
+  }
+
+  #latest(): number {
+    return Math.max(...this.sources.map((source) => this.#mirror.latestRun(source)?.run ?? 0));
   }
 }

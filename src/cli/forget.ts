@@ -5,10 +5,10 @@ import { megabytes, plural } from '../core/wording.ts';
 import type { ForgetResult } from '../mirror/forgetting.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { type RetentionPlan, type RetentionPolicy, checkPolicy, rangesOf } from '../mirror/retention.ts';
-import { contentComparison } from '../sync/content-comparison.ts';
+import { contentComparison } from '../sync/content.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, tellReason, type CommandContext } from './context.ts';
-import { openExistingMirror } from './existing-mirror.ts';
+import { openExistingMirror } from './restore-session.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
 export interface ForgetOptions extends KeepOptions {

@@ -1,5 +1,5 @@
 /** The options that every command takes (design.md, Commands), as rows like those of the commands. */
-import { LOG_LEVELS } from '../core/logger-levels.ts';
+import { LOG_LEVELS } from '../core/logger.ts';
 import type { OptionRow } from './command-row.ts';
 
 export const GLOBAL_OPTIONS: readonly OptionRow[] = [

@@ -10,9 +10,9 @@ import { silentEvents } from '../sync/events.ts';
 import { openReadClient } from '../wire-client.ts';
 import { isInteractive, type CommandContext } from './context.ts';
 import { showProgress, type Progress } from './progress.ts';
-import { loggingAbove } from './progress-log.ts';
+import { loggingAbove } from './progress.ts';
 import type { Wanted } from './state-opener.ts';
-import { commandLog } from './terminal-log.ts';
+import { commandLog } from './source-probe.ts';
 
 export interface LiveChoice {
   readonly source: SourceConfig;

@@ -1,6 +1,6 @@
 /** `tidemark log KIND ID`: a record's revisions, newest first, each with what changed and the window it changed in. */
 import { createColors } from 'picocolors';
-import { definitionsFor } from '../config/source-definitions.ts';
+import { definitionsFor } from '../config/source.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { parseLossless } from '../core/json.ts';
 import { plural } from '../core/wording.ts';
@@ -15,8 +15,8 @@ import { resolvePoint } from '../state/point.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, print, printNote, type CommandContext } from './context.ts';
-import { recordHeading, notesOf, renewalFacts, shownRenewal, sightingText } from './record-heading.ts';
-import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record-lookup.ts';
+import { recordHeading, notesOf, renewalFacts, shownRenewal, sightingText } from './record.ts';
+import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
 
 export interface LogOptions extends RecordQuestion {
   readonly all?: boolean;

@@ -1,10 +1,149 @@
 /** `tidemark man`: the manual page. */
+import { CONFIG_VARIABLE } from '../config/environment.ts';
+import { OPTIONS } from '../config/options.ts';
+import { rowsOf } from '../config/rows.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { programVersion } from '../core/version.ts';
+import { COMMANDS } from './command-table.ts';
+import { type NamedCommand, described, namedCommands, synopsis } from './command-reference.ts';
 import { print, type CommandContext } from './context.ts';
-import { manPage } from './man-page.ts';
+import { EXIT_CODES } from './exit-codes.ts';
+import { FIRST_EXAMPLES, GLOBAL_OPTIONS, HELP_OPTION, SUMMARY, VERSION_OPTION } from './global-options.ts';
 
 export async function man(context: CommandContext): Promise<ExitCode> {
   await print(context, manPage(programVersion()));
   return EXIT.done;
+}
+
+// The manual page tidemark(1), written from the command table, the options table and the exit codes.
+
+/** The whole page as roff; without a date, so that the same version always makes the same page. */
+export function manPage(version: string): string {
+  const commands = namedCommands(COMMANDS);
+  return [
+    `.TH TIDEMARK 1 "" ${JSON.stringify(`Tidemark ${version}`)} "User Commands"`,
+    // Left-aligned and not hyphenated: option names and paths stay whole.
+    '.ad l',
+    '.nh',
+    section('NAME'),
+    roffText('tidemark - mirror, history, drift and restore of a remote configuration'),
+    section('SYNOPSIS'),
+    '.B tidemark',
+    roffText('COMMAND [options] [arguments]'),
+    section('DESCRIPTION'),
+    roffText(SUMMARY),
+    ...DESCRIPTION.map(paragraph),
+    section('COMMANDS'),
+    ...commands.flatMap(commandPart),
+    section('OPTIONS'),
+    roffText('Every command takes these:'),
+    ...[...GLOBAL_OPTIONS, HELP_OPTION].map((option) => entry(option.flags, described(option))),
+    paragraph('And tidemark alone:'),
+    entry(VERSION_OPTION.flags, VERSION_OPTION.description),
+    section('ENVIRONMENT'),
+    entry(CONFIG_VARIABLE, 'the configuration file, where --config names none'),
+    ...rowsOf(OPTIONS).map(({ variable, node }) => entry(variable, node.description)),
+    ...ENVIRONMENT.map(([name, text]) => entry(name, text)),
+    section('FILES'),
+    ...FILES.map(([path, text]) => entry(path, text)),
+    section('EXIT STATUS'),
+    ...EXIT_CODES.map(({ code, meaning }) => entry(String(code), meaning)),
+    section('EXAMPLES'),
+    verbatim(FIRST_EXAMPLES),
+    ...EXAMPLES.flatMap(([text, lines]) => [paragraph(text), verbatim(lines)]),
+    section('SEE ALSO'),
+    ...['sqlite3 (1),', 'cron (8),', 'systemd.timer (5),', 'jq (1)'].map((page) => `.BR ${page}`),
+    paragraph('tidemark COMMAND --help shows one command. The documentation stands in docs/ of the package.'),
+    '',
+  ].join('\n');
+}
+
+function commandPart(command: NamedCommand): string[] {
+  const { arguments: named = [], options = [], description, notes, examples } = command.row;
+  return [
+    subsection(synopsis(command)),
+    `${roffText(description)}.`,
+    ...named.map((argument) => entry(argument.name, described(argument))),
+    ...options.map((option) => entry(option.flags, described(option))),
+    ...(notes === undefined ? [] : [paragraph(notes.join(' '))]),
+    ...(examples === undefined ? [] : [verbatim(examples)]),
+  ];
+}
+
+const DESCRIPTION = [
+  'Results go to stdout; progress, remarks and logs go to stderr. With --json a command prints one versioned document. What only reads cannot send anything but GET; restore, apply and undo print what they would send, and send it with --apply.',
+  'A state is named by a reference: latest, live, baseline, run:N, snapshot:NAME, a time such as 2026-03-01T12:00Z, or file:PATH for an export.',
+];
+
+const ENVIRONMENT: readonly (readonly [name: string, text: string])[] = [
+  ['NO_COLOR', 'no colours, where it is set to anything'],
+  ['CI', 'no progress bars and no questions, where it is set'],
+];
+
+const FILES: readonly (readonly [path: string, text: string])[] = [
+  ['./tidemark.yaml', 'the configuration; tidemark init writes one, tidemark config check reads it'],
+  [
+    './data/mirror.db',
+    'the mirror, a SQLite database; beside it, while it is in use, files that begin with its name',
+  ],
+  ['config/example.yaml', 'of the package: every option with its explanation'],
+  ['config/profiles/*.yaml', 'of the package: what is known about kinds of deployments'],
+];
+
+const EXAMPLES: readonly (readonly [text: string, lines: readonly string[]])[] = [
+  [
+    'From cron: what is due by the schedules of the configuration:',
+    ['*/15 * * * * cd /srv/tidemark && tidemark daemon --once'],
+  ],
+  [
+    'What was deleted since last night, and the way back for just that:',
+    ['tidemark diff latest live --kind batch_exports', 'tidemark restore --kind batch_exports --apply'],
+  ],
+  ['A question in SQL:', ['sqlite3 data/mirror.db "SELECT name FROM batch_exports WHERE paused"']],
+];
+
+// The little of the man macros (man(7), groff_man(7)) that a manual page of commands needs.
+
+/** Text that roff shows as it is, whatever its encoding: no line of it is a request. */
+export function roffText(text: string): string {
+  return Array.from(text)
+    .map((character) => {
+      if (character === '\\') return '\\e';
+      // Otherwise typographic quotes, hyphens and circumflexes, which nobody can paste into a shell.
+      if (character === '-') return '\\-';
+      if (character === "'") return '\\(aq';
+      if (character === '`') return '\\(ga';
+      if (character === '^') return '\\(ha';
+      if (character === '~') return '\\(ti';
+      const code = character.codePointAt(0) ?? 0;
+      return code > 0x7e ? `\\[u${code.toString(16).toUpperCase().padStart(4, '0')}]` : character;
+    })
+    .join('')
+    .replaceAll(/^\./gm, '\\&.');
+}
+
+function section(title: string): string {
+  return `.SH ${title}`;
+}
+
+function subsection(title: string): string {
+  return `.SS ${quoted(title)}`;
+}
+
+function paragraph(text: string): string {
+  return `.PP\n${roffText(text)}`;
+}
+
+/** A term in bold and what is to be said about it. */
+function entry(term: string, text: string): string {
+  return `.TP\n.B ${quoted(term)}\n${roffText(text)}`;
+}
+
+/** Lines that keep their breaks. */
+function verbatim(lines: readonly string[]): string {
+  return ['.PP', '.nf', '.RS 4', ...lines.map(roffText), '.RE', '.fi'].join('\n');
+}
+
+function quoted(text: string): string {
+  return `"${roffText(text).replaceAll('"', '\\(dq')}"`;
 }

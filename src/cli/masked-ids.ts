@@ -1,7 +1,7 @@
 /** Ids as reports mask them, where a command takes ids: the records that the mirror knows tell which are meant. */
 import { type Kind, KINDS } from '../catalog/definition.ts';
 import type { Config } from '../config/config.ts';
-import { definitionsFor } from '../config/source-definitions.ts';
+import { definitionsFor } from '../config/source.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';

@@ -11,7 +11,7 @@ import { type Send, createSend } from '../daemon/notices/sending.ts';
 import { readConfig } from '../wire.ts';
 import { print, tellReason, type CommandContext } from './context.ts';
 import { renderTable, terminalWidth } from './table.ts';
-import { commandLog } from './terminal-log.ts';
+import { commandLog } from './source-probe.ts';
 
 interface NotifyOptions {
   readonly channels?: readonly string[];

@@ -1,15 +1,16 @@
 /** Why a plan or a restore ends with 3, 5 or 6, a line each for stderr; nothing where it ends well. */
-import type { Kind } from '../catalog/definition.ts';
-import { plural } from '../core/wording.ts';
+import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
+import { scopeText, collectionText } from '../catalog/scope-text.ts';
+import { EXIT } from '../core/errors.ts';
+import { plural, count } from '../core/wording.ts';
+import type { NewlyRead } from '../diff/change.ts';
 import { groupedNotes } from '../report/note-groups.ts';
 import { maskedPlan } from '../report/plan-mask.ts';
 import { maskedRestore } from '../report/plan-restore.ts';
 import { restoreExitCode } from '../restore/apply.ts';
-import type { RestoreReport } from '../restore/restore-report.ts';
-import { EXIT } from '../core/errors.ts';
 import { isExecutable, type Plan } from '../restore/plan.ts';
+import type { RestoreReport } from '../restore/restore-report.ts';
 import { withoutSecretIds } from '../restore/scrubbed.ts';
-import { groupAlike } from './collection-groups.ts';
 import type { RestoreSession } from './restore-session.ts';
 
 type Definitions = RestoreSession['definitions'];
@@ -86,4 +87,60 @@ function told(
 function shortened(lines: readonly string[]): string[] {
   const more = lines.length - SHOWN;
   return more <= 0 ? [...lines] : [...lines.slice(0, SHOWN), `and ${plural(more, 'more reason')}`];
+}
+
+// What a run read for the first time, in words: new to the mirror, which says nothing of the service.
+
+/** Beside counts of a run's own reading, a line a kind: `134 new here, read for the first time: domains (…) and 2 others`. */
+export function newlyReadLines(firstReads: readonly NewlyRead[]): string[] {
+  return groupAlike(firstReads, ({ kind }) => kind).map(
+    (group) => `${count(sumOf(group))} new here, read for the first time: ${groupText(group)}`,
+  );
+}
+
+/** Beside what changed, a line for each kind and reason: `2 domains (organization 0190…): read for the first time: …`. */
+export function newlyReadNotes(
+  firstReads: readonly NewlyRead[],
+  definitions: (kind: Kind) => ResourceDefinition,
+): string[] {
+  return groupAlike(firstReads, ({ kind, reason }) => JSON.stringify([kind, reason])).map((group) => {
+    const [{ kind, scope, reason }, ...others] = group;
+    const { one, many } = definitions(kind).title;
+    const more = others.length === 0 ? '' : ` and ${plural(others.length, 'other')}`;
+    const place = scopeText(scope);
+    const where = place === '' ? '' : ` (${place}${more})`;
+    return `${plural(sumOf(group), one, many)}${where}: ${reason}`;
+  });
+}
+
+function sumOf(firstReads: readonly NewlyRead[]): number {
+  return firstReads.reduce((sum, { records }) => sum + records, 0);
+}
+
+// One line for what befell many collections alike: fifty organizations without a permission are one finding.
+
+/** Gathers what has the same key, in the order of first appearance; no group is empty. */
+export function groupAlike<T>(items: readonly T[], key: (item: T) => string): [T, ...T[]][] {
+  const groups = new Map<string, [T, ...T[]]>();
+  for (const item of items) {
+    const name = key(item);
+    const group = groups.get(name);
+    if (group === undefined) groups.set(name, [item]);
+    else group.push(item);
+  }
+  return [...groups.values()];
+}
+
+/** `roles (organization 0190…) and 3 others`: collections of one kind. */
+export function groupText([first, ...others]: readonly [
+  { readonly kind: Kind; readonly scope: Scope },
+  ...unknown[],
+]): string {
+  const more = others.length === 0 ? '' : ` and ${plural(others.length, 'other')}`;
+  return collectionText(first.kind, first.scope) + more;
+}
+
+/** The oldest of some times (ISO 8601); null where one of them is missing: that one is older than any. */
+export function oldestOf(times: readonly (string | null)[]): string | null {
+  return times.includes(null) ? null : (times.toSorted()[0] ?? null);
 }

@@ -10,7 +10,7 @@ import type { CommandRow, OptionRow } from './command-row.ts';
 import type { CommandContext, GlobalOptions, ProcessContext } from './context.ts';
 import { FIRST_EXAMPLES, GLOBAL_OPTIONS, HELP_OPTION, SUMMARY, VERSION_OPTION } from './global-options.ts';
 import { isReaderGone, outputLostText, watchOutput } from './output-watch.ts';
-import { isDetailed } from '../core/logger-levels.ts';
+import { isDetailed } from '../core/logger.ts';
 
 /**
  * Runs one command line and returns its exit code. Never throws: every failure is printed and coded. `commands` is the

@@ -1,9 +1,9 @@
 /** What the bars show at one instant, worked out from a run's state and the client's figures. Pure. */
 import type { KindUse, RequestStats, WindowUse } from '../api/request-stats.ts';
-import { definitionOf } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
-import { requestsLeft, timeLeft } from './progress-left.ts';
-import type { RunProgress, SweepProgress } from './progress-state.ts';
+import { definitionOf, CATALOG } from '../catalog/catalog.ts';
+import { collectionKey } from '../catalog/collection-key.ts';
+import type { Kind, Scope } from '../catalog/definition.ts';
+import type { PlannedSweep, SyncEvents } from '../sync/events.ts';
 
 export interface KindView {
   readonly kind: Kind;
@@ -133,3 +133,181 @@ function workLeft({ progress, pageSize }: ViewInput): {
   }
   return { requests, byKind, answered, isWhole };
 }
+
+// How many requests and how much time a run still takes, as far as can be said without guessing. Pure.
+
+/** What one sweep that is not over looks like. */
+interface OpenSweep {
+  readonly reading: 'full' | 'head' | 'each';
+  /** Answers so far. */
+  readonly pages: number;
+  /** Rows or parents that it will have read in the end; null where nobody can say. */
+  readonly expected: number | null;
+  /** Rows that a page brings. */
+  readonly pageRows: number;
+  /** True where each listed record is retrieved too. */
+  readonly needsRetrieve: boolean;
+}
+
+/** Neighbouring pages overlap by 5 %, and the head is looked at again at the end (design.md, The sync). */
+const NEW_ROWS_SHARE = 0.95;
+/** A feed that goes on longer than this does not end at its head: how long it gets is anybody's guess. */
+const HEAD_PAGES = 3;
+
+/** Requests that a sweep still needs, at least one; null where nobody can say. */
+export function requestsLeft(sweep: OpenSweep): number | null {
+  const { reading, pages, expected, pageRows } = sweep;
+  if (reading === 'head') return pages < HEAD_PAGES ? 1 : null;
+  if (expected === null) return null;
+  const rows = Math.max(1, pageRows);
+  const lists = expected <= rows ? 1 : Math.ceil(expected / Math.max(1, rows * NEW_ROWS_SHARE)) + 1;
+  const all = reading === 'each' ? expected : lists + (sweep.needsRetrieve ? expected : 0);
+  return Math.max(reading === 'each' ? 0 : 1, all - pages);
+}
+
+interface Pace {
+  /** Milliseconds that a request takes while requests flow, all that run side by side together; null before the first answers. */
+  readonly requestMs: number | null;
+  readonly perMinute: WindowUse;
+  readonly perHour: WindowUse;
+  /** Limits that kinds have of their own, with the requests that count for each. */
+  readonly kinds?: readonly {
+    readonly requests: number;
+    readonly perMinute: WindowUse;
+    readonly perHour: WindowUse;
+  }[];
+  /** Until requests flow again. */
+  readonly waitMs: number;
+}
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+
+/** Milliseconds until so many requests are answered; null while no pace is known. */
+export function timeLeft(requests: number, pace: Pace): number | null {
+  if (requests === 0) return 0;
+  const { requestMs, perMinute, perHour, waitMs } = pace;
+  if (requestMs === null && waitMs === 0) return null;
+  return Math.max(
+    waitMs + requests * (requestMs ?? 0),
+    windowMs(requests, perMinute, MINUTE_MS, waitMs),
+    windowMs(requests, perHour, HOUR_MS, 0),
+    ...(pace.kinds ?? []).flatMap((each) => [
+      windowMs(each.requests, each.perMinute, MINUTE_MS, 0),
+      windowMs(each.requests, each.perHour, HOUR_MS, 0),
+    ]),
+  );
+}
+
+/**
+ * What a rolling window alone costs. Requests that found it full go on evenly, or in a burst when it opens: the burst is
+ * over after `waitMs` and a whole window for each further burst, and neither is quicker than the even pace.
+ */
+function windowMs(requests: number, { used, limit }: WindowUse, lengthMs: number, waitMs: number): number {
+  if (limit === 0) return 0;
+  const beyond = requests - Math.max(0, limit - used);
+  if (beyond <= 0) return 0;
+  const evenly = (beyond / limit) * lengthMs;
+  const bursts = waitMs === 0 || used < limit ? 0 : waitMs + Math.floor((requests - 1) / limit) * lengthMs;
+  return Math.max(evenly, bursts);
+}
+
+// What progress bars know of a run: filled by its events, read by whoever draws.
+
+/** One sweep as the bars see it. */
+interface SweepProgress extends PlannedSweep {
+  readonly phase: 'planned' | 'open' | 'ended';
+  /** Answers so far. */
+  readonly pages: number;
+  /** Rows received, at most as many as there are; once ended: distinct records. */
+  readonly received: number;
+  /** As the service says; null where it says nothing. */
+  readonly count: number | null;
+  /** Ended other than complete. */
+  readonly isTroubled: boolean;
+}
+
+export class RunProgress {
+  readonly #sweeps = new Map<string, SweepProgress>();
+  #openKinds: readonly Kind[] = [];
+  #hasPlan = false;
+  #isPublishing = false;
+
+  readonly events: SyncEvents = {
+    sweepsPlanned: ({ sweeps, open }) => {
+      for (const [key, { phase }] of this.#sweeps) if (phase === 'planned') this.#sweeps.delete(key);
+      for (const planned of sweeps) {
+        const key = collectionKey(planned);
+        if (!this.#sweeps.has(key)) this.#sweeps.set(key, { ...planned, ...UNTOUCHED });
+      }
+      this.#openKinds = open;
+      this.#hasPlan = true;
+    },
+    sweepStarted: ({ kind, scope, reading, known }) => {
+      const planned = this.#sweeps.get(collectionKey({ kind, scope }));
+      this.#sweeps.set(collectionKey({ kind, scope }), {
+        kind,
+        scope,
+        pageRows: null,
+        budget: null,
+        ...planned,
+        ...UNTOUCHED,
+        reading,
+        // For a list that was never read, nothing known is no knowledge.
+        known: reading === 'each' || known > 0 ? known : (planned?.known ?? null),
+        phase: 'open',
+      });
+    },
+    sweepProgressed: ({ kind, scope, pages, received, count }) => {
+      // Neighbouring pages overlap: rows seen twice are no further records.
+      this.#change(kind, scope, { pages, received: Math.min(received, count ?? received), count });
+    },
+    sweepEnded: ({ kind, scope, records, outcome }) => {
+      this.#change(kind, scope, { phase: 'ended', received: records, isTroubled: outcome !== 'complete' });
+    },
+    publishing: () => {
+      this.#isPublishing = true;
+    },
+  };
+
+  /** In catalog order. */
+  get sweeps(): readonly SweepProgress[] {
+    return [...this.#sweeps.values()].sort((a, b) => ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind));
+  }
+
+  get isPublishing(): boolean {
+    return this.#isPublishing;
+  }
+
+  /** True when no further sweeps can turn up. */
+  get isPlanWhole(): boolean {
+    return this.#hasPlan && this.#openKinds.length === 0;
+  }
+
+  /**
+   * Rows or parents that the sweep will have read in the end; null where nobody can say yet. Of a feed's newest pages
+   * nothing tells how many they will be.
+   */
+  expected(sweep: SweepProgress): number | null {
+    if (sweep.phase === 'ended') return sweep.received;
+    if (sweep.reading === 'head') return null;
+    if (sweep.count !== null) return Math.max(sweep.count, sweep.received);
+    if (sweep.known !== null) return Math.max(sweep.known, sweep.received);
+    const { from } = definitionOf(sweep.kind).discovery;
+    const parent =
+      sweep.reading !== 'each' || from === 'root'
+        ? undefined
+        : this.#sweeps.get(collectionKey({ kind: from, scope: sweep.scope }));
+    const parents = parent === undefined ? null : this.expected(parent);
+    return parents === null ? null : Math.min(parents, sweep.budget ?? parents);
+  }
+
+  #change(kind: Kind, scope: Scope, change: Partial<SweepProgress>): void {
+    const sweep = this.#sweeps.get(collectionKey({ kind, scope }));
+    if (sweep !== undefined) this.#sweeps.set(collectionKey({ kind, scope }), { ...sweep, ...change });
+  }
+}
+
+const UNTOUCHED = { phase: 'planned', pages: 0, received: 0, count: null, isTroubled: false } as const;
+
+const ORDER: readonly Kind[] = CATALOG.map(({ kind }) => kind);

@@ -1,14 +1,13 @@
 /** Progress on a terminal: a run's events in, bars on stderr out (design.md, Commands). */
-import type { RequestStats } from '../api/request-stats.ts';
+import type { RequestStats, WindowUse } from '../api/request-stats.ts';
+import { KINDS } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
+import { type Logger, LOG_LEVELS, type LogLevel, type WrittenLevel } from '../core/logger.ts';
+import { count, duration } from '../core/wording.ts';
 import type { SyncEvents } from '../sync/events.ts';
 import type { CommandContext } from './context.ts';
-import { progressLines } from './progress-lines.ts';
-import { PaceMeter } from './progress-pace.ts';
-import { Painter } from './progress-painter.ts';
-import { RunProgress } from './progress-state.ts';
-import { progressView } from './progress-view.ts';
+import { RunProgress, progressView, type KindView, type ProgressView } from './progress-view.ts';
 
 /** Eight frames a second: smooth to look at, nothing to compute. */
 const FRAME_MS = 125;
@@ -80,4 +79,294 @@ async function keepDrawing(clock: Clock, stopped: AbortSignal, frame: () => void
     frame();
     await clock.sleep(FRAME_MS, stopped).catch((): void => undefined);
   }
+}
+
+// How fast a run goes just now: from samples of its figures, the oldest forgotten.
+
+/** The figures at one instant; counts are totals since the start. */
+interface Sample {
+  /** Monotonic milliseconds. */
+  readonly at: number;
+  readonly requests: number;
+  readonly records: number;
+  /** True while everything waits for the service or for a limit. */
+  readonly isWaiting: boolean;
+}
+
+interface Point {
+  readonly at: number;
+  /** Milliseconds since the start in which requests flowed. */
+  readonly busyMs: number;
+  readonly requests: number;
+  readonly records: number;
+}
+
+/** Long enough to smooth a slow page, short enough to follow when large pages come after small lists. */
+const WINDOW_MS = 20_000;
+/** Less than this says nothing. */
+const LEAST_MS = 500;
+
+export class PaceMeter {
+  #points: Point[] = [];
+
+  add({ at, requests, records, isWaiting }: Sample): void {
+    const last = this.#points.at(-1);
+    const busyMs = last === undefined ? 0 : last.busyMs + (isWaiting ? 0 : at - last.at);
+    this.#points.push({ at, busyMs, requests, records });
+    // Time spent waiting does not age the pace of requests.
+    while (this.#points.length > 2 && busyMs - (this.#points[1]?.busyMs ?? 0) >= WINDOW_MS)
+      this.#points.shift();
+    if (this.#points.length > 2_000) this.#points = this.#points.filter((_point, index) => index % 2 === 0);
+  }
+
+  /** Milliseconds a request takes while requests flow; null before the first figures. */
+  requestMs(): number | null {
+    const [first] = this.#points;
+    const last = this.#points.at(-1);
+    if (first === undefined || last === undefined) return null;
+    const requests = last.requests - first.requests;
+    const busyMs = last.busyMs - first.busyMs;
+    return requests === 0 || busyMs < LEAST_MS ? null : busyMs / requests;
+  }
+
+  /** Waiting included: what a person sees arrive. */
+  recordsPerSecond(): number {
+    const last = this.#points.at(-1);
+    const first = this.#points.find(({ at }) => last !== undefined && last.at - at <= WINDOW_MS);
+    if (first === undefined || last === undefined || last.at - first.at < LEAST_MS) return 0;
+    return ((last.records - first.records) / (last.at - first.at)) * 1000;
+  }
+}
+
+// The bars as text: fitted to the terminal, least important parts dropped first, time left and waiting never. Pure.
+
+const NAME_WIDTH = Math.max(...KINDS.map(({ length }) => length));
+/** From this width on, names take a column of their own and everything else stands below one another. */
+const WIDE = 72;
+const WIDEST_BAR = 40;
+const NARROWEST_BAR = 5;
+
+/**
+ * At most `rows - 1` lines (the cursor needs one), none wider than `columns`. First one line on what is done and to come,
+ * then the kinds under way, then two lines (or one) on the whole.
+ */
+export function progressLines(view: ProgressView, columns: number, rows: number): string[] {
+  // A line that fills the last column makes some terminals begin another one.
+  const width = Math.max(1, columns - 1);
+  const most = Math.max(1, rows - 1);
+  const whole = [wholeLine(view, width), ...(most > 1 ? [figuresLine(view, width)] : [])];
+  const room = most - whole.length;
+  const fitting = view.kinds.length <= room ? view.kinds.length : Math.max(0, room - 1);
+  const summary = summaryText(view, view.kinds.length - fitting);
+  // The summary gives way to the last kind under way, unless it speaks for kinds that do not fit.
+  const hasSummary = summary !== '' && room > fitting;
+  return [
+    ...(hasSummary ? [summary] : []),
+    ...view.kinds.slice(0, fitting).map((kind) => kindLine(kind, width)),
+    ...whole,
+  ].map((line) => cut(line, width));
+}
+
+function summaryText(view: ProgressView, hidden: number): string {
+  const { kindsDone, kindsTroubled, kindsToCome } = view;
+  const parts = [
+    ...(kindsDone === 0 ? [] : [`${kindsDone} ${kindsDone === 1 ? 'kind' : 'kinds'} done`]),
+    ...(kindsTroubled === 0 ? [] : [`${kindsTroubled} of them not whole`]),
+    ...(hidden === 0 ? [] : [`${hidden} more under way`]),
+    ...(kindsToCome === 0 ? [] : [`${kindsToCome} to come`]),
+  ];
+  return parts.join(', ');
+}
+
+function kindLine({ kind, received, expected, lists, listsEnded }: KindView, width: number): string {
+  const name = width >= WIDE ? kind.padEnd(NAME_WIDTH) : kind;
+  const counted = expected === null ? count(received) : `${count(received)}/${count(expected)}`;
+  const share = expected === null ? null : expected === 0 ? 1 : received / expected;
+  const ofLists = lists === 1 ? '' : `, ${count(listsEnded)} of ${count(lists)} lists`;
+  return (
+    firstFit(width, [
+      () => [name, barOf(share, barWidth(width)), `${counted}${ofLists}`],
+      () => [name, barOf(share, width - name.length - counted.length - 2), counted],
+      () => [kind, counted],
+    ]) ?? kind
+  );
+}
+
+function wholeLine(view: ProgressView, width: number): string {
+  const name = width >= WIDE ? 'all'.padEnd(NAME_WIDTH) : 'all';
+  const percent = view.share === null ? [] : [`${Math.floor(view.share * 100)} %`.padStart(5)];
+  const taken = percent.length === 0 ? 0 : 6;
+  const candidates = [describe(view, 'long'), describe(view, 'short')].flatMap((text) => [
+    () => [name, barOf(view.share, barWidth(width)), ...percent, text],
+    () => [name, barOf(view.share, width - name.length - text.length - taken - 2), ...percent, text],
+    () => ['all', barOf(view.share, width - text.length - taken - 5), ...percent, text],
+  ]);
+  const short = describe(view, 'short');
+  return firstFit(width, [...candidates, () => ['all', short], () => [short]]) ?? describe(view, 'least');
+}
+
+/** Waiting and time left, which are never dropped. */
+function describe({ waiting, left, isPublishing }: ProgressView, form: 'long' | 'short' | 'least'): string {
+  if (isPublishing) return 'publishing';
+  const isLong = form === 'long';
+  const parts: string[] = [];
+  if (waiting !== null) {
+    const reason = waiting.on === 'service' ? ' for the service' : ' for the rate limit';
+    parts.push(`${form === 'least' ? 'wait' : 'waiting'} ${brief(waiting.ms)}${isLong ? reason : ''}`);
+  }
+  if (left === null || (left.isLeast && left.ms < 60_000)) {
+    if (form !== 'least' || waiting === null) parts.push(isLong ? 'time left unknown yet' : 'left: unknown');
+  } else if (left.isLeast) {
+    parts.push(`${isLong ? 'more than ' : '>'}${brief(left.ms)} left`);
+  } else {
+    parts.push(`${brief(left.ms)} left`);
+  }
+  return parts.join(', ');
+}
+
+/** Whole seconds, so that the figure does not flicker: `1 s`, `42 s`, `3 min`. */
+function brief(ms: number): string {
+  const seconds = Math.max(1, Math.ceil(ms / 1000));
+  return seconds < 120 ? `${seconds} s` : duration(ms);
+}
+
+/** Records, rate and requests against the limits; what does not fit goes, the minute's limit last. */
+function figuresLine(view: ProgressView, width: number): string {
+  const { records, recordsPerSecond, requests, perMinute, perHour, kindLimits } = view;
+  const isLimited = perMinute.limit > 0 || perHour.limit > 0;
+  const rate = `${count(Math.round(recordsPerSecond))}/s`;
+  const sums = [`${count(records)} records`, rate];
+  const limits = [
+    ...(perMinute.limit > 0 ? [used(perMinute, 'a minute')] : []),
+    ...(perHour.limit > 0 ? [used(perHour, 'an hour')] : []),
+  ];
+  const asked = isLimited ? `requests: ${limits.join(', ')}` : `${count(requests)} requests`;
+  const ofKinds = kindLimits.flatMap(({ kinds, ...of }) => {
+    const texts = [
+      ...(of.perMinute.limit > 0 ? [used(of.perMinute, 'a minute')] : []),
+      ...(of.perHour.limit > 0 ? [used(of.perHour, 'an hour')] : []),
+    ];
+    return [`${kinds[0]} ${texts.join(', ')}`];
+  });
+  const parts = [
+    [...sums, ...(isLimited ? [`${count(requests)} requests`, limits.join(', ')] : [asked]), ...ofKinds],
+    [...sums, asked, ...ofKinds],
+    [...sums, ...(isLimited ? [`${count(requests)} requests`, limits.join(', ')] : [asked])],
+    [...sums, asked],
+    [rate, asked],
+    [asked],
+    [isLimited ? (limits[0] ?? asked) : asked],
+  ];
+  const texts = parts.map((part) => part.join(', '));
+  const indents = width >= WIDE ? [NAME_WIDTH + 1, 4] : [4];
+  const lines = texts.flatMap((text) => indents.map((indent) => ' '.repeat(indent) + text));
+  return lines.find((line) => line.length <= width) ?? texts.at(-1) ?? '';
+}
+
+function used({ used, limit }: WindowUse, unit: string): string {
+  return `${count(used)}/${count(limit)} ${unit}`;
+}
+
+function barWidth(width: number): number {
+  return Math.min(WIDEST_BAR, Math.floor((width - NAME_WIDTH) / 3));
+}
+
+/** A bar of so many columns; null where that is too narrow to say anything. */
+function barOf(share: number | null, width: number): string | null {
+  const columns = Math.min(WIDEST_BAR, width);
+  if (columns < NARROWEST_BAR) return null;
+  const filled = Math.floor(Math.min(1, share ?? 0) * columns);
+  return '█'.repeat(filled) + '░'.repeat(columns - filled);
+}
+
+/** The first whose parts are all there and fit, joined. */
+function firstFit(
+  width: number,
+  candidates: readonly (() => readonly (string | null)[])[],
+): string | undefined {
+  for (const candidate of candidates) {
+    const parts = candidate();
+    if (parts.includes(null)) continue;
+    const line = parts.join(' ');
+    if (line.length <= width) return line;
+  }
+  return undefined;
+}
+
+function cut(line: string, width: number): string {
+  return line.length <= width ? line : `${line.slice(0, Math.max(0, width - 1))}…`;
+}
+
+// Paints a block of lines on a terminal over and over, in place. The only code that moves the cursor.
+
+/** A terminal as Node shows it. */
+interface Screen {
+  readonly columns?: number;
+  readonly rows?: number;
+  write(text: string): unknown;
+}
+
+const ESCAPE = '\u001b[';
+/** Where a terminal does not tell its size. */
+const DEFAULT_SIZE = { columns: 80, rows: 24 };
+
+export class Painter {
+  readonly #screen: Screen;
+  #painted: readonly string[] = [];
+
+  constructor(screen: Screen) {
+    this.#screen = screen;
+  }
+
+  /** Its size now: it can change between two frames. */
+  get size(): { columns: number; rows: number } {
+    const { columns = 0, rows = 0 } = this.#screen;
+    return {
+      columns: columns > 0 ? columns : DEFAULT_SIZE.columns,
+      rows: rows > 0 ? rows : DEFAULT_SIZE.rows,
+    };
+  }
+
+  /** Replaces what was painted before. The cursor ends on the line below, where the terminal echoes `^C`. */
+  paint(lines: readonly string[]): void {
+    this.#screen.write(`${this.#home()}${lines.map((line) => `${line}${ESCAPE}K\n`).join('')}${ESCAPE}J`);
+    this.#painted = lines;
+  }
+
+  /** Leaves nothing of it, so that other text can follow. */
+  clear(): void {
+    if (this.#painted.length === 0) return;
+    this.#screen.write(`${this.#home()}${ESCAPE}J`);
+    this.#painted = [];
+  }
+
+  /** To the first painted line. A terminal that became narrower meanwhile has broken the lines that no longer fit. */
+  #home(): string {
+    const { columns, rows } = this.size;
+    const lines = this.#painted.reduce(
+      (sum, { length }) => sum + Math.max(1, Math.ceil(length / columns)),
+      0,
+    );
+    const up = Math.min(lines, rows - 1);
+    return up > 0 ? `\r${ESCAPE}${up}A` : '\r';
+  }
+}
+
+// Log lines on a terminal that shows bars: the bars make way, and come back below.
+
+/** The logger, which first calls `clear` for every line that `level` lets through. */
+export function loggingAbove(log: Logger, level: LogLevel, clear: () => void): Logger {
+  const through = (at: WrittenLevel) => (facts: Record<string, unknown>, message: string) => {
+    if (LOG_LEVELS.indexOf(at) <= LOG_LEVELS.indexOf(level)) clear();
+    log[at](facts, message);
+  };
+  return {
+    error: through('error'),
+    warn: through('warn'),
+    info: through('info'),
+    debug: through('debug'),
+    trace: through('trace'),
+    isLevelEnabled: (at) => log.isLevelEnabled(at),
+    child: (facts) => loggingAbove(log.child(facts), level, clear),
+  };
 }

@@ -17,7 +17,7 @@ import { isColoured, print, printNote, tellReason, type CommandContext } from '.
 import { reportFailure } from './failure.ts';
 import type { StateOpener } from './state-opener.ts';
 import { writeWhole } from './whole-file.ts';
-import { isDetailed } from '../core/logger-levels.ts';
+import { isDetailed } from '../core/logger.ts';
 
 export type ReportFormat = 'text' | 'json' | 'markdown' | 'html' | 'junit' | 'sarif' | 'patch';
 

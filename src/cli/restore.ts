@@ -1,22 +1,33 @@
 /** `tidemark restore [FROM]`: the plan that would bring live to a state; with `--apply`, carries it out. */
-import type { Kind } from '../catalog/definition.ts';
+import { type Kind, KINDS } from '../catalog/definition.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
+import { plural } from '../core/wording.ts';
+import type { DiffDocument } from '../diff/change.ts';
 import { gather, type Gathered, type RestoreRequest } from '../restore/gather.ts';
+import { idLookup } from '../restore/id-map.ts';
+import { type Plan, isExecutable } from '../restore/plan.ts';
 import { planRestore } from '../restore/planner.ts';
-import { unfinishedNote } from '../restore/resume.ts';
+import { placeOf } from '../restore/record-place.ts';
+import { unfinishedNote, readResumable, type ResumableRestore } from '../restore/resume.ts';
+import { plannedPlaces } from '../restore/undo.ts';
+import { undoneState } from '../restore/undo-state.ts';
+import { isPublished } from '../state/published-run.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
 import { redactionWith } from '../sync/redaction.ts';
-import type { CommandContext } from './context.ts';
+import { type CommandContext, printNote } from './context.ts';
 import { filterOf } from './diff.ts';
 import { withRealIds } from './masked-ids.ts';
-import { requireConsent } from './plan-consent.ts';
-import { planFormat, savePlan, type PlanFormat } from './plan-output.ts';
-import { lookupIn, showAndSend } from './plan-show.ts';
-import { resumeRestore } from './restore-resume.ts';
-import { type RestoreSession, openSession } from './restore-session.ts';
-import { unsetSecrets } from './restore-secret-notes.ts';
-import { earlierStateNotes } from './restore-suggestion.ts';
+import { requireConsent } from './plan.ts';
+import { desiredOf } from './plan.ts';
+import { planFormat, savePlan, type PlanFormat } from './plan.ts';
+import { lookupIn, showAndSend } from './plan.ts';
+import { restoreNumber } from './restore-session.ts';
+import { type DesiredLookup, sendPlan } from './restore-send.ts';
+import { type RestoreSession, openSession, journalOf } from './restore-session.ts';
+import { changesBetween } from './run.ts';
+import { readForUndo } from './undo.ts';
+import { age } from './export-remarks.ts';
 
 export interface RestoreOptions {
   readonly from?: string;
@@ -139,4 +150,117 @@ export async function gatherFor(
     redaction: source.redact && mirror !== null ? redactionWith(mirror.fingerprintKey()) : null,
     now: systemClock.now(),
   });
+}
+
+// Secrets that a plan lacks though the configuration has a place for them: what is wrong there.
+
+/**
+ * The configuration's own warnings about values of these kinds, a line each: without them a plan would ask for a rule that
+ * is there already, where only its variable is not set.
+ */
+function unsetSecrets(
+  { config, source }: Pick<RestoreSession, 'config' | 'source'>,
+  { steps }: Pick<Plan, 'steps'>,
+): string[] {
+  const kinds = new Set(steps.filter(({ needs }) => needs.length > 0).map(({ kind }) => kind));
+  const index = config.configured.findIndex(({ name }) => name === source.name);
+  const places = [...kinds].map((kind) => `sources[${index}].secrets.${kind}[`);
+  return config.warnings.filter((warning) => places.some((place) => warning.includes(place)));
+}
+
+// `tidemark restore --resume [N]`: goes on with a restore that was approved, without what it has done.
+
+/** Options that say nothing new about what was approved. */
+const HARMLESS: ReadonlySet<string> = new Set(['resume', 'apply', 'yes', 'format']);
+
+/**
+ * Sends without asking: the plan was approved when it was begun. Exit as `restore --apply`.
+ * @throws TidemarkError `usage` with any other choice, or when there is nothing to go on with
+ */
+async function resumeRestore(context: CommandContext, options: RestoreOptions): Promise<ExitCode> {
+  const others = Object.entries(options).filter(
+    ([name, value]) => value !== undefined && !HARMLESS.has(name),
+  );
+  if (others.length > 0) {
+    throw new TidemarkError('usage', '--resume goes on with what was approved, and takes no other choice', {
+      hint: 'give --resume alone, or with the number of the restore',
+    });
+  }
+  const { resume } = options;
+  const number = typeof resume === 'string' ? restoreNumber(resume) : undefined;
+  const session = openSession(context, { command: 'restore', writes: true, needsNoMirror: false });
+  try {
+    const resumable = readResumable(journalOf(session), session.source.name, number);
+    const { row, plan } = resumable;
+    printNote(context, [`going on with restore ${row.restore} of ${row.startedAt}`]);
+    return await sendPlan(session, {
+      plan,
+      desired: await desiredFor(session, resumable),
+      restore: row.restore,
+      ...(row.undoes === null ? {} : { undoes: row.undoes }),
+    });
+  } finally {
+    session.close();
+  }
+}
+
+async function desiredFor(session: RestoreSession, { row, plan }: ResumableRestore): Promise<DesiredLookup> {
+  if (row.undoes === null) return desiredOf(session, plan);
+  const { undoing } = await readForUndo(session, row.undoes, row.approved['forceChanged'] === true);
+  const lookup = lookupIn(
+    undoneState(journalOf(session), row.undoes, { ...undoing, resumed: row.restore }).state,
+  );
+  // Live holds by now what the undo itself has made: only what was desired when it was planned is.
+  const { standing } = row.approved;
+  const planned = plannedPlaces(plan, Array.isArray(standing) ? standing.map(String) : []);
+  return (key) => (planned.has(placeOf(key.kind, key.scope, key.id)) ? lookup(key) : undefined);
+}
+
+// The trap of `restore` without FROM: a sync that ran after the damage has made the damage the latest state.
+
+/** Runs that are looked through for losses, newest first. */
+const RUNS_SEARCHED = 20;
+
+/** Lines that name the state before the last losses, where `latest` gives nothing to send. */
+function earlierStateNotes(
+  { mirror, config, source, definitions }: RestoreSession,
+  plan: Plan,
+  reference: Reference,
+  options: RestoreOptions,
+): string[] {
+  if (reference.form !== 'latest' || mirror === null || plan.steps.some(isExecutable)) return [];
+  const runs = mirror.runs({ source: source.name }).filter(isPublished);
+  const kinds = (options.kind ?? KINDS).filter((kind) => definitions(kind).restore.never === null);
+  const filter = { ...filterOf(options), kinds };
+  const newId = idLookup(mirror.idMap(source.name));
+  for (const [index, run] of runs.slice(0, RUNS_SEARCHED).entries()) {
+    const before = runs[index + 1];
+    if (before === undefined) break;
+    const found = changesBetween(mirror, config, { from: before, to: run }, filter);
+    const lost = lossesIn(found, (kind, id) => newId(kind, id) !== undefined);
+    if (lost === '') continue;
+    const when = age(run.finishedAt, systemClock.now());
+    const why =
+      plan.steps.length === 0
+        ? 'the latest run already holds what is live now'
+        : 'of what differs from the latest run nothing can be sent';
+    return [
+      `${why}; run ${run.run} (${when}) recorded ${lost}`,
+      `  → \`tidemark restore run:${before.run}\` puts back what was before it; \`tidemark diff run:${before.run} run:${run.run}\` shows what that was`,
+    ];
+  }
+  return [];
+}
+
+/** What a run found gone or altered; a record that a restore created again under another id is not gone. */
+function lossesIn({ changes }: DiffDocument, isBack: (kind: Kind, id: string) => boolean): string {
+  const removed = changes.filter(({ change, kind, id }) => change === 'removed' && !isBack(kind, id)).length;
+  const changed = changes.filter(
+    ({ change, created_again: again }) => change === 'changed' && again === undefined,
+  ).length;
+  const parts = [
+    ...(removed === 0 ? [] : [`${plural(removed, 'record')} removed`]),
+    ...(changed === 0 ? [] : [`${plural(changed, 'record')} changed`]),
+  ];
+  return parts.join(', ');
 }

@@ -1,5 +1,5 @@
 /** `tidemark restores` and `tidemark restores show N`: what restores did, step by step. */
-import { definitionsFor } from '../config/source-definitions.ts';
+import { definitionsFor } from '../config/source.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, duration } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -7,10 +7,10 @@ import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
 import { maskedRestore, renderRestoreText } from '../report/plan-restore.ts';
 import { restoreReport } from '../restore/apply.ts';
 import { isAtWork } from '../restore/resume.ts';
-import { readPlan } from '../restore/plan-file.ts';
+import { readPlan } from '../restore/plan.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, type CommandContext } from './context.ts';
-import { restoreNumber } from './restore-number.ts';
+import { restoreNumber } from './restore-session.ts';
 import { lineOptions, planDetails } from './restore-send.ts';
 import { renderTable, terminalWidth } from './table.ts';
 

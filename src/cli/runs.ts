@@ -10,13 +10,13 @@ import { resolvePoint } from '../state/point.ts';
 import { errorDocument, runDocument } from '../state/run-document.ts';
 import { failureOf } from '../sync/outcome.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { groupAlike, groupText } from './collection-groups.ts';
+import { groupAlike, groupText } from './plan-reason.ts';
 import { print, type CommandContext } from './context.ts';
-import { recreatedLines } from './recreated-lines.ts';
-import { newlyReadLines } from './newly-read-text.ts';
-import { type PrintedChanges, runChangesDocument, printRunChanges } from './run-changes.ts';
-import { recreatedInRun } from './run-newly-read.ts';
-import { schemaChangeDocument, schemaChangeLines } from './schema-change-text.ts';
+import { recreatedLines } from './run.ts';
+import { newlyReadLines } from './plan-reason.ts';
+import { type PrintedChanges, runChangesDocument, printRunChanges } from './run.ts';
+import { recreatedInRun } from './run.ts';
+import { schemaChangeDocument, schemaChangeLines } from './run.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
 export async function runs(context: CommandContext, options: { readonly limit?: number }): Promise<ExitCode> {

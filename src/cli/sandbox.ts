@@ -4,7 +4,7 @@ import { systemClock } from '../core/clock.ts';
 import { EXIT, type ExitCode } from '../core/errors.ts';
 import { createSandbox } from '../server/sandbox.ts';
 import { print, type CommandContext } from './context.ts';
-import { commandLog } from './terminal-log.ts';
+import { commandLog } from './source-probe.ts';
 
 interface SandboxCommandOptions {
   readonly host?: string;

@@ -13,8 +13,8 @@ import { type Point, resolvePoint } from '../state/point.ts';
 import { lastSeen } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, print, printNote, tellReason, type CommandContext } from './context.ts';
-import { notThereYet, recordHeading, notesOf, sightingText } from './record-heading.ts';
-import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record-lookup.ts';
+import { notThereYet, recordHeading, notesOf, sightingText } from './record.ts';
+import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
 
 export interface ShowOptions extends RecordQuestion {
   readonly at?: string;

@@ -7,7 +7,7 @@ import { pointOf } from '../state/point.ts';
 import { parseReference } from '../state/reference.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext } from './context.ts';
-import { openExistingMirror } from './existing-mirror.ts';
+import { openExistingMirror } from './restore-session.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
 export async function snapshots(context: CommandContext): Promise<ExitCode> {

@@ -1,13 +1,22 @@
 /** Looks at one source for a command: `doctor`, `init`, `estimate`. */
+import { createColors } from 'picocolors';
 import type { Kind } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
-import { systemClock } from '../core/clock.ts';
+import { systemClock, type Clock } from '../core/clock.ts';
+import {
+  type Logger,
+  createLogger,
+  silentLogger,
+  type LogLevel,
+  type WrittenLevel,
+  LOG_LEVELS,
+} from '../core/logger.ts';
 import { reachSource } from '../doctor/reach.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import type { Mirror } from '../mirror/mirror.ts';
+import { escapeControlCharacters } from '../report/escape-control.ts';
 import { openProbeClient } from '../wire-client.ts';
 import type { CommandContext } from './context.ts';
-import { commandLog } from './terminal-log.ts';
 
 /** @throws the abort reason when interrupted */
 export async function probeSource(
@@ -37,4 +46,56 @@ export async function probeSource(
 function knownOrganizations(mirror: Mirror | null, source: string): string[] {
   const scopes = mirror?.collectionsOf(source).map(({ scope }) => scope.organization_id) ?? [];
   return [...new Set(scopes.filter((id) => id !== undefined))];
+}
+
+// Log lines for a person at a terminal: the time, the level where it matters, the sentence, and the facts behind it.
+
+/** The log of a command: lines for a person at a terminal, JSON lines elsewhere. `level`: where the command line says none. */
+export function commandLog(
+  context: Pick<CommandContext, 'stderr' | 'env' | 'options'>,
+  level: LogLevel = 'warn',
+): Logger {
+  const least = context.options.logLevel ?? level;
+  if (least === 'silent') return silentLogger;
+  return context.stderr.isTTY === true
+    ? terminalLog(context, least, systemClock)
+    : createLogger(least, context.stderr);
+}
+
+/** Writes lines of at least `least` to the terminal. */
+function terminalLog(
+  context: Pick<CommandContext, 'stderr' | 'env' | 'options'>,
+  least: LogLevel,
+  clock: Pick<Clock, 'now'>,
+  carried: Readonly<Record<string, unknown>> = {},
+): Logger {
+  const isColoured = context.options.color !== false && (context.env['NO_COLOR'] ?? '') === '';
+  const colors = createColors(isColoured);
+  const paint = {
+    error: colors.red,
+    warn: colors.yellow,
+    info: String,
+    debug: colors.dim,
+    trace: colors.dim,
+  } as const;
+  const isEnabled = (level: WrittenLevel): boolean => LOG_LEVELS.indexOf(level) <= LOG_LEVELS.indexOf(least);
+  const write = (level: WrittenLevel, facts: Readonly<Record<string, unknown>>, message: string): void => {
+    if (!isEnabled(level)) return;
+    const time = new Date(clock.now()).toTimeString().slice(0, 8);
+    const mark = level === 'info' ? '' : `${level}: `;
+    const text = Object.entries({ ...carried, ...facts })
+      .map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
+      .join(' ');
+    const line = `${colors.dim(time)} ${paint[level](escapeControlCharacters(mark + message))} ${colors.dim(escapeControlCharacters(text))}`;
+    context.stderr.write(`${line.trimEnd()}\n`);
+  };
+  return {
+    error: (facts, message) => write('error', facts, message),
+    warn: (facts, message) => write('warn', facts, message),
+    info: (facts, message) => write('info', facts, message),
+    debug: (facts, message) => write('debug', facts, message),
+    trace: (facts, message) => write('trace', facts, message),
+    isLevelEnabled: isEnabled,
+    child: (facts) => terminalLog(context, least, clock, { ...carried, ...facts }),
+  };
 }

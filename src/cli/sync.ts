@@ -11,11 +11,11 @@ import { openReadClient } from '../wire-client.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isInteractive, print, printNote, tellReason, type CommandContext } from './context.ts';
 import { showProgress, type Progress } from './progress.ts';
-import { loggingAbove } from './progress-log.ts';
-import { afterDeath, renderRun, reportedRun, runDocument, runReason, type ReportedRun } from './run-text.ts';
+import { loggingAbove } from './progress.ts';
+import { afterDeath, renderRun, reportedRun, runDocument, runReason, type ReportedRun } from './run.ts';
 import { syncByDaemon, type SyncedRuns } from './sync-by-daemon.ts';
 import { terminalWidth } from './table.ts';
-import { commandLog } from './terminal-log.ts';
+import { commandLog } from './source-probe.ts';
 
 interface SyncCommandOptions {
   readonly kind?: readonly Kind[];

@@ -2,8 +2,6 @@
 import Table from 'cli-table3';
 import { escapeControlCharacters } from '../report/escape-control.ts';
 import type { ProcessContext } from './context.ts';
-import { fittingLayout, type Layout } from './table-layout.ts';
-import { wrappedText } from './text-width.ts';
 
 type Align = 'left' | 'right';
 
@@ -96,4 +94,170 @@ function drawn([head = [], ...rows]: readonly (readonly string[])[], align: read
     .toString()
     .split('\n')
     .map((line) => line.trimEnd());
+}
+
+// Which columns of a table fit a width, how wide each may be, and what becomes of the others. Pure.
+
+interface Layout {
+  /** Those that stand side by side, by index, with the columns of the terminal that each may take. */
+  readonly columns: readonly { readonly index: number; readonly width: number }[];
+  /** Those that stand below each row, by index. */
+  readonly below: readonly number[];
+  /** Those that are not shown, by index. */
+  readonly dropped: readonly number[];
+}
+
+const GUTTER = 2; // columns between two cells
+const MOST_LINES = 3; // of one cell beside others: a taller one reads better on lines of its own
+
+interface Column {
+  readonly index: number;
+  /** Of the longest cell as it is. */
+  readonly natural: number;
+  /** Of the longest word. */
+  readonly least: number;
+}
+
+/** The layout that fits and changes least; the first column always stays in its place. */
+function fittingLayout(
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+  width: number,
+  least: readonly string[],
+): Layout {
+  const all = head.map((name, index): Column => {
+    const texts = [name, ...rows.map((row) => row[index] ?? '')];
+    return {
+      index,
+      natural: widest(texts, textWidth),
+      least: width === Infinity ? 0 : widest(texts, wordWidth),
+    };
+  });
+  const dropped: number[] = [];
+  let columns = all;
+  for (const name of least) {
+    if (total(columns.map(({ natural }) => natural)) <= width) break;
+    const index = head.indexOf(name);
+    columns = columns.filter((column) => column.index !== index);
+    dropped.push(index);
+  }
+  const below: number[] = [];
+  for (;;) {
+    const widths = fitted(columns, width);
+    const tallest =
+      widths === null
+        ? undefined
+        : tallestOf(columns, widths, (index) => rows.map((row) => row[index] ?? ''));
+    const moved = widths === null ? widestWord(columns) : tallest;
+    if (moved === undefined) {
+      const own = widths ?? columns.map(({ least: word }) => word);
+      return {
+        columns: columns.map(({ index }, at) => ({ index, width: own[at] ?? 0 })),
+        below: below.toSorted((a, b) => a - b),
+        dropped,
+      };
+    }
+    below.push(moved);
+    columns = columns.filter(({ index }) => index !== moved);
+  }
+}
+
+/** How wide each column may be so that all fit; null where their words alone are too wide. */
+function fitted(columns: readonly Column[], width: number): number[] | null {
+  if (total(columns.map(({ least }) => least)) > width) return null;
+  const widths = columns.map(({ natural, least }) => Math.max(Math.min(natural, width), least));
+  while (total(widths) > width) {
+    // The widest one that can still give way.
+    let at = -1;
+    for (const [index, own] of widths.entries())
+      if (own > (columns[index]?.least ?? 0) && own > (widths[at] ?? 0)) at = index;
+    widths[at] = (widths[at] ?? 1) - 1;
+  }
+  return widths;
+}
+
+function widestWord([, ...movable]: readonly Column[]): number | undefined {
+  return movable.toSorted((a, b) => b.least - a.least)[0]?.index;
+}
+
+/** The column with the cell of the most lines, where those are too many. */
+function tallestOf(
+  columns: readonly Column[],
+  widths: readonly number[],
+  cellsOf: (index: number) => readonly string[],
+): number | undefined {
+  const heights = columns.slice(1).map(({ index, natural }, at) => {
+    const own = widths[at + 1] ?? natural;
+    const height =
+      natural <= own
+        ? 1
+        : cellsOf(index).reduce((most, cell) => Math.max(most, wrappedText(cell, own).length), 1);
+    return { index, height };
+  });
+  const [tallest] = heights.toSorted((a, b) => b.height - a.height);
+  return tallest !== undefined && tallest.height > MOST_LINES ? tallest.index : undefined;
+}
+
+function total(widths: readonly number[]): number {
+  return widths.reduce((sum, own) => sum + own, 0) + GUTTER * Math.max(widths.length - 1, 0);
+}
+
+function widest(texts: readonly string[], widthOf: (text: string) => number): number {
+  return texts.reduce((most, text) => Math.max(most, widthOf(text)), 0);
+}
+
+// Long lines on a narrow terminal.
+
+/**
+ * A line of text, neutralised, in as many as the terminal is wide enough for.
+ * @param width columns; undefined where nobody said, then it stays one line
+ * @param indent columns that all but the first stand further in
+ */
+export function foldedLine(text: string, width: number | undefined, indent = 2): string[] {
+  const lead = /^ */.exec(text)?.[0] ?? '';
+  const safe = escapeControlCharacters(text.slice(lead.length));
+  if (width === undefined) return [lead + safe];
+  const [first = '', ...rest] = wrappedText(safe, Math.max(20, width - indent - 1));
+  return [lead + first, ...rest.map((line) => ' '.repeat(indent) + line)];
+}
+
+// How much room a text takes on a terminal, and texts wrapped into it.
+
+/** Characters that take two columns: East Asian wide ones, and emoji that are drawn as such. */
+const WIDE =
+  /[\p{Emoji_Presentation}\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]/gu;
+/** Those that take none: combining marks, joiners and selectors. */
+const NONE = /[\p{Mn}\p{Me}\p{Cf}]/gu;
+const PLAIN = /^[\u0020-\u007e]*$/;
+
+/** Columns of a line without control characters. */
+export function textWidth(text: string): number {
+  if (PLAIN.test(text)) return text.length;
+  const characters = Array.from(text.replaceAll(NONE, '')).length;
+  return characters + (text.match(WIDE)?.length ?? 0);
+}
+
+/** The widest word of a text: what it cannot be narrower than. */
+function wordWidth(text: string): number {
+  return Math.max(0, ...text.split(' ').map(textWidth));
+}
+
+/** The text in lines of at most `width` columns, broken at spaces only: a longer word stands on a line of its own. */
+function wrappedText(text: string, width: number): string[] {
+  if (textWidth(text) <= width) return [text];
+  const lines: string[] = [];
+  let line: string | undefined;
+  let taken = 0;
+  for (const word of text.split(' ')) {
+    const own = textWidth(word);
+    if (line !== undefined && taken + 1 + own <= width) {
+      line += ` ${word}`;
+      taken += 1 + own;
+    } else {
+      if (line !== undefined) lines.push(line);
+      line = word;
+      taken = own;
+    }
+  }
+  return [...lines, line ?? ''];
 }

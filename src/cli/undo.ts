@@ -5,13 +5,13 @@ import { configuredSecrets } from '../restore/configured-secrets.ts';
 import { ownUserIn, planSide } from '../restore/gather.ts';
 import { planUndo, undoKinds, undoneInWords, type UndoOptions } from '../restore/undo.ts';
 import { undoneState } from '../restore/undo-state.ts';
-import { standingNamesakes } from '../restore/undo-standing.ts';
+import { standingNamesakes } from '../restore/undo.ts';
 import { tellReason, type CommandContext } from './context.ts';
-import { requireConsent } from './plan-consent.ts';
-import { planFormat, type PlanFormat } from './plan-output.ts';
+import { requireConsent } from './plan.ts';
+import { planFormat, type PlanFormat } from './plan.ts';
 import { planReason } from './plan-reason.ts';
-import { lookupIn, showAndSend } from './plan-show.ts';
-import { restoreNumber } from './restore-number.ts';
+import { lookupIn, showAndSend } from './plan.ts';
+import { restoreNumber } from './restore-session.ts';
 import { type RestoreSession, journalOf, openSession } from './restore-session.ts';
 
 interface UndoCommandOptions {

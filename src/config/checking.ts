@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import type { ResourceDefinition } from '../catalog/definition.ts';
 import type { FilesRead } from './files-read.ts';
 import type { Mistakes } from './mistakes.ts';
-import type { FoundProfile } from './profile-file.ts';
+import type { FoundProfile } from './profile.ts';
 import { pathKey, type Path, type Tree } from './tree.ts';
 
 /** What every check needs: the tree, where to put what is wrong or unwise, and where relative paths start. */

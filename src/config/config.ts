@@ -1,9 +1,9 @@
 /** Configuration as the rest of the program sees it: parsed once, whole, and frozen. */
-import type { Kind, ResourceDefinition, Severity } from '../catalog/definition.ts';
-import type { LogLevel } from '../core/logger-levels.ts';
+import type { Kind, ResourceDefinition, Severity, KindRate } from '../catalog/definition.ts';
+import type { LogLevel } from '../core/logger.ts';
 import type { Secret } from '../core/secret.ts';
-import type { KindRateLimits } from './kind-rates.ts';
 import type { ChannelConfig } from './notice-channel.ts';
+import type { KindOverrides } from './override-options.ts';
 import type { PingConfig } from './ping-rules.ts';
 
 export interface RateLimits {
@@ -174,4 +174,37 @@ export interface Config {
   readonly secretVariables: readonly string[];
   /** What is unwise but not wrong, one line each. */
   readonly warnings: readonly string[];
+}
+
+// The limits that kinds have of their own, as one source's client keeps them. Pure.
+
+/** One limit, for the requests of these kinds together; the first one gives it its name. */
+interface KindRateLimits extends KindRate {
+  readonly kinds: readonly [Kind, ...Kind[]];
+}
+
+/**
+ * The limits by kind. What is read one by one per parent counts with the parent's kind, unless it has a limit of its
+ * own. Where the source's own limit is lifted by name (`rate.perMinute: 0`), so is what the profile assumes of kinds.
+ * @param own the source's `definitions`: what stands there holds in any case
+ */
+export function kindRates(
+  definitions: readonly ResourceDefinition[],
+  own: KindOverrides,
+  isLifted: (window: keyof KindRate) => boolean,
+): KindRateLimits[] {
+  const kindsOf = new Map<Kind, [Kind, ...Kind[]]>();
+  for (const { kind, rate } of definitions) if (rate !== undefined) kindsOf.set(kind, [kind]);
+  for (const { kind, rate, reading, discovery } of definitions) {
+    if (rate !== undefined || reading !== 'each' || discovery.from === 'root') continue;
+    kindsOf.get(discovery.from)?.push(kind);
+  }
+  return definitions.flatMap(({ kind, rate }) => {
+    const kinds = kindsOf.get(kind);
+    if (rate === undefined || kinds === undefined) return [];
+    const limit = (window: keyof KindRate): number =>
+      isLifted(window) && own[kind]?.rate?.[window] === undefined ? 0 : rate[window];
+    const limits = { perMinute: limit('perMinute'), perHour: limit('perHour') };
+    return limits.perMinute === 0 && limits.perHour === 0 ? [] : [{ kinds, ...limits }];
+  });
 }

@@ -1,6 +1,6 @@
 /** Options from environment variables, laid over what the file says. */
 import { suggest } from '../core/suggest.ts';
-import type { Environment } from './interpolate.ts';
+import type { Environment } from './document.ts';
 import type { Mistakes } from './mistakes.ts';
 import { OPTIONS } from './options.ts';
 import { type OptionRow, rowsOf } from './rows.ts';

@@ -1,7 +1,6 @@
 /** The channels of `notices[]` as they are in force: checked, their secrets read. */
 import type { Severity } from '../catalog/definition.ts';
 import type { Secret } from '../core/secret.ts';
-import type { NoticeEvent } from './notice-events.ts';
 
 /** What every channel has. */
 export interface Channel {
@@ -53,3 +52,34 @@ export interface CommandChannel extends Channel {
 }
 
 export type ChannelConfig = WebhookChannel | SlackChannel | EmailChannel | CommandChannel;
+
+// What notices can tell of. Every one is a transition: nothing is told twice while it stays as it is.
+
+/** Each event with what it tells, in the order of the documentation. */
+export const EVENT_MEANINGS = {
+  run_failed: 'A sync failed: nothing could be read, or this machine was in the way.',
+  run_partial: 'A sync read less than all, and of a kind that was read before.',
+  run_recovered: 'A sync read again all that it had failed to read.',
+  key_refused: 'The service refused the key.',
+  sync_overdue: 'No sync was complete for longer than the schedule allows.',
+  sync_on_time: 'A sync was complete again, after it had been overdue.',
+  removals_held: 'More records are missing than may go unasked: their removal waits.',
+  removals_settled: 'No removal waits any more.',
+  drift_new: 'Something drifted from the baseline.',
+  drift_changed: 'Something that had drifted moved on to another value.',
+  drift_resolved: 'Something that had drifted no longer does, was accepted or is ignored.',
+  mirror_gone:
+    'The mirror is gone from its place while the daemon lives: nothing is written until it is back.',
+  mirror_back: 'The mirror is in its place again.',
+  verify_failed: 'The mirror does not hold what it sealed.',
+  verify_recovered: 'The mirror holds again what it sealed.',
+  drill_fell: 'A practised restore brought back less than the one before.',
+  drill_recovered: 'A practised restore brings back as much as before it fell.',
+  job_failed: 'Another job (drift, verify, forget, drill, copy) could not do its work.',
+  job_recovered: 'That job did its work again.',
+  test: 'Sent by `tidemark notify test`, to every channel.',
+} as const;
+
+export type NoticeEvent = keyof typeof EVENT_MEANINGS;
+
+export const NOTICE_EVENTS = Object.keys(EVENT_MEANINGS) as readonly NoticeEvent[];

@@ -1,6 +1,6 @@
 /** The one table of options: types, defaults, documentation, JSON Schema and environment variables come from it. */
 import { KINDS } from '../catalog/definition.ts';
-import { LOG_LEVELS } from '../core/logger-levels.ts';
+import { LOG_LEVELS } from '../core/logger.ts';
 import { type Parsed, listOf, option, optional, section } from './option.ts';
 import { copyCommand, recipients } from './copy-rules.ts';
 import { DRIFT_IGNORE, DRIFT_SEVERITIES } from './drift-rules.ts';

@@ -1,13 +1,22 @@
 /** Applies what a profile and a user say about the kinds to the catalog. Pure. */
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { basename, resolve } from 'node:path';
 import type { FieldDefinition, Kind, ResourceDefinition } from '../catalog/definition.ts';
 import type { Condition, RestoreRules } from '../catalog/restore-rules.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { packageFile } from '../core/package-root.ts';
 import { suggest } from '../core/suggest.ts';
+import { readDocument } from './document.ts';
+import { FilesRead } from './files-read.ts';
+import { Mistakes } from './mistakes.ts';
+import { PROFILE_OPTIONS } from './options.ts';
 import type { FieldOverride, KindOverride, KindOverrides } from './override-options.ts';
-import { pathText, type Path } from './tree.ts';
+import { parseTree } from './schema.ts';
+import { unreadable } from './secret-file.ts';
+import { pathText, type Path, type Tree } from './tree.ts';
 
 /** What is known about one kind of deployment. */
-export interface Profile {
+interface Profile {
   readonly name: string;
   /** Where any key is told what it may do; undefined where no such path is known. */
   readonly keyPath?: string | undefined;
@@ -252,4 +261,90 @@ function withRenamedPointers(definition: ResourceDefinition, was: string, name: 
     })),
     restore: followed(definition.restore, was, name, follow),
   };
+}
+
+// Finds and reads profiles: those that ship with the package by name, a user's own by path.
+
+/** Names of the profiles that ship with the package. */
+export function profileNames(): string[] {
+  return readdirSync(packageFile('config', 'profiles'))
+    .filter((name) => name.endsWith('.yaml'))
+    .map((name) => basename(name, '.yaml'))
+    .toSorted();
+}
+
+export type FoundProfile =
+  | { readonly profile: Profile; readonly tree: Tree }
+  /** The name or path leads nowhere: the end of a sentence about the option. */
+  | { readonly mistake: string };
+
+/**
+ * Reads a profile. A word is one of `profileNames`; anything with a slash or ending in .yaml or .yml is a path, relative
+ * to `directory`. Mistakes in the file are added to `mistakes`.
+ */
+export function findProfile(
+  nameOrPath: string,
+  directory: string,
+  mistakes: Mistakes,
+  files: FilesRead,
+): FoundProfile {
+  const isPath = /[/\\]|\.ya?ml$/.test(nameOrPath);
+  const names = profileNames();
+  if (!isPath && !names.includes(nameOrPath)) {
+    const near = suggest(nameOrPath, names);
+    const hint = near === undefined ? '' : `; did you mean ${JSON.stringify(near)}?`;
+    return {
+      mistake: `expected one of ${names.join(', ')} or the path of a file, got ${JSON.stringify(nameOrPath)}${hint}`,
+    };
+  }
+  const path = isPath
+    ? resolve(directory, nameOrPath)
+    : packageFile('config', 'profiles', `${nameOrPath}.yaml`);
+  const file = readTextFile(path);
+  files.note(path, JSON.stringify(file));
+  if ('mistake' in file) return { mistake: `${path} ${file.mistake}` };
+  const label = isPath ? nameOrPath : `profiles/${nameOrPath}.yaml`;
+  const { tree } = readDocument(file.text, label, null, mistakes);
+  const { rate, keyPath, kinds } = parseTree(PROFILE_OPTIONS, tree, mistakes);
+  return { profile: { name: nameOrPath, rate, keyPath, kinds }, tree };
+}
+
+/**
+ * A profile that ships with the package.
+ * @throws TidemarkError `config_invalid` when there is none of that name, or it is damaged
+ */
+export function shippedProfile(name: string): Profile {
+  const mistakes = new Mistakes();
+  const found = findProfile(name, packageFile('config', 'profiles'), mistakes, new FilesRead());
+  mistakes.throwIfAny();
+  if ('mistake' in found) throw new TidemarkError('config_invalid', `profile: ${found.mistake}`);
+  return found.profile;
+}
+
+// Reads a YAML file as text, refusing what cannot be one.
+
+// An organization's list of ids fits a thousand times over.
+const LARGEST_BYTES = 4 * 1024 * 1024;
+
+type TextFile = { readonly text: string } | { readonly mistake: string; readonly isMissing: boolean };
+
+/** The text of a UTF-8 file without its byte order mark; or why it cannot be read, as the end of a sentence. */
+export function readTextFile(path: string): TextFile {
+  let bytes: Buffer;
+  try {
+    const facts = statSync(path);
+    if (facts.isDirectory()) return { mistake: 'is a directory: expected a YAML file', isMissing: false };
+    if (facts.size > LARGEST_BYTES)
+      return { mistake: 'is larger than 4 MB: expected a YAML file', isMissing: false };
+    bytes = readFileSync(path);
+  } catch (error) {
+    const mistake = unreadable(error);
+    return { mistake, isMissing: mistake === 'does not exist' };
+  }
+  try {
+    return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) };
+  } catch {
+    // TypeError: the bytes are no UTF-8.
+    return { mistake: 'is not UTF-8 text: save it in that encoding', isMissing: false };
+  }
 }

@@ -1,16 +1,15 @@
 /** One source of the configuration, checked as a whole: key, profile, kinds, address. */
 import { isIPv4 } from 'node:net';
-import { CATALOG } from '../catalog/catalog.ts';
-import type { ResourceDefinition } from '../catalog/definition.ts';
+import { CATALOG, definitionOf } from '../catalog/catalog.ts';
+import type { ResourceDefinition, Kind } from '../catalog/definition.ts';
 import { Secret } from '../core/secret.ts';
 import { absolutePath, type Checking } from './checking.ts';
-import type { SourceConfig } from './config.ts';
+import type { SourceConfig, Config } from './config.ts';
+import { kindRates } from './config.ts';
+import { type KindChoice, foundOtherwise, mirroredKinds, takenAlong } from './mirrored-kinds.ts';
 import { place } from './mistakes.ts';
 import type { ParsedSource } from './options.ts';
-import { kindRates } from './kind-rates.ts';
-import { checkKinds } from './kind-rules.ts';
-import { applyProfile } from './profile.ts';
-import { type FoundProfile, findProfile } from './profile-file.ts';
+import { type FoundProfile, findProfile, applyProfile } from './profile.ts';
 import { readSecretFile } from './secret-file.ts';
 import { secretRules } from './secret-rules.ts';
 import { pathKey, valueAt, type Path, type Tree } from './tree.ts';
@@ -171,4 +170,75 @@ export function isLoopback(host: string): boolean {
     name === '::1' ||
     (isIPv4(name) && name.startsWith('127.'))
   );
+}
+
+// Which kinds of a source are mirrored: contradictions are mistakes, and what an exclusion takes along is said.
+
+/** The kinds of the source at this path. Nothing left to mirror is a mistake; less than it seems is a warning. */
+function checkKinds(checking: Checking, parsed: ParsedSource, at: Path): SourceConfig['kinds'] {
+  const { tree, mistakes, warnings } = checking;
+  const { include, exclude } = parsed.kinds;
+  const kinds = { include: include ?? null, exclude: exclude ?? [] };
+  if (include !== undefined && exclude !== undefined) {
+    mistakes.add(tree, [...at, 'kinds', 'exclude'], 'expected include or exclude, got both');
+    return kinds;
+  }
+  if (include?.length === 0) {
+    mistakes.add(tree, [...at, 'kinds'], 'leaves no kind to mirror');
+    return kinds;
+  }
+  // From a value that is wrong itself nothing follows.
+  const isWrong = ['kinds', 'organizations', 'projects', 'recordings'].some((key) =>
+    mistakes.covers(tree, [...at, key]),
+  );
+  if (isWrong || (include === undefined && exclude === undefined)) return kinds;
+  const choice = { ...parsed, kinds };
+  const path = [...at, 'kinds', include === undefined ? 'exclude' : 'include'];
+  if (mirroredKinds(choice).size === 0) mistakes.add(tree, path, nothingLeft(choice));
+  else warnings.push(...remarks(choice).map((remark) => `${place(tree, path)}${remark}`));
+  return kinds;
+}
+
+function nothingLeft(choice: KindChoice): string {
+  const said = 'leaves no kind to mirror';
+  if (choice.kinds.include !== null)
+    return `${said}: ${switchedOff(choice).join(', ')} is off (${SWITCH}: 0)`;
+  const parents = [...takenAlong(choice).keys()];
+  if (parents.length === 0) return said;
+  const names = parents.join(' and ');
+  return `${said}: without ${names} nothing else is found; take ${names} out, or name the ids of those to mirror (organizations: [ID])`;
+}
+
+function remarks(choice: KindChoice): string[] {
+  const off = switchedOff(choice);
+  return [
+    ...[...takenAlong(choice)].map(
+      ([parent, kinds]) =>
+        `excluding ${parent} leaves out ${kinds.join(', ')} too, which only ${parent} lead to; name them here as well where that is meant`,
+    ),
+    ...[...foundOtherwise(choice)].map(
+      ([parent, kinds]) =>
+        `without ${parent}, ${kinds.join(', ')} are found by the organizations' teams alone; name the ids (${parent}: [ID]) where those may not show all`,
+    ),
+    ...(off.length === 0 ? [] : [`${off.join(', ')} is not read while ${SWITCH} is 0`]),
+  ];
+}
+
+const SWITCH = 'recordings.sharingPerRun';
+
+/** Kinds that are asked for by name and switched off elsewhere. */
+function switchedOff({ kinds, recordings }: KindChoice): string[] {
+  if (recordings.sharingPerRun !== 0) return [];
+  return CATALOG.filter(
+    ({ kind, reading }) => reading === 'each' && kinds.include?.includes(kind) === true,
+  ).map(({ kind }) => kind);
+}
+
+// The catalog as one source has it: profile and overrides applied.
+
+/** Definitions in force for a source, asked for or not; the catalog's own where it is configured no longer. */
+export function definitionsFor(config: Config, source: string): (kind: Kind) => ResourceDefinition {
+  const configured = config.configured.find(({ name }) => name === source)?.definitions ?? [];
+  const byKind = new Map(configured.map((definition) => [definition.kind, definition]));
+  return (kind) => byKind.get(kind) ?? definitionOf(kind);
 }

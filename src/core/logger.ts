@@ -1,6 +1,5 @@
 /** The one door to pino: JSON lines on stderr, so that stdout carries results only. */
 import pino from 'pino';
-import type { LogLevel, WrittenLevel } from './logger-levels.ts';
 
 /** What the rest of the code sees of a logger: facts first, then one short sentence. */
 export interface Logger {
@@ -31,3 +30,14 @@ export const silentLogger: Logger = {
   isLevelEnabled: () => false,
   child: () => silentLogger,
 };
+
+/** The log levels, apart from the logger itself: the command line names them without loading it. */
+export const LOG_LEVELS = ['silent', 'error', 'warn', 'info', 'debug', 'trace'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+/** The level of a line. */
+export type WrittenLevel = Exclude<LogLevel, 'silent'>;
+
+/** True for the levels of those who look for a cause. */
+export function isDetailed(level: LogLevel | undefined): boolean {
+  return level === 'debug' || level === 'trace';
+}

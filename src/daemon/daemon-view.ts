@@ -1,15 +1,16 @@
 /** What the parts that answer questions see of the living daemon. */
 import { type Clock, isoTime } from '../core/clock.ts';
-import type { JobName } from '../mirror/daemon-jobs.ts';
-import { BackupCatalog } from './copies/copy-shelf.ts';
-import { requestJobs } from './job-request.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { suggest } from '../core/suggest.ts';
+import type { JobName } from '../mirror/daemon.ts';
+import { BackupCatalog } from './copies/copy.ts';
 import type { JobRunner } from './jobs/runner.ts';
-import type { JobWork } from './jobs/work.ts';
+import type { JobWork, QueuedJob } from './jobs/work.ts';
 import type { MirrorAccessControl } from './mirror-access.ts';
+import type { ActiveProblems } from './problems.ts';
 import type { Timetable } from './schedule/timetable.ts';
 import type { Settings } from './settings.ts';
-import type { ActiveProblems } from './problems.ts';
-import type { DaemonView } from './view.ts';
+import type { DaemonView, JobRequest, RequestedJob } from './view.ts';
 
 interface DaemonParts {
   readonly clock: Clock;
@@ -40,4 +41,62 @@ export function createView(parts: DaemonParts): DaemonView {
     },
     requested: (request) => runner.standing(request),
   };
+}
+
+// Jobs that somebody asks for: checked, and put into the queue.
+
+interface Asked {
+  readonly name: JobName;
+  /** Null for all that are configured. */
+  readonly sources: readonly string[] | null;
+  readonly how: JobRequest;
+}
+
+/** Jobs that may wait because somebody asked, beside one for each source: whoever asks in a loop is told. */
+const MOST_WAITING = 100;
+
+/** @throws TidemarkError `usage` for a job that is not set up, and a source that there is not; `throttled` where too many wait, `interrupted` while the daemon stops */
+function requestJobs(
+  runner: JobRunner,
+  work: JobWork | undefined,
+  configured: readonly string[],
+  { name, sources, how }: Asked,
+): readonly RequestedJob[] {
+  if (work === undefined) throw new TidemarkError('usage', `${name} is not set up`);
+  for (const asked of sources ?? []) {
+    if (configured.includes(asked)) continue;
+    const near = suggest(asked, configured);
+    const guess = near === undefined ? '' : `; did you mean ${near}?`;
+    throw new TidemarkError('usage', `there is no source ${asked}${guess}`, {
+      hint: `configured are: ${configured.join(', ')}`,
+    });
+  }
+  const targets: readonly (string | null)[] = work.isPerSource ? (sources ?? configured) : [null];
+  const { full = false, kinds = null } = how;
+  const jobs = targets.map((source): QueuedJob => ({
+    name,
+    source,
+    trigger: 'request',
+    schedule: null,
+    full,
+    kinds,
+  }));
+  // All of them or none.
+  if (runner.requestedWith(jobs) > MOST_WAITING + configured.length) {
+    throw new TidemarkError(
+      'throttled',
+      'too many jobs that were asked for wait already: this one is not taken',
+      {
+        hint: 'GET /api/v1/status lists them; ask again when some of them are done',
+        isRetryable: true,
+      },
+    );
+  }
+  return jobs.map((job) => {
+    const { source } = job;
+    const request = runner.add(job);
+    if (request === null)
+      throw new TidemarkError('interrupted', 'the daemon is stopping: it takes no more jobs');
+    return { name, source, request };
+  });
 }

@@ -3,17 +3,15 @@
  * It sleeps until the next due time, a minute at most.
  */
 import type { Config } from '../config/config.ts';
-import { isoTime } from '../core/clock.ts';
+import { isoTime, type Clock } from '../core/clock.ts';
 import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from '../core/errors.ts';
+import type { Logger } from '../core/logger.ts';
 import { withTimeout } from '../core/within.ts';
-import type { JobName } from '../mirror/daemon-jobs.ts';
-import type { ScheduleRow } from '../mirror/daemon-state.ts';
-import { Alarm } from './alarm.ts';
-import { ScheduleStore } from './schedule-store.ts';
-import { ClockWatch } from './clock-watch.ts';
+import { duration } from '../core/wording.ts';
+import type { JobName } from '../mirror/daemon.ts';
+import type { ScheduleRow } from '../mirror/daemon.ts';
 import { createView } from './daemon-view.ts';
 import type { DaemonEffects } from './effects.ts';
-import { worstExitCode } from './exit-code.ts';
 import { followUps } from './follow-ups.ts';
 import { HttpEndpoint, type StartHttp } from './http-endpoint.ts';
 import { executorFor } from './jobs/child-executor.ts';
@@ -22,13 +20,14 @@ import { Observers } from './jobs/observers.ts';
 import { JobRunner } from './jobs/runner.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
 import { jobWorks } from './jobs/works.ts';
+import { registerDaemon, type Presence } from './lockfile.ts';
 import { MirrorAccessControl } from './mirror-access.ts';
 import { logUnfinished } from './pending-jobs.ts';
-import { registerDaemon, type Presence } from './lockfile.ts';
-import { BEGIN_AGAIN_MS, startSchedule } from './schedule-start.ts';
+import { ActiveProblems } from './problems.ts';
+import { BEGIN_AGAIN_MS, startSchedule } from './schedule-store.ts';
+import { ScheduleStore } from './schedule-store.ts';
 import { Timetable } from './schedule/timetable.ts';
 import { Settings } from './settings.ts';
-import { ActiveProblems } from './problems.ts';
 import type { DaemonView } from './view.ts';
 
 export interface DaemonOptions {
@@ -298,5 +297,100 @@ class LivingDaemon implements Daemon {
     const error = asTidemarkError(thrown);
     this.#effects.log.error({ code: error.code }, error.message);
     void this.stop().finally(() => this.#finish(exitCodeFor(error.code)));
+  }
+}
+
+// A sleep that can be ended early, from outside.
+
+class Alarm {
+  readonly #clock: Clock;
+  #signal = new AbortController();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Ends the sleep; one that has not begun ends at once. */
+  ring(): void {
+    this.#signal.abort();
+  }
+
+  /** Until then, or until it rings. */
+  async sleep(ms: number): Promise<void> {
+    const { signal } = this.#signal;
+    try {
+      await this.#clock.sleep(ms, signal);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+    if (signal.aborted) this.#signal = new AbortController();
+  }
+}
+
+// One exit code for several jobs (design.md, Commands: exit codes).
+
+/** Gravest first. 3 goes before 2: what could not be read may hide anything. */
+const GRAVITY: readonly ExitCode[] = [
+  EXIT.interrupted,
+  EXIT.failed,
+  EXIT.usage,
+  EXIT.unsafe,
+  EXIT.refused,
+  EXIT.partial,
+  EXIT.differences,
+  EXIT.done,
+];
+
+/**
+ * The worst of what ran; several jobs of one name count together, as the command's own sources do: they failed, or were
+ * refused, only where all of them did, and were partly done where some were.
+ */
+function worstExitCode(ended: readonly { readonly job: JobName; readonly code: ExitCode }[]): ExitCode {
+  const together = [...Map.groupBy(ended, ({ job }) => job).values()].map((jobs) => {
+    const codes = [...new Set(jobs.map(({ code }) => code))];
+    const [only = EXIT.done] = codes;
+    if (codes.length <= 1) return only;
+    if (codes.includes(EXIT.interrupted)) return EXIT.interrupted;
+    return codes.some((code) => code !== EXIT.done && code !== EXIT.differences)
+      ? EXIT.partial
+      : EXIT.differences;
+  });
+  return GRAVITY.find((code) => together.includes(code)) ?? EXIT.done;
+}
+
+// Notices that the wall clock was put, or that the machine slept: schedules and ages go by what it shows.
+
+/** Less is what time services correct in one go. */
+const STEP_MS = 60_000;
+
+class ClockWatch {
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  /** By how much the wall is ahead of the clock that nobody puts. */
+  #aheadMs: number;
+
+  constructor(clock: Clock, log: Logger) {
+    this.#clock = clock;
+    this.#log = log;
+    this.#aheadMs = this.#ahead();
+  }
+
+  /** Says once that the clock jumped since the last look. */
+  look(): void {
+    const ahead = this.#ahead();
+    const stepMs = Math.round(ahead - this.#aheadMs);
+    this.#aheadMs = ahead;
+    if (Math.abs(stepMs) <= STEP_MS) return;
+    const by = duration(Math.abs(stepMs));
+    this.#log.warn(
+      { about: 'clock', stepMs },
+      stepMs < 0
+        ? `the clock went back by ${by}: it was put; schedules go by what it shows now`
+        : `the clock went forward by ${by}: it was put, or this machine slept; schedules go by what it shows now`,
+    );
+  }
+
+  #ahead(): number {
+    return this.#clock.now() - this.#clock.monotonicMs();
   }
 }

@@ -1,7 +1,7 @@
 /** What follows from a sync: a copy of what it published, and drift judged at once where something changed. */
 import type { Config } from '../config/config.ts';
 import { asTidemarkError } from '../core/errors.ts';
-import type { JobName } from '../mirror/daemon-jobs.ts';
+import type { JobName } from '../mirror/daemon.ts';
 import type { EndedJob } from './jobs/observer.ts';
 import type { QueuedJob } from './jobs/work.ts';
 import type { MirrorAccessControl } from './mirror-access.ts';

@@ -1,7 +1,7 @@
 /** What the daemon still owes, whatever ended the one before it: read from the mirror alone, so that no kill loses it. */
 import type { Config } from '../config/config.ts';
 import type { Logger } from '../core/logger.ts';
-import type { JobName, JobRow } from '../mirror/daemon-jobs.ts';
+import type { JobName, JobRow } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { lastCompleteRun } from '../state/whole-run.ts';
 import { lastFinishedJobs } from './http/last-jobs.ts';

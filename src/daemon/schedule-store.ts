@@ -2,15 +2,16 @@
 import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError } from '../core/errors.ts';
-import type { JobRow } from '../mirror/daemon-jobs.ts';
-import type { ScheduleRow } from '../mirror/daemon-state.ts';
+import type { Logger } from '../core/logger.ts';
+import type { JobRow, ScheduleRow, JobName } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { DaemonEffects } from './effects.ts';
-import type { QueuedJob } from './jobs/work.ts';
+import type { JobRunner } from './jobs/runner.ts';
+import type { QueuedJob, JobWork } from './jobs/work.ts';
 import type { MirrorAccessControl } from './mirror-access.ts';
 import { pendingJobs } from './pending-jobs.ts';
-import type { Timetable } from './schedule/timetable.ts';
 import type { ActiveProblems } from './problems.ts';
+import type { Timetable, DueSchedule } from './schedule/timetable.ts';
 
 /** Among how many of the newest jobs one is looked for that did not end: one at a time runs. */
 const RECENT_JOBS = 20;
@@ -118,4 +119,49 @@ export class ScheduleStore {
       this.#troubles.begin('bookkeeping', asTidemarkError(error));
     }
   }
+}
+
+// What a schedule does whose time has come: its jobs wait for their turn, but for sources whose last one is still at it.
+
+/** Until a job that could not begin (the disk was full) is tried again, where its schedule does not come earlier. */
+export const BEGIN_AGAIN_MS = 10 * 60_000;
+
+interface Starting {
+  readonly runner: JobRunner;
+  readonly timetable: Timetable;
+  readonly works: ReadonlyMap<JobName, JobWork>;
+  readonly log: Logger;
+}
+
+export function startSchedule(due: DueSchedule, { runner, timetable, works, log }: Starting): void {
+  const { schedule, sources, trigger, missed, dueAt } = due;
+  const isPerSource = works.get(schedule)?.isPerSource === true;
+  const targets = isPerSource ? sources : [null];
+  const busy = targets.filter((source) => runner.isAtWork(schedule, source));
+  if (busy.length > 0) {
+    timetable.countSkipped(schedule);
+    const isAll = busy.length === targets.length;
+    const whose = isAll ? '' : ` for ${busy.length} of ${targets.length} sources`;
+    log.warn(
+      { schedule, dueAt, ...(isAll ? {} : { sources: busy }) },
+      `${schedule} is still at work${whose}: this tick is skipped${isAll ? '' : ' for them'}`,
+    );
+    if (isAll) return;
+  }
+  if (missed > 0) {
+    log.warn({ schedule, dueAt, missed: missed + 1 }, `${schedule} was missed: one start makes up for it`);
+  }
+  const jobs = targets.flatMap((source): QueuedJob[] => {
+    if (busy.includes(source)) return [];
+    const restsUntil = schedule === 'sync' && source !== null ? runner.restsUntil(source) : null;
+    if (restsUntil !== null) {
+      log.info(
+        { schedule, source, until: isoTime(restsUntil) },
+        `${schedule} leaves out a source whose service did not answer`,
+      );
+      return [];
+    }
+    return [{ name: schedule, source, trigger, schedule, full: false, kinds: null }];
+  });
+  runner.addAll(jobs);
 }

@@ -5,9 +5,9 @@
 import type { Kind } from '../catalog/definition.ts';
 import type { Config, ScheduleName } from '../config/config.ts';
 import type { TidemarkError } from '../core/errors.ts';
-import type { JobName, JobTrigger } from '../mirror/daemon-jobs.ts';
+import type { JobName, JobTrigger } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { BackupCatalog } from './copies/copy-shelf.ts';
+import type { BackupCatalog } from './copies/copy.ts';
 
 /** A job that is at work at this moment. */
 export interface RunningJob {

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import { type JsonValue, isJsonObject, isRawNumber } from '../core/json.ts';
 import { sortedKeys } from '../core/sorted-keys.ts';
-import { canonicalNumber, numberText } from './decimal.ts';
+import { canonicalNumber, numberText } from './name.ts';
 
 type Piece = { readonly text: string } | { readonly value: JsonValue };
 

@@ -1,6 +1,6 @@
 /** When two JSON values are the same value. */
 import { type JsonValue, isJsonObject, isRawNumber } from '../core/json.ts';
-import { equalNumbers } from './decimal.ts';
+import { equalNumbers } from './name.ts';
 
 /**
  * True when both are the same value: numbers by exact decimal value, strings by code units, objects by key whatever the

@@ -8,7 +8,7 @@ import type { Kind } from '../catalog/definition.ts';
 import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
 import type { RecordChange } from './change.ts';
 import type { FieldChange } from './compare.ts';
-import { numberText } from './decimal.ts';
+import { numberText } from './name.ts';
 import { equalValues } from './equal.ts';
 import { type RecordKey, compareKeys } from './order.ts';
 

@@ -14,7 +14,7 @@ import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { type JsonValue, isRawNumber } from '../core/json.ts';
 import { canonicalText } from './canonical.ts';
 import type { ParsedRecord } from './change.ts';
-import { numberText } from './decimal.ts';
+import { numberText } from './name.ts';
 import { recordName } from './name.ts';
 import { pointerTo, resolvePointer } from './pointer.ts';
 

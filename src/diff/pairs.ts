@@ -2,7 +2,6 @@
 import { definitionOf, scopeKey } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import {
-  type DiffDocument,
   type RecordChange,
   type StateReference,
   compareRecords,
@@ -14,7 +13,6 @@ import {
   type CompareOptions,
   type DiffSteps,
   type StatePair,
-  inOneGo,
   isUnknownPair,
   parseState,
 } from './states.ts';

@@ -1,7 +1,12 @@
 /** What a reading of a source will cost, collection by collection: the figures and how each is known. Pure. */
+import { scopeKey } from '../catalog/catalog.ts';
 import { type Kind, type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { CollectionRow, RunRow, SweepRow } from '../mirror/run-rows.ts';
+import type { CollectionProbe } from './collection-probe.ts';
 import { pagesFor } from './pace.ts';
+import type { KindReach, SourceReach } from './source-reach.ts';
 
 /** `last_run`: as it was then. `count`: from what the list says that it holds. `guess`: neither tells. */
 export type Basis = 'last_run' | 'count' | 'guess';
@@ -32,10 +37,10 @@ export interface SourceEstimate {
  * How many parent records a kind read one by one is asked for: a sync's budget; in a live diff all of them where they are
  * no more than the budget, else none; all of them where the kind is asked for by name (src/state/live-state.ts).
  */
-export type ParentRule = 'budget' | 'all_or_none' | 'all';
+type ParentRule = 'budget' | 'all_or_none' | 'all';
 
 /** What is known of one collection before it is read. */
-export interface Prospect {
+interface Prospect {
   readonly definition: ResourceDefinition;
   readonly scope: Scope;
   /** Records of the list; for single objects per parent record, those of the parent's list. Null: not known. */
@@ -63,7 +68,7 @@ const LOOKED_UP_AT_MOST = 200;
 /** Those that a sync looks for where it holds the removals (src/sync/absence.ts). */
 const SAMPLED_AT_MOST = 10;
 
-export function estimateOf(prospect: Prospect, source: SourceConfig): CollectionEstimate {
+function estimateOf(prospect: Prospect, source: SourceConfig): CollectionEstimate {
   const { definition, scope, records, recordBytes, lastPages, isHead, isRefused, pageCap } = prospect;
   const { kind } = definition;
   const perRecord = recordBytes ?? RECORD_BYTES;
@@ -93,4 +98,225 @@ export function estimateOf(prospect: Prospect, source: SourceConfig): Collection
   const retrieved = definition.listing.needsRetrieve ? rows : 0;
   const basis = lastPages === null ? (records === null ? 'guess' : 'count') : 'last_run';
   return made(pages + retrieved + looks, rows * (retrieved > 0 ? 2 : 1), basis);
+}
+
+// An estimate from a look at the first pages, where no run tells.
+
+export function estimateFromReach(reach: SourceReach, parents: ParentRule): SourceEstimate {
+  const { source, kinds, organizations, organizationCount, pageCap, requests, tookMs } = reach;
+  const guessed: string[] = [];
+  const feeds = new Map(
+    kinds
+      .filter(({ definition }) => definition.reading === 'feed')
+      .flatMap(({ probes }) => probes.map((probe): [string, CollectionProbe] => [keyOf(probe), probe])),
+  );
+  const collections = kinds.flatMap((row) => rowEstimates(row, reach, feeds, parents));
+  const uncounted = [
+    ...new Set(collections.filter(({ records }) => records === null).map(({ kind }) => kind)),
+  ];
+  if (uncounted.length > 0)
+    guessed.push(
+      `${uncounted.join(', ')}: the list does not say how much it holds; one page is counted, each further one adds a request`,
+    );
+  const cut = kinds.filter(({ collections: all, probes }) => all > probes.length).map(({ kind }) => kind);
+  if (cut.length > 0)
+    guessed.push(
+      `${[...new Set(cut)].join(', ')}: not all lists were looked at, the others are taken for alike`,
+    );
+  const total = Math.max(organizationCount ?? 0, organizations.length);
+  const share = organizations.length === 0 ? 1 : total / organizations.length;
+  if (share > 1)
+    guessed.push(`${total - organizations.length} more organizations are taken to be like those looked at`);
+  guessed.push('bytes: the mean of the few records that were shown');
+  return {
+    source,
+    from: 'probe',
+    collections: collections.map((each) => (each.kind === 'organizations' ? each : scaled(each, share))),
+    requestMs: requests === 0 ? null : tookMs / requests,
+    known: [
+      'records by what the lists say that they hold',
+      ...(pageCap?.isCap === true ? [`pages of ${pageCap.received} records, the service's limit`] : []),
+    ],
+    guessed,
+    asked: requests,
+  };
+}
+
+/** Recordings and their sharing meet in the project. */
+function keyOf({ scope }: CollectionProbe): string {
+  return scope.project_id ?? '';
+}
+
+function rowEstimates(
+  row: KindReach,
+  { source, pageCap }: SourceReach,
+  feeds: ReadonlyMap<string, CollectionProbe>,
+  parents: ParentRule,
+): CollectionEstimate[] {
+  const { definition, probes, collections } = row;
+  // Without a parent record there is no list to ask for.
+  const looked = probes.filter(
+    ({ state, scope }) =>
+      state !== 'not_reached' && definition.scope.every((key) => scope[key] !== undefined),
+  );
+  const share = looked.length === 0 ? 1 : Math.max(1, collections / looked.length);
+  return looked.map((probe) => {
+    const records =
+      definition.reading === 'each' ? (feeds.get(keyOf(probe))?.records ?? null) : probe.records;
+    return scaled(
+      estimateOf(
+        {
+          definition,
+          scope: probe.scope,
+          records,
+          recordBytes: probe.recordBytes,
+          pageCap: pageCap?.isCap === true ? pageCap.received : null,
+          lastPages: null,
+          parents,
+          isHead: false,
+          isRefused: probe.state === 'denied' || probe.state === 'not_offered' || probe.state === 'failing',
+        },
+        source,
+      ),
+      share,
+    );
+  });
+}
+
+function scaled(estimate: CollectionEstimate, share: number): CollectionEstimate {
+  if (share === 1) return estimate;
+  const { requests, bytes, records } = estimate;
+  return {
+    ...estimate,
+    requests: Math.round(requests * share),
+    bytes: Math.round(bytes * share),
+    records: records === null ? null : Math.round(records * share),
+    basis: 'guess',
+  };
+}
+
+// An estimate from what the last runs found: nothing is sent.
+
+interface MirrorEstimateOptions {
+  readonly mirror: Mirror;
+  readonly source: SourceConfig;
+  readonly run: RunRow;
+  readonly kinds: ReadonlySet<Kind>;
+  /** True for a reading that takes every list whole, feeds too. */
+  readonly isWhole: boolean;
+  readonly parents: ParentRule;
+  readonly now: number;
+}
+
+/** Bodies measured for the mean of a kind. */
+const MEASURED = 300;
+
+export function estimateFromMirror(options: MirrorEstimateOptions): SourceEstimate {
+  const { mirror, source, run, kinds } = options;
+  const definitions = new Map(source.definitions.map((definition) => [definition.kind, definition]));
+  const held = mirror.collectionsOf(source.name).filter(({ retiredRun }) => retiredRun === null);
+  const sweeps = sweepsByRun(mirror);
+  const sizes = new Map<Kind, number | null>();
+  const removals = new Map(
+    mirror.heldRemovals(source.name).map((each) => [`${each.kind} ${scopeKey(each.scope)}`, each.records]),
+  );
+  const parents = new Map(held.map((row) => [`${row.kind} ${scopeKey(row.scope)}`, row.records]));
+  const collections = held.flatMap((row): CollectionEstimate[] => {
+    const definition = definitions.get(row.kind);
+    if (definition === undefined || !kinds.has(row.kind)) return [];
+    if (!sizes.has(row.kind)) sizes.set(row.kind, meanBytes(mirror, row.kind));
+    const recordBytes = sizes.get(row.kind) ?? null;
+    const prospect = {
+      ...prospectOf(options, definition, row, sweeps, parents),
+      recordBytes,
+      held: removals.get(`${row.kind} ${scopeKey(row.scope)}`) ?? 0,
+    };
+    return [estimateOf(named(prospect, source), source)];
+  });
+  const at = (run.finishedAt ?? run.startedAt).slice(0, 16);
+  const missing = [...kinds].filter((kind) => !collections.some((each) => each.kind === kind));
+  return {
+    source,
+    from: 'mirror',
+    collections,
+    requestMs: requestMs(run, source),
+    known: [`collections, pages and records as of run ${run.run} (${at}Z)`],
+    guessed: [
+      `bytes: the mean of up to ${MEASURED} mirrored records of each kind`,
+      'nothing was added since, in particular no organization, project or role; records that went cost a look each',
+      ...(missing.length === 0 ? [] : [`not known yet, and not counted: ${missing.join(', ')}`]),
+    ],
+    asked: 0,
+  };
+}
+
+type Sweeps = (run: number | null, row: CollectionRow) => SweepRow | undefined;
+
+function sweepsByRun(mirror: Mirror): Sweeps {
+  const runs = new Map<number, Map<string, SweepRow>>();
+  return (run, { kind, scope }) => {
+    if (run === null) return undefined;
+    let found = runs.get(run);
+    if (found === undefined) {
+      found = new Map(mirror.sweepsOf(run).map((sweep) => [`${sweep.kind} ${scopeKey(sweep.scope)}`, sweep]));
+      runs.set(run, found);
+    }
+    return found.get(`${kind} ${scopeKey(scope)}`);
+  };
+}
+
+function prospectOf(
+  { source, isWhole, parents: parentRule, now }: MirrorEstimateOptions,
+  definition: ResourceDefinition,
+  row: CollectionRow,
+  sweeps: Sweeps,
+  parents: ReadonlyMap<string, number>,
+): Prospect {
+  const isEach = definition.reading === 'each';
+  const isHead = definition.reading === 'feed' && !isWhole && isHeadEnough(row, source, now);
+  const last = sweeps(row.lastRun, row);
+  const whole = sweeps(row.lastFullRun, row);
+  const same = [last, whole].find(
+    (sweep) => (sweep?.mode === 'head') === isHead && sweep?.mode !== undefined,
+  );
+  const { from } = definition.discovery;
+  return {
+    definition,
+    scope: row.scope,
+    records: isEach ? (parents.get(`${from} ${scopeKey(row.scope)}`) ?? 0) : row.records,
+    recordBytes: null,
+    pageCap: row.pageCap,
+    lastPages: isEach || same === undefined || same.pages === 0 ? null : same.pages,
+    parents: parentRule,
+    isHead,
+    isRefused: row.lastOutcome === 'denied' || row.lastOutcome === 'missing',
+  };
+}
+
+/** Organizations that are named are asked for one by one, and no list is read. */
+function named(prospect: Prospect, { organizations }: SourceConfig): Prospect {
+  if (organizations === 'all' || prospect.definition.discovery.from !== 'root') return prospect;
+  return { ...prospect, lastPages: organizations.length };
+}
+
+/** As a run decides it (src/sync/sync-run.ts). */
+function isHeadEnough({ lastFullAt }: CollectionRow, source: SourceConfig, now: number): boolean {
+  if (lastFullAt === null) return false;
+  const age = now - Date.parse(lastFullAt);
+  return age >= 0 && age < source.recordings.fullSweepEveryMs;
+}
+
+function meanBytes(mirror: Mirror, kind: Kind): number | null {
+  const { rows } = mirror.query(
+    `SELECT avg(length(CAST(body AS BLOB))) FROM (SELECT body FROM "${kind}" LIMIT ${MEASURED})`,
+  );
+  const mean = rows[0]?.[0];
+  return typeof mean === 'number' ? mean : null;
+}
+
+/** Of a run that did not have to wait for its rate; one that did tells nothing of the service's speed. */
+function requestMs({ requests, startedAt, finishedAt }: RunRow, { rate }: SourceConfig): number | null {
+  if (finishedAt === null || requests === 0) return null;
+  if (rate.perMinute !== 0 && requests > rate.perMinute) return null;
+  return (Date.parse(finishedAt) - Date.parse(startedAt)) / requests;
 }

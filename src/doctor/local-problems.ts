@@ -1,6 +1,6 @@
 /** What is wrong on this side: clock, disk, mirror, schedules, notices. Pure. */
 import { formatInteger } from '../core/grouped.ts';
-import { isOff } from './clock-skew.ts';
+import { isOff } from './source-reach.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { MirrorHealth, SourceHealth } from './mirror-health.ts';
 import type { Problem } from './problems.ts';

@@ -7,10 +7,10 @@ import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { teamIds } from '../catalog/team-ids.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
-import type { TidemarkError } from '../core/errors.ts';
+import { type TidemarkError, asTidemarkError, isLocalTrouble } from '../core/errors.ts';
 import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
 import { parentLimits, wantedKinds } from '../sync/extent.ts';
-import { clockSkew } from './clock-skew.ts';
+import { clockSkew } from './source-reach.ts';
 import {
   type CollectionProbe,
   type ProbeContext,
@@ -19,8 +19,7 @@ import {
   probeCollection,
   probeObject,
 } from './collection-probe.ts';
-import { keyPermissions } from './key-permissions.ts';
-import { findPageCap } from './page-cap.ts';
+import { findPageCap } from './source-reach.ts';
 import { MOST_SCOPES, type KindReach, type SourceReach } from './source-reach.ts';
 
 /** Records asked for of a list that nothing hangs below. */
@@ -278,4 +277,30 @@ function nameIn(text: string): string | null {
   const body = parseLossless(text);
   const name = isJsonObject(body) ? getOwn(body, 'name') : undefined;
   return typeof name === 'string' ? name : null;
+}
+
+// What the key may do, where the deployment tells (wire-notes.md, Errors).
+
+/** The permissions as the service names them, `*` for all; null where it does not tell. */
+async function keyPermissions(
+  client: ProbeClient,
+  keyPath: string | undefined,
+  signal: AbortSignal,
+): Promise<readonly string[] | null> {
+  if (keyPath === undefined) return null;
+  try {
+    const text = await client.text(`/${keyPath.replace(/^\/+/, '')}`, signal);
+    return text === null ? null : permissionsIn(JSON.parse(text));
+  } catch (error) {
+    signal.throwIfAborted();
+    // Only a courtesy of some deployments: what it says badly, or not at all, stops nothing.
+    if (!(error instanceof SyntaxError) && isLocalTrouble(asTidemarkError(error).code)) throw error;
+    return null;
+  }
+}
+
+function permissionsIn(body: unknown): readonly string[] | null {
+  if (typeof body !== 'object' || body === null || !('scopes' in body)) return null;
+  const { scopes } = body;
+  return Array.isArray(scopes) && scopes.every((each) => typeof each === 'string') ? scopes : null;
 }

@@ -2,7 +2,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { familyOf } from './recreated-records.ts';
 import { type Connection, translated } from './database.ts';
-import { idSlices, sumOverSlices, withinSlice } from './id-slices.ts';
+import { idSlices, sumOverSlices, withinSlice } from './parent-links.ts';
 import { VERDICT } from './stage.ts';
 
 export interface AbsentRecord {

@@ -1,8 +1,8 @@
 /** What a received record is to the mirror's current one, when their hashes differ or cannot be compared. */
+import { hash } from 'node:crypto';
 import type { Kind } from '../catalog/definition.ts';
-import type { ScannedRecord } from '../core/json-scan.ts';
-import { hashStart, scanBody } from './fingerprint.ts';
-import { differsInLayoutOnly } from './layout.ts';
+import { type ScannedRecord, type RecordShape, scanRecord } from '../core/json-scan.ts';
+import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
 import { type SealingRule, ruleAt } from './sealing.ts';
 
 /** A current record, as far as a comparison needs it. */
@@ -74,4 +74,72 @@ function hasSameStableText(
     scanBody(current.body, rule.volatileFields).stableText ===
     scanBody(received.text, rule.volatileFields).stableText;
   return isSame(now) && isSame(then);
+}
+
+// Whether two JSON texts say the same and differ in layout only.
+
+/** True when the texts differ by white space, key order or string escapes only; `1.0` and `1` are different texts. */
+export function differsInLayoutOnly(one: string, other: string): boolean {
+  return isIdentical(parseLossless(one), parseLossless(other));
+}
+
+function isIdentical(one: JsonValue, other: JsonValue): boolean {
+  if (isRawNumber(one)) return isRawNumber(other) && one.rawJSON === other.rawJSON;
+  if (Array.isArray(one)) {
+    return (
+      Array.isArray(other) &&
+      one.length === other.length &&
+      one.every((value, index) => isIdentical(value, other[index] as JsonValue))
+    );
+  }
+  if (isJsonObject(one)) {
+    if (!isJsonObject(other)) return false;
+    const keys = Object.keys(one);
+    return (
+      keys.length === Object.keys(other).length &&
+      keys.every(
+        (key) => Object.hasOwn(other, key) && isIdentical(one[key] as JsonValue, other[key] as JsonValue),
+      )
+    );
+  }
+  return Object.is(one, other);
+}
+
+// The two marks by which a record is known again without being parsed.
+
+/** SHA-256 of the record's text without its volatile members. */
+export function stableHash(record: ScannedRecord): Buffer {
+  return hash('sha256', record.stableText, 'buffer');
+}
+
+/** As much of a hash as tells records apart: 96 bits, nothing that chance or anybody's effort would hit. */
+export const HASH_START_BYTES = 12;
+
+export function hashStart(stable: Buffer): Buffer {
+  return stable.subarray(0, HASH_START_BYTES);
+}
+
+/**
+ * A 53-bit mark of the volatile members' text; null where there is none. Hashing twice with SHA-256 would cost a sixth
+ * of a first sync, and this mark proves nothing to anybody: it only tells that text moved (a move goes unnoticed with
+ * a probability of 2^-53). After cyrb53 by bryc, public domain.
+ */
+export function volatileMark(text: string): number | null {
+  if (text === '') return null;
+  let high = 0xdeadbeef;
+  let low = 0x41c6ce57;
+  for (let i = 0; i < text.length; i += 1) {
+    const code = text.charCodeAt(i);
+    high = Math.imul(high ^ code, 2654435761);
+    low = Math.imul(low ^ code, 1597334677);
+  }
+  high = Math.imul(high ^ (high >>> 16), 2246822507) ^ Math.imul(low ^ (low >>> 13), 3266489909);
+  low = Math.imul(low ^ (low >>> 16), 2246822507) ^ Math.imul(high ^ (high >>> 13), 3266489909);
+  return 4294967296 * (2097151 & low) + (high >>> 0);
+}
+
+/** A stored body scanned with the given members left out of its stable text. */
+export function scanBody(text: string, volatileFields: ReadonlySet<string>): ScannedRecord {
+  const shape: RecordShape = { idPath: [], volatile: volatileFields };
+  return scanRecord(text, shape);
 }

@@ -1,9 +1,18 @@
 /** The one door to better-sqlite3: opening SQLite files, and their errors in Tidemark's words. */
-import { chmodSync, closeSync, constants, fstatSync, lstatSync, openSync, type Stats } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  openSync,
+  type Stats,
+  readdirSync,
+} from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-errors.ts';
-import { replaceHint } from './damage.ts';
 
 export type Connection = Database.Database;
 export type Statement<Parameters extends unknown[], Row> = Database.Statement<Parameters, Row>;
@@ -205,5 +214,41 @@ export function translated<T>(path: string, work: () => T): T {
     return work();
   } catch (error) {
     throw asMirrorError(error, path);
+  }
+}
+
+// What to do about a damaged mirror.
+
+/** How to replace it; names a copy that an upgrade kept, where there is one. */
+function replaceHint(path: string): string {
+  const kept = keptCopy(path);
+  return (
+    'put a copy of the file back, or move it away and run `tidemark sync` for a new one (without history)' +
+    (kept === undefined ? '' : `; an upgrade kept a copy from before it: ${kept}`)
+  );
+}
+
+/** `verify` itself must not send anybody to `verify`. */
+export function withoutVerifyHint(thrown: unknown, path: string): unknown {
+  if (!(thrown instanceof TidemarkError) || thrown.code !== 'mirror_corrupt') return thrown;
+  return new TidemarkError(thrown.code, thrown.message, { hint: replaceHint(path), cause: thrown.cause });
+}
+
+/** The newest `<path>.before-N`. */
+function keptCopy(path: string): string | undefined {
+  const start = `${basename(path)}.before-`;
+  const versions = namesBeside(path).flatMap((name) => {
+    const version = name.startsWith(start) ? name.slice(start.length) : '';
+    return /^\d{1,6}$/.test(version) ? [Number(version)] : [];
+  });
+  return versions.length === 0 ? undefined : join(dirname(path), `${start}${Math.max(...versions)}`);
+}
+
+/** Nothing where the directory cannot be listed: this only makes a hint longer. */
+function namesBeside(path: string): string[] {
+  try {
+    return readdirSync(dirname(path));
+  } catch {
+    return [];
   }
 }

@@ -1,12 +1,12 @@
 /** The seals when runs are forgotten: their rows go, what they were sealed with is kept, and the rest gets new roots. */
 import type { Connection } from './database.ts';
 import type { ForgetFacts } from './forget.ts';
-import { digestReplaced, linkOf, readStoredForgets } from './forget-links.ts';
+import { digestReplaced, linkOf, readStoredForgets } from './forget-records.ts';
 import { rangesOf } from './retention.ts';
 import { rowSealer } from './row-seals.ts';
 import { digestRun } from './run-digests.ts';
 import { rootOf } from './sealing.ts';
-import { resealSnapshots } from './snapshot-seal.ts';
+import { resealSnapshots } from './verify-chain.ts';
 import { type SealedRun, readSealed } from './verify-chain.ts';
 
 export interface ResealedRuns {

@@ -1,15 +1,18 @@
 /** `forget` as a whole: what is to go, the transaction that lets it go, and the space that it gives back. */
+import { statSync, statfsSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Kind } from '../catalog/definition.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import type { Kind } from '../catalog/definition.ts';
-import { checkpoint } from './checkpoint.ts';
-import { commitInSlices } from './commit-in-slices.ts';
-import { type FreeBytes, compact, fileBytes, freeBytesOf } from './compaction.ts';
+import { sqliteTemporaryPlace } from '../core/temporary-place.ts';
 import { type Connection, asMirrorError, translated } from './database.ts';
+import { inWorker, performTaskNow } from './file-task.ts';
 import { type ForgottenTotals, forgetSteps } from './forget.ts';
 import { type RetentionPlan, type RetentionPolicy, planRetention } from './retention.ts';
 import { readRuns } from './run-rows.ts';
 import { readSnapshots } from './snapshots.ts';
+import { checkpoint, logBytes } from './step-journal.ts';
 
 /** What is to be kept, of which sources. */
 export interface ForgetChoice {
@@ -103,5 +106,98 @@ async function giveBack(
     const known = asMirrorError(error, path);
     if (known instanceof TidemarkError) return known;
     throw known;
+  }
+}
+
+// Gives the space of what was forgotten back. VACUUM in place is what is safe beside readers: they go on reading the old
+// state from the file and its log, where a rebuilt copy renamed over the file would leave them, and the log, with a file
+// that is no longer there.
+
+/** Below this share of free pages rebuilding the file is not worth it: the next runs fill them. */
+const FREE_SHARE = 0.02;
+
+/** Up to so many bytes the rebuilding takes some 30 ms: less than a worker thread takes to start. */
+const INLINE_LIMIT_BYTES = 2 * 1024 * 1024;
+
+/** Free bytes where `path` is; replaced by tests. */
+type FreeBytes = (path: string) => number;
+
+const freeBytesOf: FreeBytes = (path) => {
+  const { bavail, bsize } = statfsSync(path);
+  return bavail * bsize;
+};
+
+/**
+ * Rebuilds the file without its free pages; a large one in a worker thread. A reader that is at work meanwhile delays the shrinking
+ * until the log is emptied next.
+ * @throws TidemarkError `disk_full` before anything is written, where the rebuilding would not fit; and what SQLite throws
+ */
+async function compact(writer: Connection, path: string, freeBytes: FreeBytes): Promise<void> {
+  const pragma = (name: string): number => writer.pragma(name, { simple: true }) as number;
+  const pages = pragma('page_count');
+  const free = pragma('freelist_count');
+  if (free === 0 || free < pages * FREE_SHARE) return;
+  const bytes = (pages - free) * pragma('page_size');
+  checkRoom(bytes, path, freeBytes);
+  if (bytes <= INLINE_LIMIT_BYTES) performTaskNow(writer, 'vacuum');
+  else await inWorker(path, 'vacuum');
+}
+
+/** SQLite builds the new file in the temporary directory, then writes it into the log, and from there into the file. */
+function checkRoom(bytes: number, path: string, freeBytes: FreeBytes): void {
+  const directory = dirname(path);
+  const temporary = sqliteTemporaryPlace();
+  const isShared = statSync(directory).dev === statSync(temporary).dev;
+  const needs: readonly (readonly [directory: string, bytes: number])[] = isShared
+    ? [[directory, bytes * 2]]
+    : [
+        [directory, bytes],
+        [temporary, bytes],
+      ];
+  for (const [where, needed] of needs) {
+    const found = freeBytes(where);
+    if (found >= needed) continue;
+    throw new TidemarkError(
+      'disk_full',
+      `${path} was not made smaller: that needs ${megabytes(needed)} free in ${where}, where ${megabytes(found)} are`,
+      {
+        hint: 'what was to be forgotten is forgotten, and its space is used again; free some and run `tidemark forget` again to get it back',
+      },
+    );
+  }
+}
+
+/** Bytes of the mirror on disk: its file and its log. */
+function fileBytes(path: string): number {
+  return statSync(path).size + logBytes(path);
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+// A long transaction that leaves the event loop free between its slices.
+
+/**
+ * One BEGIN IMMEDIATE … COMMIT around the steps; whatever they throw undoes all of them. Nobody else may use the
+ * connection meanwhile.
+ */
+export async function commitInSlices<T>(
+  writer: Connection,
+  begin: () => Generator<undefined, T>,
+): Promise<T> {
+  writer.exec('BEGIN IMMEDIATE');
+  try {
+    const steps = begin();
+    let step = steps.next();
+    while (step.done !== true) {
+      await nextTurn();
+      step = steps.next();
+    }
+    writer.exec('COMMIT');
+    return step.value;
+  } catch (error) {
+    if (writer.inTransaction) writer.exec('ROLLBACK');
+    throw error;
   }
 }

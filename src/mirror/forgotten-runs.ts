@@ -1,6 +1,6 @@
 /** Where runs went that retention dropped, for whoever names one of them, or a state that they were part of. */
 import type { Connection } from './database.ts';
-import { readForgets } from './forget-links.ts';
+import { readForgets } from './forget-records.ts';
 import { rangesOf } from './retention.ts';
 
 export interface ForgottenRunRow {

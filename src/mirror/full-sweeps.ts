@@ -1,6 +1,6 @@
 /** When a collection's whole list was looked at: until then a record that is told of was as it was. */
 import type { Connection } from './database.ts';
-import type { RunTime } from './record-at.ts';
+import type { RunTime } from './record-page.ts';
 
 /**
  * The last published run before `before` whose sweep of the collection was complete and of the whole list; undefined for

@@ -16,12 +16,12 @@ import {
   readChangesBetween,
   readCountsAt,
 } from './changes-between.ts';
-import { checkpointNow } from './checkpoint.ts';
-import { type DaemonState, openDaemonState } from './daemon-state.ts';
+import { checkpointNow } from './step-journal.ts';
+import { type DaemonState, openDaemonState } from './daemon.ts';
 import { type Connection, asReadingError, translated } from './database.ts';
-import { withoutVerifyHint } from './damage.ts';
+import { withoutVerifyHint } from './database.ts';
 import { dueForCheck, uncheckedParents } from './due-checks.ts';
-import { type ForgetRow, readForgets } from './forget-links.ts';
+import { type ForgetRow, readForgets } from './forget-records.ts';
 import {
   type ForgottenBefore,
   type ForgottenRunRow,
@@ -44,7 +44,7 @@ import type { Mirror, MirrorOptions } from './mirror.ts';
 import { type NameQuestion, readNamed, readRemovedBodies } from './named-records.ts';
 import { openRun } from './open-run.ts';
 import type { Reader } from './opening.ts';
-import { type RecordAsOf, type RunTime, readRecordAsOf, readRecordAt } from './record-at.ts';
+import { type RecordAsOf, type RunTime, readRecordAsOf, readRecordAt } from './record-page.ts';
 import type { RecordFilter } from './record-filter.ts';
 import { type PageReader, type RecordList, type RecordPage, preparePages } from './record-page.ts';
 import {
@@ -87,7 +87,7 @@ import {
   readSources,
   readSweeps,
 } from './run-rows.ts';
-import type { RunOptions, RunWriter } from './run-writer.ts';
+import type { RunOptions, RunWriter } from './run-rows.ts';
 import { type SchemaChange, type SchemaChangeFilter, readSchemaChanges } from './schema-changes.ts';
 import { type SnapshotRow, markBaseline, pinSnapshot, readSnapshots, unpinSnapshot } from './snapshots.ts';
 import { type StepJournal, openStepJournal } from './step-journal.ts';

@@ -1,24 +1,24 @@
 /** A run that is under way: its stages, its publication, its end. */
 import { rm } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { scopeKey } from '../catalog/catalog.ts';
+import type { Kind, Scope, ResourceDefinition } from '../catalog/definition.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import type { Kind, Scope } from '../catalog/definition.ts';
-import { checkpoint } from './checkpoint.ts';
-import { commitInSlices } from './commit-in-slices.ts';
+import { checkpoint } from './step-journal.ts';
 import type { CollectionStage } from './collection-stage.ts';
+import { commitInSlices } from './forgetting.ts';
 import { type Connection, asMirrorError, translated } from './database.ts';
 import { RunShapes } from './field-shapes-store.ts';
-import { type PublishFacts, type PublishedTotals, publishSteps } from './publish.ts';
-import { countUnchecked, removeOrphans } from './parent-links.ts';
-import { type OpenCollection, RunCollections } from './run-collections.ts';
-import type { PublishInput, PublishedRun, RunOptions, RunWriter, RunFigures } from './run-writer.ts';
+import { countUnchecked, removeOrphans, type LinkedCollections } from './parent-links.ts';
+import { type PublishFacts, type PublishedTotals, publishSteps, type TouchedCollection } from './publish.ts';
 import { sealRow } from './row-seals.ts';
+import type { PublishInput, PublishedRun, RunOptions, RunWriter, RunFigures } from './run-rows.ts';
 import { type SealingRule, readRules, ruleText } from './sealing.ts';
-import { type StageStatements, prepareStageStatements } from './stage-statements.ts';
+import { type StageStatements, prepareStageStatements } from './stage.ts';
 import { attachStage, detachStage, isStageAttached, removeStage, stagePath } from './stage.ts';
 import { openCollectionStage } from './staged-collection.ts';
-import type { StoredError } from './sweep-result.ts';
+import type { StoredError, SweepResult } from './sweep-result.ts';
 
 /** What the mirror lends to a run. */
 interface RunContext {
@@ -279,5 +279,106 @@ class OpenRun implements RunWriter {
       );
     }
     if (needsStage && this.#broken !== null) throw asMirrorError(this.#broken, this.#context.path);
+  }
+}
+
+// The collections that a run touches: known ones by their number, new ones with a number of their own.
+
+interface OpenCollection {
+  readonly id: number;
+  readonly kind: Kind;
+  /** As in `collections.scope`. */
+  readonly scope: string;
+  readonly isNew: boolean;
+  stage: CollectionStage | null;
+  isRetired: boolean;
+}
+
+class RunCollections {
+  readonly #writer: Connection;
+  readonly #path: string;
+  readonly #source: number;
+  readonly #definitions: readonly ResourceDefinition[];
+  readonly #open = new Map<string, OpenCollection>();
+  readonly #kinds = new Map<number, Kind>();
+  #next: number;
+
+  /** `source` is `sources.id`. */
+  constructor(
+    { writer, path }: { readonly writer: Connection; readonly path: string },
+    source: number,
+    definitions: readonly ResourceDefinition[],
+  ) {
+    this.#writer = writer;
+    this.#path = path;
+    this.#source = source;
+    this.#definitions = definitions;
+    this.#next =
+      (writer.prepare<[], number | null>(`SELECT max(id) FROM collections`).pluck().get() ?? 0) + 1;
+  }
+
+  /** The same object for the same kind and scope. */
+  of(kind: Kind, scope: Scope): OpenCollection {
+    const key = scopeKey(scope);
+    const name = `${kind} ${key}`;
+    const known = this.#open.get(name);
+    if (known !== undefined) return known;
+    const stored = this.#stored(kind, key);
+    const collection: OpenCollection = {
+      id: stored ?? this.#next,
+      kind,
+      scope: key,
+      isNew: stored === undefined,
+      stage: null,
+      isRetired: false,
+    };
+    if (stored === undefined) this.#next += 1;
+    this.#open.set(name, collection);
+    this.#kinds.set(collection.id, kind);
+    return collection;
+  }
+
+  kindOf(collection: number): Kind | undefined {
+    return this.#kinds.get(collection);
+  }
+
+  /** A collection of a kind that is read one by one, with that of its parents; null where either is none of these. */
+  linked(kind: Kind, scope: Scope): LinkedCollections | null {
+    const own = this.of(kind, scope);
+    const parent = this.#parentOf(own);
+    return parent === null ? null : { own: own.id, parent: parent.id };
+  }
+
+  /** What the run has to say of each, by number. A sweep's collection is one of them, staged or not. */
+  touched(sweeps: readonly SweepResult[]): TouchedCollection[] {
+    const results = new Map(sweeps.map((sweep) => [this.of(sweep.kind, sweep.scope), sweep]));
+    return [...this.#open.values()]
+      .map((collection): TouchedCollection => {
+        const { id, kind, scope, isNew, isRetired, stage } = collection;
+        const counts = stage?.counts() ?? null;
+        const parent = this.#parentOf(collection);
+        return { id, kind, scope, isNew, isRetired, parent, counts, sweep: results.get(collection) ?? null };
+      })
+      .sort((a, b) => a.id - b.id);
+  }
+
+  #stored(kind: Kind, scope: string): number | undefined {
+    return translated(this.#path, () =>
+      this.#writer
+        .prepare<[number, string, string], number>(
+          `SELECT id FROM collections WHERE source = ? AND kind = ? AND scope = ?`,
+        )
+        .pluck()
+        .get(this.#source, kind, scope),
+    );
+  }
+
+  /** The collection of the parent records, for a kind that is read one by one (recordings of a sharing). */
+  #parentOf({ kind, scope }: OpenCollection): TouchedCollection['parent'] {
+    const definition = this.#definitions.find((row) => row.kind === kind);
+    if (definition?.reading !== 'each' || definition.discovery.from === 'root') return null;
+    const parent = definition.discovery.from;
+    const id = this.#open.get(`${parent} ${scope}`)?.id ?? this.#stored(parent, scope);
+    return id === undefined ? null : { kind: parent, id };
   }
 }

@@ -3,9 +3,9 @@ import { TidemarkError } from '../core/errors.ts';
 import type { Kind } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
-import { HASH_START_BYTES, hashStart } from './fingerprint.ts';
+import { HASH_START_BYTES, hashStart } from './classify-record.ts';
 import { type ReplacedBody, ENCODING, keepAgainst, keepWhole, readReplaced } from './replaced-body.ts';
-import { perKind } from './stage-statements.ts';
+import { perKind } from './stage.ts';
 import { ACTION } from './stage.ts';
 
 /** `revisions.change`. */

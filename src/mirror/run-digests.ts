@@ -5,7 +5,7 @@
 import { type Hash, createHash } from 'node:crypto';
 import { isKind } from '../catalog/catalog.ts';
 import type { Connection } from './database.ts';
-import { perKind } from './stage-statements.ts';
+import { perKind } from './stage.ts';
 
 export interface RunDigests {
   readonly changeDigest: Buffer;

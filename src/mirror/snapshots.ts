@@ -2,7 +2,7 @@
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { Connection } from './database.ts';
-import { isSealed, readSealedSnapshots, snapshotSeal } from './snapshot-seal.ts';
+import { isSealed, readSealedSnapshots, snapshotSeal } from './verify-chain.ts';
 
 export interface SnapshotRow {
   readonly name: string;

@@ -19,7 +19,7 @@ import type {
 } from './collection-stage.ts';
 import { translated } from './database.ts';
 import type { KindShapes } from './field-shapes.ts';
-import { hashStart, stableHash, volatileMark } from './fingerprint.ts';
+import { hashStart, stableHash, volatileMark } from './classify-record.ts';
 import {
   type CurrentRow,
   type RecordChange,
@@ -28,7 +28,7 @@ import {
   isAddition,
   classifyRecord,
 } from './classify-record.ts';
-import type { StageContext } from './stage-context.ts';
+import type { StageContext } from './stage.ts';
 import { VERDICT } from './stage.ts';
 
 /** Records that cannot be kept and are told by name; a list of nothing else must not fill the memory. */

@@ -1,9 +1,10 @@
 /** The chain of seals: every published run's digest and root, computed again from what the mirror holds. */
+import { createHash } from 'node:crypto';
 import type { Connection } from './database.ts';
+import { type StoredForget, digestReplaced, linkOf, readStoredForgets } from './forget-records.ts';
+import type { RetentionPolicy } from './retention.ts';
 import { type RunDigests, digestSealed } from './run-digests.ts';
 import { rootOf } from './sealing.ts';
-import { verifySnapshots } from './verify-snapshots.ts';
-import { verifyForgets } from './verify-forgets.ts';
 import type { Findings } from './verify.ts';
 
 /** A published run as it stands sealed. */
@@ -109,4 +110,128 @@ export function readSealed(connection: Connection): SealedRun[] {
 
 function isSame(one: Buffer | null, other: Buffer | null): boolean {
   return one === null || other === null ? one === other : one.equals(other);
+}
+
+// The pins against what they pinned.
+
+function verifySnapshots(connection: Connection, findings: Findings): void {
+  for (const snapshot of readSealedSnapshots(connection)) {
+    if (isSealed(snapshot)) continue;
+    const { name, run, root } = snapshot;
+    findings.add({
+      kind: 'chain',
+      message:
+        `snapshot ${JSON.stringify(name)} is not as it was pinned` +
+        (root === null ? `: there is no published run ${run}` : ` (now at run ${run})`),
+      run,
+    });
+  }
+}
+
+// What retention did, as the chain of seals vouches for it.
+
+/** Checks every forget, notes what it did, and returns what the first sealed run has to follow. */
+function verifyForgets(
+  connection: Connection,
+  runs: readonly SealedRun[],
+  findings: Findings,
+): Buffer | null {
+  let before: StoredForget | undefined;
+  for (const row of readStoredForgets(connection)) {
+    const { forget, tipRun } = row;
+    const problem = (message: string): void => findings.add({ kind: 'chain', message, run: tipRun });
+    if (forget !== (before?.forget ?? 0) + 1)
+      problem(`forget ${forget} does not follow the forget before it`);
+    if (!linkOf(row, before).equals(row.link)) problem(`forget ${forget} is not as it was sealed`);
+    if (!digestReplaced(connection, forget).equals(row.replacedDigest)) {
+      problem(`the roots that forget ${forget} replaced are not those it sealed`);
+    }
+    findings.note({ message: noteOf(row), run: tipRun, at: row.at });
+    before = row;
+  }
+  if (before === undefined) return null;
+  const { forget, tipRun, rootAfter } = before;
+  if (runs.find(({ run }) => run === tipRun)?.root.equals(rootAfter) !== true) {
+    findings.add({
+      kind: 'chain',
+      message: `the root of run ${tipRun} is not the one that forget ${forget} sealed it with`,
+      run: tipRun,
+    });
+  }
+  return before.link;
+}
+
+function noteOf(row: StoredForget): string {
+  const ranges = JSON.parse(row.runs) as [number, number][];
+  const runs = ranges.map(([first, last]) => (first === last ? `${first}` : `${first}–${last}`)).join(', ');
+  const policy = policyText(JSON.parse(row.policy) as RetentionPolicy);
+  const [before, after] = [row.rootBefore, row.rootAfter].map((root) => root.toString('hex'));
+  return (
+    `history before run ${row.tipRun} was dropped by retention on ${row.at} (keep ${policy}): ` +
+    `${row.runCount === 1 ? 'run' : 'runs'} ${runs}; its root until then was ${before ?? ''}, from then on ${after ?? ''}`
+  );
+}
+
+// A retention policy in words.
+
+const UNITS = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['min', 60_000],
+  ['s', 1000],
+] as const;
+
+/** `last 7, daily 30, within 12 h`. */
+export function policyText(policy: RetentionPolicy): string {
+  const { withinMs = 0, ...counts } = policy;
+  const rules = Object.entries(counts).filter(([, count]) => count > 0);
+  return [
+    ...rules.map(([rule, count]) => `${rule} ${count}`),
+    ...(withinMs > 0 ? [`within ${spanText(withinMs)}`] : []),
+  ].join(', ');
+}
+
+function spanText(ms: number): string {
+  const [unit, length] = UNITS.find(([, size]) => ms % size === 0) ?? ['ms', 1];
+  return `${ms / length} ${unit}`;
+}
+
+// What a pin vouches for: under which name, when, whether as the baseline, and which root it pinned.
+
+/** A row of `snapshots` with what it is checked against. */
+interface SealedSnapshot {
+  readonly name: string;
+  readonly run: number;
+  readonly pinnedAt: string;
+  readonly isBaseline: number;
+  readonly seal: Buffer | null;
+  /** Of the run as it is sealed now; null where there is no such run. */
+  readonly root: Buffer | null;
+}
+
+/** By name. */
+export function readSealedSnapshots(connection: Connection): SealedSnapshot[] {
+  return connection
+    .prepare<[], SealedSnapshot>(
+      `SELECT s.name AS name, s.run AS run, s.pinned_at AS pinnedAt, s.is_baseline AS isBaseline, s.seal AS seal,
+         r.root AS root FROM snapshots s LEFT JOIN runs r ON r.run = s.run ORDER BY s.name`,
+    )
+    .all();
+}
+
+export function snapshotSeal(facts: Omit<SealedSnapshot, 'seal'>): Buffer {
+  const { name, run, pinnedAt, isBaseline, root } = facts;
+  const text = JSON.stringify([name, run, pinnedAt, isBaseline, root?.toString('hex') ?? null]);
+  return createHash('sha256').update(`tidemark.snapshot/1\n${text}`).digest();
+}
+
+/** True where the pin is as it was made. */
+export function isSealed(snapshot: SealedSnapshot): boolean {
+  return snapshot.root !== null && snapshot.seal?.equals(snapshotSeal(snapshot)) === true;
+}
+
+/** Seals every pin for the roots that its runs have now; whoever calls has checked the seals until now. */
+export function resealSnapshots(writer: Connection): void {
+  const seal = writer.prepare<[Buffer, string]>(`UPDATE snapshots SET seal = ? WHERE name = ?`);
+  for (const snapshot of readSealedSnapshots(writer)) seal.run(snapshotSeal(snapshot), snapshot.name);
 }

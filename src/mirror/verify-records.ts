@@ -1,7 +1,7 @@
 /** The records and revisions of one collection against their hashes. */
 import { TidemarkError } from '../core/errors.ts';
 import type { Connection } from './database.ts';
-import { hashStart, scanBody, stableHash, volatileMark } from './fingerprint.ts';
+import { hashStart, scanBody, stableHash, volatileMark } from './classify-record.ts';
 import { type HistoryReader, type StoredRevision, prepareHistory } from './history.ts';
 import type { CollectionRow } from './run-rows.ts';
 import { type SealingRule, ruleAt } from './sealing.ts';

@@ -3,17 +3,28 @@
  * revision, and the chain of seals from the first run to the last. It reads one snapshot and changes nothing.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { isKind } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type Connection, sqliteCode } from './database.ts';
-import { ShapeCheck } from './field-shapes-check.ts';
+import type { ShapeCounts } from './field-shapes-store.ts';
+import { openKindShapes, parsed, readShapes } from './field-shapes-store.ts';
+import { type JsonType, type KindShapes, JSON_TYPES, UNWATCHED } from './field-shapes.ts';
 import { schemaDifferences } from './migrations.ts';
+import {
+  type SealedRow,
+  type SealedSet,
+  combined,
+  EMPTY_SET,
+  rowSeal,
+  SEALED_SETS,
+  sealedRowsSql,
+  shareOf,
+} from './row-seals.ts';
 import { type CollectionRow, readCollections } from './run-rows.ts';
 import { type SealingRule, readRules } from './sealing.ts';
 import { verifyChain } from './verify-chain.ts';
 import { verifyCollection } from './verify-records.ts';
-import { rowParts } from './verify-rows.ts';
-import { verifySweeps } from './verify-sweeps.ts';
 
 export interface VerifyProblem {
   readonly kind:
@@ -172,4 +183,205 @@ function rulesOf(connection: Connection, { source, kind }: CollectionRow): reado
     .pluck()
     .get(source);
   return id === undefined ? [] : readRules(connection, id, kind);
+}
+
+// What collections say of their latest sweeps against the sweeps themselves, which the runs have sealed.
+
+function* verifySweeps(connection: Connection, findings: Findings): Generator<undefined> {
+  const contradicted = connection
+    .prepare<[], { kind: string; scope: string; run: number | null }>(
+      `WITH seen AS (
+         SELECT s.collection, s.run, r.finished_at AS at, s.outcome, s.mode, s.error_code, s.error, r.root IS NOT NULL AS is_published
+         FROM sweeps s JOIN runs r ON r.run = s.run
+         UNION ALL
+         SELECT collection, seen_run, seen_at, outcome, mode, error_code, error, is_published FROM carried_sweeps
+       ), latest AS (
+         SELECT collection, max(run) AS run, at, outcome, error_code, error FROM seen GROUP BY collection
+       ), whole AS (
+         SELECT collection, max(run) AS run, max(iif(outcome = 'complete', run, 0)) AS unheld,
+           max(iif(mode IS NOT 'head', run, 0)) AS full, max(iif(mode IS NOT 'head' AND outcome = 'complete', run, 0)) AS full_unheld
+         FROM seen WHERE is_published AND outcome IN ('complete', 'held') GROUP BY collection
+       )
+       SELECT c.kind AS kind, c.scope AS scope, c.last_run AS run
+       FROM collections c LEFT JOIN latest l ON l.collection = c.id LEFT JOIN whole w ON w.collection = c.id
+       WHERE c.last_run IS NOT l.run OR c.last_outcome IS NOT l.outcome OR c.last_error_code IS NOT l.error_code
+         OR c.last_error IS NOT l.error
+         OR c.last_at IS NOT l.at
+         OR c.last_complete_at IS NOT (SELECT at FROM seen s WHERE s.collection = c.id AND s.run = c.last_complete_run)
+         OR c.last_full_at IS NOT (SELECT at FROM seen s WHERE s.collection = c.id AND s.run = c.last_full_run)
+         OR ifnull(c.last_complete_run, 0) NOT BETWEEN ifnull(w.unheld, 0) AND ifnull(w.run, 0)
+         OR ifnull(c.last_full_run, 0) NOT BETWEEN ifnull(w.full_unheld, 0) AND ifnull(w.full, 0)`,
+    )
+    .all();
+  for (const { kind, scope, run } of contradicted) {
+    findings.add({
+      kind: 'index',
+      message: `what ${kind} says of its latest sweeps is not what the runs saw`,
+      ...(isKind(kind) ? { recordKind: kind, scope: JSON.parse(scope) as Scope } : {}),
+      ...(run === null ? {} : { run }),
+    });
+  }
+  yield undefined;
+}
+
+// The counts of fields against the bodies that a verification reads anyway.
+
+interface CountedKind {
+  readonly source: string;
+  readonly kind: Kind;
+  readonly stored: ShapeCounts;
+  readonly found: KindShapes;
+}
+
+/** Counts what is stored once more; kinds that were never counted are left out. */
+class ShapeCheck {
+  readonly #kinds = new Map<string, CountedKind>();
+
+  /** Reads what is stored. */
+  *open(connection: Connection): Generator<undefined> {
+    const rows = connection
+      .prepare<[], { id: number; source: string; kind: string }>(
+        `SELECT DISTINCT s.id AS id, s.name AS source, f.kind AS kind FROM field_shapes f JOIN sources s ON s.id = f.source`,
+      )
+      .all();
+    for (const { id, source, kind } of rows) {
+      if (!isKind(kind)) continue;
+      const stored = readShapes(connection, id, kind);
+      this.#kinds.set(`${source} ${kind}`, { source, kind, stored, found: openKindShapes(kind, stored) });
+      yield undefined;
+    }
+  }
+
+  /** A current body. */
+  see(source: string, kind: Kind, text: string): void {
+    const counted = this.#kinds.get(`${source} ${kind}`);
+    const body = counted === undefined ? undefined : parsed(text);
+    if (body !== undefined) counted?.found.add(body);
+  }
+
+  /** Once every body was seen. */
+  *report(findings: Findings): Generator<undefined> {
+    for (const counted of this.#kinds.values()) {
+      for (const message of differences(counted))
+        findings.add({ kind: 'index', message, recordKind: counted.kind });
+      yield undefined;
+    }
+  }
+}
+
+function* differences({ source, kind, stored, found }: CountedKind): Generator<string> {
+  const seen = new Set<string>();
+  for (const { field, counts } of found.fields()) {
+    seen.add(field);
+    for (const [index, records] of counts.entries()) {
+      const type = JSON_TYPES[index] as JsonType;
+      const expected = stored.get(field)?.get(type) ?? 0;
+      if (records === expected) continue;
+      const name = field === '' ? 'records' : `records with ${field}`;
+      yield `${kind} of ${source} has ${records} ${name} of type ${type} where ${expected} are counted`;
+    }
+  }
+  for (const field of stored.keys()) {
+    if (field !== UNWATCHED && !seen.has(field))
+      yield `${kind} of ${source} counts the field ${JSON.stringify(field)}, which is no pointer to a watched one`;
+  }
+}
+
+// Rows that are sealed one by one, against their seals: altered, put in and taken out each have a line.
+
+/** Rows between two turns of the event loop. */
+const SLICE = 1000;
+
+/** Each by itself, so that a damaged page in one leaves the others. */
+function rowParts(connection: Connection, findings: Findings): Iterator<undefined>[] {
+  return SEALED_SETS.map((set) => verifyRows(connection, set, findings));
+}
+
+function* verifyRows(connection: Connection, set: SealedSet, findings: Findings): Generator<undefined> {
+  const seals = new Map<string, Buffer>();
+  let whole: Buffer | undefined;
+  let combinedSeal = EMPTY_SET;
+  const stored = connection
+    .prepare<[string], { member: string; seal: Buffer }>(`SELECT member, seal FROM row_seals WHERE "set" = ?`)
+    .all(set);
+  for (const [index, { member, seal }] of stored.entries()) {
+    if (member === '') whole = seal;
+    else {
+      seals.set(member, seal);
+      combinedSeal = combined(combinedSeal, shareOf(set, member, seal));
+    }
+    if (index % SLICE === SLICE - 1) yield undefined;
+  }
+  let count = 0;
+  // All at once: no statement is left open between two turns.
+  for (const row of connection.prepare<[], SealedRow>(sealedRowsSql(set)).all()) {
+    const seal = seals.get(row.member);
+    seals.delete(row.member);
+    if (seal === undefined) add(findings, set, row.member, 'was put in by another hand: it has no seal');
+    else if (!seal.equals(rowSeal(set, row)))
+      add(findings, set, row.member, `is not as it was ${WRITTEN[set]}`);
+    count += 1;
+    if (count % SLICE === 0) yield undefined;
+  }
+  // A run under way has no seal yet, and one that has is not under way.
+  for (const member of seals.keys())
+    add(findings, set, member, 'is gone, or not settled any more: its seal is left');
+  if (whole?.equals(combinedSeal) !== true)
+    findings.add({
+      kind: 'chain',
+      message: `the seals of ${WHOLE[set]} are not all there, or not as they were made`,
+    });
+}
+
+const WRITTEN: Readonly<Record<SealedSet, string>> = {
+  acceptances: 'accepted',
+  fingerprint_key: 'made',
+  runs: 'written when the run ended',
+};
+
+const WHOLE: Readonly<Record<SealedSet, string>> = {
+  acceptances: 'accepted drift',
+  fingerprint_key: 'the key of the drift fingerprints',
+  runs: 'the rows of runs',
+};
+
+function add(findings: Findings, set: SealedSet, member: string, what: string): void {
+  const { name, ...place } = named(set, member);
+  findings.add({ kind: 'chain', message: `${name} ${what}`, ...place });
+}
+
+interface Named extends Pick<VerifyProblem, 'recordKind' | 'scope' | 'id' | 'run'> {
+  readonly name: string;
+}
+
+/** The id apart from the name: it may be a secret, which only whoever shows it can know. */
+function named(set: SealedSet, member: string): Named {
+  if (set === 'fingerprint_key') return { name: WHOLE[set] };
+  const key = keyIn(member);
+  if (set === 'runs') {
+    const run = Number(key[0]);
+    return Number.isInteger(run) ? { name: `the row of run ${run}`, run } : { name: 'the row of a run' };
+  }
+  const [source = '', kind = '', scope = '', id = '', path = ''] = key;
+  const name = `the acceptance of ${path === '' ? 'a whole record' : path}${source === '' ? '' : ` of ${source}`}`;
+  return isKind(kind) ? { name, recordKind: kind, scope: scopeIn(scope), id } : { name };
+}
+
+function scopeIn(text: string): Scope {
+  try {
+    return JSON.parse(text) as Scope;
+  } catch {
+    // Damaged: the seal tells so, and the rest names the row.
+    return {};
+  }
+}
+
+/** Nothing where the member itself was damaged. */
+function keyIn(member: string): string[] {
+  try {
+    const key: unknown = JSON.parse(member);
+    return Array.isArray(key) ? key.map(String) : [];
+  } catch {
+    return [];
+  }
 }

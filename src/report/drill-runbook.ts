@@ -1,9 +1,9 @@
 /** `drill --runbook FILE`: what a real restore would leave to people, in order, with the values; as Markdown. */
-import { count } from '../core/wording.ts';
 import type { ResourceDefinition } from '../catalog/definition.ts';
-import type { DrillDocument, DrillTask } from '../diff/drill-document.ts';
+import { count } from '../core/wording.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { splitPointer } from '../diff/pointer.ts';
+import type { DrillDocument, DrillTask } from '../diff/drill-document.ts';
+import { splitPointer, pointerTo } from '../diff/pointer.ts';
 import {
   configurationAt,
   drillVerdictText,
@@ -12,12 +12,11 @@ import {
   taskId,
   taskName,
   tasksByKind,
-} from './drill-report.ts';
-import { secretsSnippet } from './drill-secrets.ts';
+} from './drill.ts';
 import { code, plain } from './markdown.ts';
-import { maskedFields } from './mask.ts';
+import { maskedFields, isSecretId, maskedChange, withMaskedId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
-import { pathText, placeText, referenceText, skippedText } from './sections.ts';
+import { pathText, placeText, referenceText, skippedText, nameText } from './sections.ts';
 import { folded, valueText } from './value-text.ts';
 
 const VALUE_LIMIT = 2_000; // characters of a value
@@ -215,4 +214,74 @@ function proofLines(document: DrillDocument): string[] {
 
 function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+// The lines of configuration that would supply the secrets that a drill missed: names of variables, never values.
+
+/** YAML for one source's `secrets`, a line each; null where nothing is missing. */
+function secretsSnippet(tasks: readonly DrillTask[], options: ReportOptions): string[] | null {
+  const missing = tasks.filter(({ needs }) => needs.length > 0);
+  if (missing.length === 0) return null;
+  const taken = new Set<string>();
+  return [
+    'secrets:',
+    ...[...Map.groupBy(missing, ({ kind }) => kind)].flatMap(([kind, own]) => [
+      `  ${kind}:`,
+      ...own.flatMap((task) => ruleLines(task, options, taken)),
+    ]),
+  ];
+}
+
+function ruleLines(task: DrillTask, { definitions }: ReportOptions, taken: Set<string>): string[] {
+  const definition = definitions(task.kind);
+  // The id names one record only; a secret one must not stand in a file that is passed on.
+  const [pointer = ''] = definition.nameFrom;
+  const match = isSecretId(definition)
+    ? `${JSON.stringify(pointer)}: ${JSON.stringify(task.name)}`
+    : `${JSON.stringify(pointerTo(definition.idPath))}: ${JSON.stringify(task.id)}`;
+  return [
+    `    - match: { ${match} } # ${nameText(task.name)}`,
+    '      values:',
+    ...task.needs.map(([first = '', ...others]) => {
+      const or = others.length === 0 ? '' : ` # or ${others.join(' or ')}`;
+      return `        ${JSON.stringify(first)}: \${${variableName(task.name, first, taken)}}${or}`;
+    }),
+  ];
+}
+
+/** E.g. `NIGHTLY_S3_AWS_SECRET_ACCESS_KEY`; a number behind what is taken. */
+function variableName(name: string, pointer: string, taken: Set<string>): string {
+  const words = `${name} ${splitPointer(pointer).at(-1) ?? ''}`
+    .normalize('NFKD')
+    .replaceAll(/\p{M}/gu, '')
+    .replaceAll(/[^A-Za-z0-9]+/g, '_')
+    .replaceAll(/^_+|_+$/g, '')
+    .toUpperCase();
+  const wanted = /^[A-Z]/.test(words) ? words : `SECRET_${words}`;
+  let free = wanted;
+  for (let n = 2; taken.has(free); n += 1) free = `${wanted}_${n}`;
+  taken.add(free);
+  return free;
+}
+
+// `drill --json`: the document `tidemark.drill/1` itself.
+
+/** The document as JSON. Secrets are masked unless they are shown; ids that are secrets as marks. */
+export function renderDrillJson(document: DrillDocument, options: ReportOptions): string {
+  const { definitions, showsSecrets } = options;
+  const shown: DrillDocument =
+    showsSecrets === true
+      ? document
+      : {
+          ...document,
+          remaining: document.remaining.map((change) => {
+            const definition = definitions(change.kind);
+            return withMaskedId(maskedChange(change, definition), definition);
+          }),
+          tasks: document.tasks.map((task) => {
+            const definition = definitions(task.kind);
+            return withMaskedId({ ...task, fields: maskedFields(task.fields, definition) }, definition);
+          }),
+        };
+  return `${JSON.stringify(shown, null, 2)}\n`;
 }

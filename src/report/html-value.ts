@@ -3,7 +3,7 @@ import type { JsonValue } from '../core/json.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { escapeMarkup } from './markup.ts';
 import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
-import { movedText } from './moved-text.ts';
+import { movedText } from './field-line.ts';
 import { pathText } from './sections.ts';
 import { folded, foldedPair } from './value-text.ts';
 
@@ -143,3 +143,163 @@ function plainText(text: string): string {
 function breakable(path: string): string {
   return escapeMarkup(path).replace(/(?<=.)\//g, '<wbr>/');
 }
+
+// The style sheet of the HTML pages. It stands in the page and is allowed there by its hash.
+
+/**
+ * Light and dark by the reader's setting; one column on a phone; black on white, all unfolded, on paper. Every pair of
+ * text and ground has a contrast of at least 4.5 (WCAG 2.2, 1.4.3).
+ */
+export const PAGE_STYLE = `
+:root { color-scheme: light dark;
+  --paper: #fbfbfc; --raised: #ffffff; --sunk: #f1f3f6; --ink: #191d24; --faint: #566072; --line: #dde1e8; --focus: #1a5ac8;
+  --old: #fdeceb; --old-ink: #86180f; --old-mark: #f9c6c1; --new: #e5f5ea; --new-ink: #12552a; --new-mark: #b3e2c2;
+  --critical: #a8120a; --high: #9a4106; --medium: #665300; --low: #566072; }
+@media (prefers-color-scheme: dark) { :root {
+  --paper: #12151a; --raised: #191d24; --sunk: #20252e; --ink: #e7eaef; --faint: #9da7b6; --line: #323946; --focus: #8ab4ff;
+  --old: #351b1a; --old-ink: #ffb9b1; --old-mark: #6a2a26; --new: #152c1d; --new-ink: #a5e3b8; --new-mark: #24563a;
+  --critical: #ff9189; --high: #ffb57e; --medium: #e3cc6b; --low: #9da7b6; } }
+* { box-sizing: border-box; }
+html { scroll-padding-top: 4.5rem; }
+body { margin: 0; background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; -webkit-text-size-adjust: 100%; }
+main { max-width: 70rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+h1 { font-size: 1.6rem; line-height: 1.2; margin: 0; letter-spacing: -.01em; overflow-wrap: anywhere; }
+h2 { font-size: 1.05rem; margin: 2.25rem 0 .6rem; }
+section > h2::first-letter { text-transform: uppercase; }
+h3 { font-size: 1rem; line-height: 1.4; margin: 0; min-width: 0; overflow-wrap: anywhere; }
+p { margin: .2rem 0; }
+ul { margin: 0; padding: 0; list-style: none; }
+i { font-style: normal; }
+code, pre, kbd { font: 13px/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+a { color: var(--focus); text-underline-offset: .15em; }
+:focus-visible { outline: 2px solid var(--focus); outline-offset: 2px; border-radius: 3px; }
+mark { color: inherit; border-radius: 2px; }
+.faint { color: var(--faint); font-size: .875rem; overflow-wrap: anywhere; }
+.count { color: var(--faint); font-weight: 400; }
+.id { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; font-size: .8125rem; }
+.side { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+
+.top { display: grid; grid-template-columns: minmax(0, 1fr) auto; gap: .75rem 2rem; align-items: start; }
+.verdict { font-size: 1.1rem; font-weight: 600; margin-top: .35rem; overflow-wrap: anywhere; }
+.states { display: flex; gap: .9rem; align-items: center; background: var(--raised); border: 1px solid var(--line); border-radius: 10px; padding: .6rem .9rem; }
+.states > div { display: grid; min-width: 0; }
+.states strong { overflow-wrap: anywhere; }
+.arrow { color: var(--faint); font-size: 1.2rem; }
+.notes { grid-column: 1 / -1; } .notes:empty { display: none; }
+.figures { display: flex; flex-wrap: wrap; gap: .75rem 2.25rem; margin: 1.5rem 0 0; padding: .9rem 1.1rem; background: var(--raised); border: 1px solid var(--line); border-radius: 10px; }
+.figures ul { display: flex; flex-wrap: wrap; gap: .5rem 2rem; }
+.figures ul + ul { border-left: 1px solid var(--line); padding-left: 2.25rem; }
+.figures b { display: block; font-size: 1.6rem; line-height: 1.15; font-variant-numeric: tabular-nums; }
+.figures li { font-size: .875rem; font-weight: 400; }
+.warning { background: var(--raised); border: 1px solid var(--high); border-left-width: 5px; border-radius: 8px; padding: .6rem .9rem; margin: 1.25rem 0 0; }
+.warning strong { color: var(--high); }
+.forms { margin: 1.5rem 0 0; }
+.forms ul { margin: .25rem 0 0; padding-left: 1.25rem; list-style: disc; overflow-wrap: anywhere; }
+.warning ul { margin: .25rem 0 0; padding-left: 1.25rem; list-style: disc; overflow-wrap: anywhere; }
+
+.gravest { margin: 1.25rem 0 0; }
+.gravest h2 { margin: 0 0 .4rem; }
+.gravest li { padding: .3rem 0; border-top: 1px solid var(--line); overflow-wrap: anywhere; }
+.gravest a { color: inherit; }
+.gravest li > span { display: inline-block; min-width: 5.5rem; }
+.gravest code { color: var(--faint); }
+.contents { display: flex; flex-wrap: wrap; gap: .35rem .5rem; margin: 1.5rem 0 .5rem; }
+.contents a { color: inherit; text-decoration: none; background: var(--sunk); border-radius: 99px; padding: .15rem .7rem; font-size: .875rem; }
+.contents a:hover { text-decoration: underline; }
+.contents b { font-weight: 600; font-variant-numeric: tabular-nums; }
+
+.tools { position: sticky; top: 0; z-index: 1; display: flex; flex-wrap: wrap; gap: .4rem 1.1rem; align-items: center; margin-top: .75rem;
+  background: var(--paper); padding: .6rem 0; border-bottom: 1px solid var(--line); }
+.tools[hidden], .nothing[hidden] { display: none; }
+.tools .box { position: relative; flex: 1 1 15rem; min-width: 0; }
+.tools input[type=search] { width: 100%; font: inherit; color: inherit; background: var(--raised);
+  border: 1px solid var(--faint); border-radius: 8px; padding: .4rem 2rem .4rem .7rem; }
+.tools input::placeholder { color: var(--faint); opacity: 1; }
+.tools kbd { position: absolute; right: .6rem; top: 50%; translate: 0 -50%; padding: 0 .4rem; border: 1px solid var(--line); border-radius: 4px; color: var(--faint); pointer-events: none; }
+.tools fieldset { display: flex; flex-wrap: wrap; gap: .2rem .9rem; border: 0; margin: 0; padding: 0; min-width: 0; }
+.tools label { white-space: nowrap; font-size: .875rem; }
+.tools input[type=checkbox] { accent-color: var(--focus); margin: 0 .15rem 0 0; vertical-align: -1px; }
+.status { margin-left: auto; font-variant-numeric: tabular-nums; }
+.nothing { padding: 2rem 0; text-align: center; color: var(--faint); }
+
+.record { background: var(--raised); border: 1px solid var(--line); border-left: 4px solid var(--line); border-radius: 8px; margin: .6rem 0; padding: .7rem .9rem; }
+.record[hidden], section[hidden] { display: none; }
+.record > header { display: flex; flex-wrap: wrap; gap: .25rem .6rem; align-items: baseline; }
+.record.is-critical { border-left-color: var(--critical); } .record.is-high { border-left-color: var(--high); }
+.record.is-medium { border-left-color: var(--medium); }
+.tag { font-size: .8125rem; white-space: nowrap; border: 1px solid currentColor; border-radius: 99px; padding: 0 .55rem; }
+.added { color: var(--new-ink); } .removed { color: var(--old-ink); } .changed { color: var(--faint); }
+.critical { color: var(--critical); font-weight: 600; } .high { color: var(--high); font-weight: 600; } .medium { color: var(--medium); } .low { color: var(--low); }
+.field { display: grid; grid-template-columns: minmax(9rem, 2fr) minmax(0, 4fr) minmax(0, 4fr); gap: .25rem .75rem;
+  padding: .45rem 0; border-top: 1px solid var(--line); break-inside: avoid; }
+.record > p + .field { margin-top: .55rem; }
+.field:last-of-type { padding-bottom: 0; }
+.field.single { grid-template-columns: minmax(9rem, 2fr) minmax(0, 8fr); }
+.path { overflow-wrap: anywhere; padding: .1rem 0; }
+.value { min-width: 0; }
+.value code, .value summary { display: block; position: relative; border-radius: 5px; padding: .1rem .5rem .1rem 1.35rem; white-space: pre-wrap; overflow-wrap: anywhere; }
+.value summary { font: 13px/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; padding-left: 2.15rem; word-break: break-all; }
+.value.old code, .value.old summary { background: var(--old); color: var(--old-ink); } .value.old mark { background: var(--old-mark); }
+.value.new code, .value.new summary { background: var(--new); color: var(--new-ink); } .value.new mark { background: var(--new-mark); }
+.value code::before, .value summary::before { position: absolute; left: .5rem; }
+.value.old code::before { content: '\\2212' / ''; } .value.new code::before { content: '+' / ''; }
+.value.old summary::before { content: '\\25b8 \\2212' / ''; } .value.new summary::before { content: '\\25b8 +' / ''; }
+.value.old details[open] summary::before { content: '\\25be \\2212' / ''; } .value.new details[open] summary::before { content: '\\25be +' / ''; }
+.value details[open] > code { margin-top: .25rem; max-height: 28rem; overflow: auto; }
+summary { cursor: pointer; overflow-wrap: anywhere; }
+.rest { border-top: 1px solid var(--line); padding-top: .4rem; }
+.rest > summary { color: var(--faint); font-size: .875rem; }
+.rest[open] > summary { margin-bottom: .4rem; }
+
+.scroll { overflow-x: auto; }
+.chart { display: block; width: 100%; height: auto; }
+.chart.wide { min-width: 40rem; } .chart.narrow, .sideways { display: none; }
+.chart text { fill: var(--faint); font: 12px system-ui, sans-serif; }
+.chart text.in { fill: var(--ink); font-size: 11px; }
+.chart .axis { stroke: var(--line); }
+.chart .ground { fill: var(--paper); } .chart .cell { fill: var(--focus); }
+.bar-added { fill: #2a8f52; } .bar-changed { fill: #b98a10; } .bar-removed { fill: #c93f32; }
+.key { display: inline-block; width: .75rem; height: .75rem; margin: 0 .35rem 0 1rem; vertical-align: -1px; }
+.key:first-child { margin-left: 0; }
+.key rect { width: 100%; height: 100%; rx: 2px; }
+table { border-collapse: collapse; font-size: .9375rem; }
+th, td { padding: .25rem 1rem; border-bottom: 1px solid var(--line); text-align: right; font-variant-numeric: tabular-nums; }
+th { font-weight: 400; } thead th { color: var(--faint); font-size: .875rem; } tfoot th, tfoot td { font-weight: 600; border-bottom: 0; }
+th:first-child { text-align: left; padding-left: 0; }
+.events { background: var(--raised); border: 1px solid var(--line); border-radius: 8px; padding: 0 .9rem; }
+.record.line { display: grid; grid-template-columns: 8rem 6.2rem minmax(0, 1fr); gap: .1rem .75rem; align-items: baseline; margin: 0; padding: .45rem 0;
+  border: 0; border-top: 1px solid var(--line); border-radius: 0; background: none; overflow-wrap: anywhere; }
+.record.line[hidden] { display: none; }
+.record.line:first-child { border-top: 0; }
+.record.line .tag { justify-self: start; }
+.record.line code { display: block; color: var(--faint); }
+.record.line .when { font-variant-numeric: tabular-nums; white-space: nowrap; }
+
+@media (max-width: 46rem) {
+  main { padding: 1.25rem .9rem 3rem; }
+  .top { grid-template-columns: minmax(0, 1fr); }
+  .states { align-items: flex-start; justify-content: space-between; }
+  .chart.wide { min-width: 52rem; } .short .wide { display: none; } .short .narrow, .sideways { display: block; }
+  th, td { padding: .25rem .3rem; } table { font-size: .875rem; } thead th { font-size: .8125rem; } th:last-child, td:last-child { padding-right: 0; }
+  .figures { gap: .6rem 1.25rem; } .figures ul { gap: .5rem 1.25rem; }
+  .figures ul + ul { border-left: 0; padding-left: 0; border-top: 1px solid var(--line); padding-top: .6rem; flex-basis: 100%; }
+  .gravest li > span { min-width: 0; margin-right: .25rem; } .gravest code { display: block; }
+  .field, .field.single { grid-template-columns: minmax(0, 1fr); }
+  .path { font-weight: 600; padding: 0; }
+  .tools { position: static; } html { scroll-padding-top: 1rem; }
+  .tools .box { flex-basis: 100%; }
+  .status { margin-left: 0; }
+  .record.line { grid-template-columns: auto 1fr; } .record.line > :last-child { grid-column: 1 / -1; }
+}
+@media print {
+  :root { --paper: #fff; --raised: #fff; --sunk: #fff; --ink: #000; --faint: #333; --line: #999; --old: #fff; --new: #fff; --old-mark: #ddd; --new-mark: #ddd;
+    --old-ink: #000; --new-ink: #000; --critical: #000; --high: #000; --medium: #000; --low: #333; --focus: #000; }
+  body { font-size: 10pt; } code, pre { font-size: 8.5pt; }
+  main { max-width: none; padding: 0; }
+  .tools, .contents, .nothing { display: none; }
+  .record { break-inside: auto; } .record > header, h2 { break-after: avoid; }
+  .value.old code, .value.old summary { border: 1px dashed #666; } .value.new code, .value.new summary { border: 1px solid #000; }
+  .value details[open] > code { max-height: none; } .value details[open] > summary { display: none; }
+  .old mark { text-decoration: line-through; } .new mark { text-decoration: underline; }
+}
+`;

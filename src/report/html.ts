@@ -1,11 +1,12 @@
 /** `--format html`: a diff as one self-contained page with summary, filter and values side by side. */
+import { hash } from 'node:crypto';
 import type { ResourceDefinition, Severity } from '../catalog/definition.ts';
 import { formatInteger } from '../core/grouped.ts';
 import type { DiffDocument, StateReference } from '../diff/change.ts';
 import type { ExplainedForm } from '../diff/form-change.ts';
 import { fieldLine } from './field-line.ts';
 import { FORMS_HEADING, formLine } from './form-text.ts';
-import { filterTools, htmlPage, timeHtml } from './html-page.ts';
+import { PAGE_STYLE } from './html-value.ts';
 import { fieldHtml } from './html-value.ts';
 import { escapeMarkup } from './markup.ts';
 import type { ReportOptions } from './options.ts';
@@ -179,3 +180,138 @@ function changesOf({ summary }: DiffDocument): string[] {
 function severitiesOf({ bySeverity }: Report): string[] {
   return bySeverity.map(({ severity }) => severity);
 }
+
+// The frame of every HTML page: one file that loads nothing and lets nothing run but its own script.
+
+/** A whole document around `body`, which is HTML already; `title` is text. */
+export function htmlPage(title: string, body: string): string {
+  // Only this very style and script, by hash: markup that slipped through the escaping could still not act.
+  const policy = `default-src 'none'; style-src '${digest(PAGE_STYLE)}'; script-src '${digest(PAGE_SCRIPT)}'; base-uri 'none'; form-action 'none'`;
+  return `<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<meta name="robots" content="noindex">
+<meta name="color-scheme" content="light dark">
+<title>${escapeMarkup(title)}</title>
+<style>${PAGE_STYLE}</style>
+</head>
+<body>
+<main>
+${body}
+</main>
+<script>${PAGE_SCRIPT}</script>
+</body>
+</html>
+`;
+}
+
+function digest(text: string): string {
+  return `sha256-${hash('sha256', text, 'base64')}`;
+}
+
+/** An ISO 8601 time in UTC as people read it, to the minute; any other text as it is. */
+export function timeHtml(at: string): string {
+  const [, day, minute] = /^(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2})[\d:.]*Z$/.exec(at) ?? [];
+  const text = escapeMarkup(at);
+  return day === undefined || minute === undefined
+    ? text
+    : `<time datetime="${text}" title="${text}">${day} ${minute} UTC</time>`;
+}
+
+/**
+ * The filter box over the records of a page. Hidden until the script runs: without it there is nothing to filter with,
+ * and every record is shown. A group of boxes with a single entry would narrow nothing, and is left out.
+ */
+export function filterTools(changes: readonly string[], severities: readonly string[] = []): string {
+  const group = (label: string, name: string, values: readonly string[]): string =>
+    values.length < 2
+      ? ''
+      : `<fieldset><legend class="side">${label}</legend>${values.map((value) => `<label><input type="checkbox" name="${name}" value="${value}" checked> ${value}</label>`).join('')}</fieldset>`;
+  return `<div class="tools" role="search" hidden>
+<div class="box"><input type="search" placeholder="Filter by name, kind, id, field, value …" aria-label="Filter" aria-keyshortcuts="/" autocomplete="off" spellcheck="false"><kbd aria-hidden="true">/</kbd></div>
+${group('Severity', 'severity', severities)}${group('Kind of change', 'change', changes)}
+<span class="faint status" role="status" aria-live="polite"></span>
+</div>
+<p class="nothing" hidden>Nothing here fits the filter.</p>`;
+}
+
+// The script of the HTML pages. It stands in the page and is allowed there by its hash.
+
+/**
+ * Filters the records on the page; without it everything is simply shown. `/` leads to the filter box, Escape clears it.
+ * Unfolds every value for paper, and folds it again.
+ */
+const PAGE_SCRIPT = `
+'use strict';
+(() => {
+  const tools = document.querySelector('.tools');
+  if (tools !== null) {
+    const box = tools.querySelector('input[type=search]');
+    const status = tools.querySelector('[role=status]');
+    const nothing = document.querySelector('.nothing');
+    const boxes = [...tools.querySelectorAll('input[type=checkbox]')];
+    const records = [...document.querySelectorAll('.record')].map((element) => ({
+      element, data: element.dataset, text: (element.dataset.kind + ' ' + element.textContent).toLowerCase(),
+    }));
+    const sections = [...document.querySelectorAll('section')].map((element) => {
+      const count = element.querySelector('h2 .count');
+      return { element, count, text: count?.textContent, all: element.querySelectorAll('.record').length };
+    });
+    const filter = () => {
+      const words = box.value.toLowerCase().split(' ').filter(Boolean);
+      const unwanted = boxes.filter((input) => !input.checked);
+      let shown = 0;
+      for (const { element, data, text } of records) {
+        const fits = unwanted.every((input) => data[input.name] !== input.value) &&
+          words.every((word) => text.includes(word));
+        element.hidden = !fits;
+        if (fits) shown += 1;
+      }
+      for (const { element, count, text, all } of sections) {
+        const left = element.querySelectorAll('.record:not([hidden])').length;
+        element.hidden = left === 0;
+        if (count !== null) count.textContent = left === all ? text : left + ' of ' + all;
+      }
+      nothing.hidden = shown > 0;
+      status.textContent = shown === records.length ? shown + ' shown' : shown + ' of ' + records.length + ' shown';
+    };
+    const clear = () => {
+      box.value = '';
+      for (const input of boxes) input.checked = true;
+      filter();
+    };
+    tools.hidden = false;
+    tools.addEventListener('input', filter);
+    document.addEventListener('keydown', (event) => {
+      if (event.key === '/' && event.target !== box && !event.ctrlKey && !event.metaKey && !event.altKey) {
+        event.preventDefault();
+        box.focus();
+        box.select();
+      } else if (event.key === 'Escape' && event.target === box) clear();
+    });
+    // A link of the summary must not lead to a record that the filter hides.
+    addEventListener('hashchange', () => {
+      const target = document.getElementById(location.hash.slice(1));
+      if (target !== null && target.closest('[hidden]') !== null) {
+        clear();
+        target.scrollIntoView();
+      }
+    });
+    filter();
+  }
+  // Of a long period the newest days count most.
+  for (const charts of document.querySelectorAll('.charts')) charts.scrollLeft = charts.scrollWidth;
+  let folded = [];
+  addEventListener('beforeprint', () => {
+    folded = [...document.querySelectorAll('details:not([open])')];
+    for (const fold of folded) fold.open = true;
+  });
+  addEventListener('afterprint', () => {
+    for (const fold of folded) fold.open = false;
+  });
+})();
+`;

@@ -6,7 +6,7 @@ import type { ExplainedForm } from '../diff/form-change.ts';
 import { FORMS_HEADING, formLine } from './form-text.ts';
 import { escapeMarkup } from './markup.ts';
 import { isMaskedChange, MASK } from './mask.ts';
-import { movedText } from './moved-text.ts';
+import { movedText } from './field-line.ts';
 import { escapeControlCharacters } from './escape-control.ts';
 import type { ReportOptions } from './options.ts';
 import {

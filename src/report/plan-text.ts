@@ -17,7 +17,7 @@ import {
   secretLines,
   sentSteps,
   stepText,
-} from './plan-view.ts';
+} from './plan-mask.ts';
 import { referenceText, skippedText } from './sections.ts';
 import { type LineOptions, fieldLines } from './text.ts';
 import { folded } from './value-text.ts';

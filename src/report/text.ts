@@ -8,7 +8,7 @@ import type { ExplainedForm } from '../diff/form-change.ts';
 import { changeText } from './recreated-text.ts';
 import { FORMS_HEADING, formLine } from './form-text.ts';
 import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
-import { movedText } from './moved-text.ts';
+import { movedText } from './field-line.ts';
 import { escapeControlCharacters } from './escape-control.ts';
 import type { ReportOptions } from './options.ts';
 import {

@@ -1,6 +1,6 @@
 /** Steps of a restore that is gone on with which need nothing any more: another restore, or somebody, did them since. */
 import type { Slot } from '../api/write-client.ts';
-import { managedDigest } from './digest.ts';
+import { managedDigest } from './live-records.ts';
 import { differencesFrom } from './read-back.ts';
 import type { ReadyStep, StepContext } from './step-context.ts';
 

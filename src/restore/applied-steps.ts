@@ -4,7 +4,7 @@ import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
 import type { Inverse, PlannedRequest, PlanStep } from './plan.ts';
-import { readPlan } from './plan-file.ts';
+import { readPlan } from './plan.ts';
 
 /** A step that was applied, with the record that it was about. */
 export interface AppliedStep {

@@ -1,4 +1,5 @@
 /** Applies a plan: the only writer of the remote (design.md, Restore: Apply). */
+import { UNLIMITED_REQUESTS } from '../api/transport.ts';
 import type { WriteClient } from '../api/write-client.ts';
 import { definitionOf } from '../catalog/catalog.ts';
 import type { SourceConfig } from '../config/config.ts';
@@ -14,9 +15,8 @@ import type { SecretLookup } from './configured-secrets.ts';
 import { idLookup } from './id-map.ts';
 import { RestoreJournal } from './journal.ts';
 import { LiveRecords } from './live-records.ts';
-import { type Plan, type PlanStep, isExecutable } from './plan.ts';
 import { personSteps } from './person-reason.ts';
-import { planHash } from './plan-hash.ts';
+import { type Plan, type PlanStep, isExecutable, planHash } from './plan.ts';
 import { type RestoreReport, isAlreadyApplied, restoreReport, resumedReport } from './restore-report.ts';
 import type { DesiredLookup, StepContext } from './step-context.ts';
 import { runStep } from './step-runner.ts';
@@ -296,4 +296,30 @@ function endAfterTrouble(journal: RestoreJournal, log: Logger): void {
     // The next opening for writing marks it as interrupted.
     log.warn({ restore: journal.restore, error }, 'the end of the restore could not be journaled');
   }
+}
+
+// How many steps of a restore are at work at a time.
+
+/** Steps at work for each request that may be under way, where only the disk and the far side set the pace. */
+const STEPS_PER_REQUEST = 64;
+/** Requests of a step. */
+const REQUESTS = 3;
+/** What a creation waits for the disk, milliseconds: two writes that it shares with others, on a slow one. */
+const DISK_WAITS_MS = 200;
+
+/**
+ * Besides its requests a step waits for the disk: others use the connections meanwhile, as many as start in that time.
+ * Where a rate holds the requests back, more would only wait in its queue, journaled as sent.
+ * @param rate of a source; 0 = no limit
+ */
+export function applyConcurrency(rate: {
+  readonly perMinute: number;
+  readonly perHour: number;
+  readonly concurrency: number;
+}): number {
+  const requests = rate.concurrency === 0 ? UNLIMITED_REQUESTS : rate.concurrency;
+  const most = requests * STEPS_PER_REQUEST;
+  const perMinute = rate.perMinute === 0 ? rate.perHour : rate.perMinute;
+  if (perMinute === 0) return most;
+  return Math.min(most, requests + Math.ceil((perMinute / REQUESTS / 60_000) * DISK_WAITS_MS));
 }

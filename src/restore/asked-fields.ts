@@ -6,7 +6,7 @@ import { resolvePointer, splitPointer } from '../diff/pointer.ts';
 import { withMember } from './places.ts';
 import type { Remapped } from './references.ts';
 import type { BuiltBody } from './request-body.ts';
-import { memberPointer } from './writable.ts';
+import { memberPointer } from './unmanaged-settings.ts';
 
 type IsAsked = (path: string) => boolean;
 

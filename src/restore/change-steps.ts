@@ -1,24 +1,42 @@
 /** Steps for records that both states have and that differ. */
-import { type FieldDefinition, type ResourceDefinition, operationOf } from '../catalog/definition.ts';
+import {
+  type FieldDefinition,
+  type ResourceDefinition,
+  operationOf,
+  type Kind,
+  type Scope,
+} from '../catalog/definition.ts';
 import { isMask } from '../catalog/masks.ts';
 import { withShownFields } from '../catalog/shown-fields.ts';
-import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
+import {
+  type JsonObject,
+  type JsonValue,
+  getOwn,
+  isJsonObject,
+  setOwn,
+  parseLossless,
+} from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { type FieldChange, compareBodies } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { isRedacted } from '../sync/redaction.ts';
-import { managedDigest } from './digest.ts';
-import { type Draft, draftKey } from './draft.ts';
-import { RENAME_BY_HAND, SAME_BUT_FOR_CASE } from './letter-case.ts';
-import type { Inverse } from './plan.ts';
+import { narrowedTo, unaskedChange } from './asked-fields.ts';
+import { type Draft, draftKey, type DraftFill } from './draft.ts';
+import { managedDigest } from './live-records.ts';
 import { personReason } from './person-reason.ts';
+import type { PlanInput, Inverse, Obstacle, SecretNeed } from './plan.ts';
 import { ownerObstacle, ownUserObstacle } from './protected-records.ts';
-import { remapped } from './references.ts';
+import { remapped, type Remapped } from './references.ts';
 import { planReplacement } from './removal-steps.ts';
-import { asConfiguredText, isAsConfigured, otherSecretsText } from './secret-fingerprints.ts';
-import { hiddenFields, withoutSecrets } from './secret-values.ts';
-import { separateFields } from './separate-fields.ts';
-import { closedChangeReason, unmanagedChanges, unmanagedReason } from './unmanaged-settings.ts';
+import { type BuiltBody, buildBody } from './request-body.ts';
+import {
+  asConfiguredText,
+  isAsConfigured,
+  otherSecretsText,
+  hiddenFields,
+  withoutSecrets,
+} from './secret-values.ts';
+import { RENAME_BY_HAND, SAME_BUT_FOR_CASE, type SortedFields, sortFields } from './sorted-fields.ts';
 import {
   alternativePath,
   draftOf,
@@ -27,10 +45,16 @@ import {
   stopped,
   waitsFor,
   type Planning,
+  needsText,
 } from './step-parts.ts';
-import { type SortedFields, sortFields } from './sorted-fields.ts';
-import { shareText } from './text-record.ts';
-import { memberPointer, topMember, writableFields } from './writable.ts';
+import {
+  closedChangeReason,
+  unmanagedChanges,
+  unmanagedReason,
+  memberPointer,
+  topMember,
+  writableFields,
+} from './unmanaged-settings.ts';
 
 /** Plans one record that both states have; false where there is nothing to do. */
 export function planChange(
@@ -279,4 +303,108 @@ function inverseOf(
     else setOwn(before, name, value);
   }
   return { action: 'update', absent, ...withoutSecrets(definition, before) };
+}
+
+// The body of an update, field by field: one that cannot be sent does not hold up the others.
+
+/** A field that cannot be sent, and why. */
+interface StoppedField {
+  readonly name: string;
+  readonly needs: readonly SecretNeed[];
+  readonly obstacle: Obstacle;
+  readonly reason: string;
+}
+
+/** The body of what can be sent, and what cannot, each with its reason. */
+function separateFields(
+  input: PlanInput,
+  definition: ResourceDefinition,
+  desired: ParsedRecord,
+  remap: Remapped,
+  fields: readonly FieldDefinition[],
+  live: JsonValue,
+): Pick<BuiltBody, 'body' | 'fills' | 'others'> & { readonly stopped: StoppedField[] } {
+  const { isFieldAbout } = input;
+  const body: JsonObject = {};
+  const fills: DraftFill[] = [];
+  const others: string[] = [];
+  const stoppedFields: StoppedField[] = [];
+  for (const field of fields) {
+    const { name } = field;
+    const stop = (obstacle: Obstacle, reason: string, needs: readonly SecretNeed[] = []): void =>
+      void stoppedFields.push({ name, needs, obstacle, reason });
+    const narrowed =
+      isFieldAbout === undefined ? remap : narrowedTo(isFieldAbout, definition, field, remap, live);
+    if ('reason' in narrowed) {
+      stop('no_value', narrowed.reason);
+      continue;
+    }
+    const built = buildBody(input, desired, narrowed, [field], live);
+    const unasked =
+      isFieldAbout === undefined ? null : unaskedChange(isFieldAbout, field, built, desired.body, live);
+    if (unasked !== null) stop('no_value', unasked);
+    else if (built.needs.length > 0) stop('secret_missing', needsText(built.needs), built.needs);
+    else if (built.unknown.length > 0) {
+      const unknown = built.unknown.map(({ pointer, reason }) => `${pointer}: ${reason}`).join('; ');
+      stop('reference_unknown', unknown);
+    } else {
+      for (const each of Object.keys(built.body)) setOwn(body, each, getOwn(built.body, each) ?? null);
+      fills.push(...built.fills);
+      others.push(...built.others);
+    }
+  }
+  return { body, fills, others, stopped: stoppedFields };
+}
+
+// Records that are parsed when somebody looks into them: most of a state stands on both sides in the same text.
+
+/** A body as received, and as parsed once it was. One may belong to a record of each side. */
+export interface BodyText {
+  readonly text: string;
+  value?: JsonValue;
+}
+
+type Place = Pick<ParsedRecord, 'kind' | 'scope' | 'id'>;
+
+/** One getter for all of a hundred thousand records; a member of each, so that a copy made by spreading has a body too. */
+const BODY = {
+  enumerable: true,
+  get(this: TextRecord): JsonValue {
+    return this.parsed();
+  },
+};
+
+class TextRecord {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly id: string;
+  declare readonly body: JsonValue;
+  readonly #held: BodyText;
+
+  constructor({ kind, scope, id }: Place, held: BodyText) {
+    this.kind = kind;
+    this.scope = scope;
+    this.id = id;
+    this.#held = held;
+    Object.defineProperty(this, 'body', BODY);
+  }
+
+  parsed(): JsonValue {
+    return (this.#held.value ??= parseLossless(this.#held.text));
+  }
+
+  static heldBy(record: ParsedRecord): BodyText | undefined {
+    return #held in record ? record.#held : undefined;
+  }
+}
+
+/** `body` throws `malformed` as `parseLossless` does, when it is first looked at. */
+export function textRecord(place: Place, held: BodyText): ParsedRecord {
+  return new TextRecord(place, held);
+}
+
+/** True for records of two sides that hold the very same text. False tells nothing. */
+export function shareText(one: ParsedRecord, other: ParsedRecord): boolean {
+  const held = TextRecord.heldBy(one);
+  return held !== undefined && held === TextRecord.heldBy(other);
 }

@@ -4,14 +4,14 @@ import { type JsonObject, getOwn, isJsonObject, setOwn } from '../core/json.ts';
 import { type ParsedRecord, compareRecords } from '../diff/change.ts';
 import { idText } from '../diff/match-records.ts';
 import { resolvePointer } from '../diff/pointer.ts';
-import { naturalKeyDigest } from './digest.ts';
+import { naturalKeyDigest } from './live-records.ts';
 import { type Draft, type DraftFill, type Slot, draftKey } from './draft.ts';
 import { awaitedAcceptance, planInvitation, textAt } from './invitation-step.ts';
 import { personReason } from './person-reason.ts';
 import { ownerObstacle } from './protected-records.ts';
 import { asId, remapped } from './references.ts';
 import { buildBody } from './request-body.ts';
-import { otherSecretsText } from './secret-fingerprints.ts';
+import { otherSecretsText } from './secret-values.ts';
 import { closedReason, unmanagedChanges, unmanagedReason } from './unmanaged-settings.ts';
 import { hiddenFields } from './secret-values.ts';
 import {
@@ -31,7 +31,7 @@ import {
   topMember,
   unsendableReferences,
   writableFields,
-} from './writable.ts';
+} from './unmanaged-settings.ts';
 
 /** Plans one missing record. */
 export function planCreation(

@@ -1,15 +1,25 @@
 /** Where a drill takes place: a service that holds nothing but what the drill puts there. Who calls brings it. */
-import type { Kind } from '../catalog/definition.ts';
+import {
+  type Kind,
+  type FieldDefinition,
+  type ResourceDefinition,
+  type ScopeKey,
+  operationOf,
+} from '../catalog/definition.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { SourceConfig } from '../config/config.ts';
-import { type JsonObject, isJsonObject } from '../core/json.ts';
+import { type JsonObject, isJsonObject, type JsonValue, getOwn } from '../core/json.ts';
 import type { Secret } from '../core/secret.ts';
 import type { ParsedRecord } from '../diff/change.ts';
-import { recordName } from '../diff/name.ts';
 import type { DrillDamage } from '../diff/drill-document.ts';
-import { damage } from './drill-damage.ts';
-import type { KeyUser } from './drill-key-user.ts';
-import type { DrillSnapshot } from './drill-snapshot.ts';
-import type { PlanInput } from './plan-input.ts';
+import { idText } from '../diff/match-records.ts';
+import { recordName } from '../diff/name.ts';
+import { resolvePointer } from '../diff/pointer.ts';
+import type { DrillSnapshot } from './drill-passes.ts';
+import { placesOf } from './places.ts';
+import type { PlanInput } from './plan.ts';
+import { placeOf } from './record-place.ts';
+import { writableFields } from './unmanaged-settings.ts';
 
 export interface DrillSandboxGround {
   /** The interface, over HTTP. */
@@ -142,4 +152,215 @@ function shellOf(id: string, { uuid, user }: KeyUser): ParsedRecord[] {
 
 function userOf({ uuid, user }: KeyUser): JsonObject & { uuid: string } {
   return { ...user, uuid };
+}
+
+// Damage for a drill: some records gone, some altered, by a chance that gives the same every time. Pure.
+
+interface Damaged {
+  readonly records: readonly ParsedRecord[];
+  readonly removed: number;
+  readonly altered: number;
+}
+
+interface DamageOptions {
+  /** Share of the records, 0 to 100. */
+  readonly percent: number;
+  /** Uniform in [0, 1). */
+  readonly random: () => number;
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  /** Whose memberships stay: nobody can take their own away. */
+  readonly keyUser: string;
+}
+
+/**
+ * Damages that share of the records: every second one is removed, with all that hangs from it or refers to it, the others
+ * get another value in one of the fields that the service lets people change. Organizations are altered, never removed.
+ */
+export function damage(records: readonly ParsedRecord[], options: DamageOptions): Damaged {
+  const { random, definitions, keyUser } = options;
+  const candidates = records.filter(
+    ({ kind, id }) => !(definitions(kind).restore.protectsOwnUser && id === keyUser),
+  );
+  const wanted = Math.min(candidates.length, Math.ceil((records.length * options.percent) / 100));
+  const gone = new Set<string>();
+  const altered = new Map<string, ParsedRecord>();
+  for (const record of shuffled(candidates, random).slice(0, wanted)) {
+    const definition = definitions(record.kind);
+    const isRoot = definition.discovery.from === 'root';
+    const other = isRoot || random() < 0.5 ? alteredRecord(definition, record, random) : null;
+    if (other !== null) altered.set(keyOf(definition, record), other);
+    else if (!isRoot) gone.add(keyOf(definition, record));
+  }
+  addDependents(records, gone, definitions);
+  const kept: ParsedRecord[] = [];
+  let changes = 0;
+  for (const record of records) {
+    const key = keyOf(definitions(record.kind), record);
+    if (gone.has(key)) continue;
+    const other = altered.get(key);
+    if (other !== undefined) changes += 1;
+    // Another kind may show the same record: it is altered there too.
+    kept.push(other === undefined ? record : { ...record, body: other.body });
+  }
+  return { records: kept, removed: records.length - kept.length, altered: changes };
+}
+
+/** Kinds of one family share their records, and so the damage. */
+function keyOf({ kind, family }: ResourceDefinition, { scope, id }: ParsedRecord): string {
+  return family === null
+    ? placeOf(kind, scope, id)
+    : `${family}${placeOf(kind, scope, id).slice(kind.length)}`;
+}
+
+/** What goes with a record: its children, and whatever names it. Until nothing more does. */
+function addDependents(
+  records: readonly ParsedRecord[],
+  gone: Set<string>,
+  definitions: (kind: Kind) => ResourceDefinition,
+): void {
+  for (let before = -1; before !== gone.size;) {
+    before = gone.size;
+    const ids = new Set(
+      records
+        .filter((record) => gone.has(keyOf(definitions(record.kind), record)))
+        .map(({ kind, id }) => `${kind} ${id}`),
+    );
+    for (const record of records) {
+      const definition = definitions(record.kind);
+      const isChild = (Object.entries(record.scope) as [ScopeKey, string][]).some(([key, id]) =>
+        ids.has(`${SCOPE_KIND[key]} ${id}`),
+      );
+      if (isChild || namesOf(definition, record).some((name) => ids.has(name)))
+        gone.add(keyOf(definition, record));
+    }
+  }
+}
+
+/** The records that a body names, as `kind id`. */
+function namesOf({ references, restore }: ResourceDefinition, { body }: ParsedRecord): string[] {
+  return [
+    ...references.map(({ pointer, kind }) => ({ pointer, kind })),
+    ...restore.derived.flatMap(({ from, kind }) => from.map((pointer) => ({ pointer, kind }))),
+  ].flatMap(({ pointer, kind }) =>
+    placesOf(body, pointer).flatMap((place) => {
+      const value = resolvePointer(body, place);
+      return value === undefined || value === null ? [] : [`${kind} ${idText(value)}`];
+    }),
+  );
+}
+
+/** The record with another value in one of its fields; null where nothing of it can be changed by a request. */
+function alteredRecord(
+  definition: ResourceDefinition,
+  record: ParsedRecord,
+  random: () => number,
+): ParsedRecord | null {
+  const { body } = record;
+  if (!isJsonObject(body) || operationOf(definition, 'update') === undefined) return null;
+  const choices = writableFields(definition).flatMap((field) => {
+    const value = getOwn(body, field.name);
+    const other = value === undefined ? undefined : otherValue(field, value);
+    return other === undefined || isGuarded(field) ? [] : [{ name: field.name, other }];
+  });
+  const choice = choices[Math.floor(random() * choices.length)];
+  return choice === undefined ? null : { ...record, body: { ...body, [choice.name]: choice.other } };
+}
+
+/** What only a creation sets, what waits for something else to be true, and what may hold secrets stays as it is. */
+function isGuarded({ isCreateOnly, requires, isSecret, secretPointers }: FieldDefinition): boolean {
+  return isCreateOnly || requires !== null || isSecret || secretPointers.length > 0;
+}
+
+function otherValue({ type, values }: FieldDefinition, value: JsonValue): JsonValue | undefined {
+  if (type === 'boolean') return value !== true;
+  if (type === 'integer') return value === 1 ? 8 : 1;
+  if (type !== 'string') return undefined;
+  return (
+    values?.find((other) => other !== value) ?? `${typeof value === 'string' ? value : ''} (altered)`.trim()
+  );
+}
+
+/** Fisher and Yates. */
+function shuffled<T>(items: readonly T[], random: () => number): T[] {
+  const mixed = [...items];
+  for (let last = mixed.length - 1; last > 0; last -= 1) {
+    const other = Math.floor(random() * (last + 1));
+    [mixed[last], mixed[other]] = [mixed[other] as T, mixed[last] as T];
+  }
+  return mixed;
+}
+
+// The user whose key does the restore in a drill: the one thing that must be there before anything can be created.
+
+interface KeyUser {
+  readonly uuid: string;
+  /** As a member's `user` shows them. */
+  readonly user: JsonObject;
+  /** How they were found; one line for the report. */
+  readonly assumption: string;
+}
+
+const STAND_IN: JsonObject & { uuid: string } = {
+  uuid: '00000000-0000-4000-8000-000000000001',
+  distinct_id: 'drill',
+  first_name: 'Drill',
+  last_name: 'Owner',
+  email: 'drill@sandbox.example',
+};
+
+/**
+ * The configured user (uuid or e-mail address), else the member whose levels fit best what the organizations say of the
+ * key (`membership_level`), the longest-standing one first; a stand-in where the snapshot holds no member.
+ */
+export function keyUserOf(records: readonly ParsedRecord[], configured: string | null): KeyUser {
+  const members = records.filter(({ kind }) => kind === 'members');
+  const named = members.find(({ id, body }) => {
+    const email = resolvePointer(body, '/user/email');
+    return configured !== null && (id === configured || email === configured);
+  });
+  if (named !== undefined) return keyUser(named, `the key belongs to ${nameOf(named)}, as configured`);
+  const levels = new Map(
+    records
+      .filter(({ kind }) => kind === 'organizations')
+      .map(({ id, body }) => [id, resolvePointer(body, '/membership_level')]),
+  );
+  const fits = new Map<string, { first: ParsedRecord; count: number; since: string }>();
+  for (const member of members) {
+    const joined = resolvePointer(member.body, '/joined_at');
+    // Behind every time: of whom it is not known goes last.
+    const since = typeof joined === 'string' ? joined : '~';
+    const best = fits.get(member.id) ?? { first: member, count: 0, since };
+    const level = resolvePointer(member.body, '/level');
+    if (level !== undefined && level === levels.get(member.scope.organization_id ?? '')) best.count += 1;
+    if (since < best.since) best.since = since;
+    fits.set(member.id, best);
+  }
+  const [best] = [...fits.values()].sort(
+    (a, b) => b.count - a.count || compareTexts(a.since, b.since) || compareTexts(a.first.id, b.first.id),
+  );
+  if (best === undefined) {
+    return {
+      uuid: STAND_IN.uuid,
+      user: STAND_IN,
+      assumption: 'the snapshot holds no member: the key belongs to a stand-in',
+    };
+  }
+  const why =
+    'the longest-standing member of the level that the service says the key has; restore.ownUser names another';
+  return keyUser(best.first, `the key belongs to ${nameOf(best.first)} (${why})`);
+}
+
+function keyUser(member: ParsedRecord, assumption: string): KeyUser {
+  const user = resolvePointer(member.body, '/user');
+  const shown = isJsonObject(user) ? user : {};
+  return { uuid: member.id, user: { ...shown, uuid: member.id }, assumption };
+}
+
+function nameOf(member: ParsedRecord): string {
+  const email = resolvePointer(member.body, '/user/email');
+  return typeof email === 'string' ? email : member.id;
+}
+
+function compareTexts(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }

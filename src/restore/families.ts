@@ -3,8 +3,8 @@ import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import { CATALOG, scopeKey } from '../catalog/catalog.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import type { RecordKey } from '../diff/order.ts';
-import type { PlanState } from './plan-input.ts';
-import { writableFields } from './writable.ts';
+import type { PlanState } from './plan.ts';
+import { writableFields } from './unmanaged-settings.ts';
 
 interface SingleStates {
   readonly desired: readonly ParsedRecord[];

@@ -9,10 +9,12 @@ import type { SourceConfig } from '../config/config.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { formatInteger } from '../core/grouped.ts';
 import type { ParsedRecord } from '../diff/change.ts';
+import { fieldFilter } from '../diff/field-filter.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { type RecordState, pairByKey } from '../diff/states.ts';
 import type { HeldRecord } from '../mirror/held-removals.ts';
 import type { IdMapping } from '../mirror/restores.ts';
+import { requireKnownFields } from '../state/compared-fields.ts';
 import { type StateFilter, filterParts, selectsCollection, selectsRecord } from '../state/filter.ts';
 import { readNamed } from '../state/named-organizations.ts';
 import type { UnknownRecord, LoadedState } from '../state/state.ts';
@@ -20,14 +22,14 @@ import { wantedKinds } from '../sync/extent.ts';
 import type { Redaction } from '../sync/redaction.ts';
 import { configuredSecrets } from './configured-secrets.ts';
 import { shownKinds } from './families.ts';
-import { fieldChoice, requireFields } from './field-choice.ts';
 import { everyId, idChoice, idLookup } from './id-map.ts';
 import { kindsToRead } from './kinds-to-read.ts';
-import type { PlanCollection, PlanInput, PlanOptions, PlanState } from './plan-input.ts';
+import type { PlanCollection, PlanInput, PlanOptions, PlanState } from './plan.ts';
 import { scopeKeys } from './record-place.ts';
-import { fingerprintsOf } from './secret-fingerprints.ts';
-import { type BodyText, textRecord } from './text-record.ts';
+import { fingerprintsOf } from './secret-values.ts';
+import { type BodyText, textRecord } from './change-steps.ts';
 import { doubtfulCollections, extraIn, skippedCollections } from './uncompared.ts';
+import { topMember, writableFields } from './unmanaged-settings.ts';
 
 /** What the user asked for. */
 export interface RestoreRequest {
@@ -298,4 +300,44 @@ export function ownUserIn(
   // A plan without members touches none; one with members then leaves alone whoever could be it.
   if (members.length > 0) notes.push(`restore.ownUser: nobody among the members is ${restore.ownUser ?? ''}`);
   return null;
+}
+
+// `--field`: which fields steps may be about.
+
+/**
+ * True for a place at, below or above one of the pointers; null where none is named: every field.
+ * @throws TidemarkError `usage` when one is no pointer
+ */
+function fieldChoice(fields: readonly string[]): ((path: string) => boolean) | null {
+  const select = fieldFilter(fields);
+  if (fields.length === 0) return null;
+  const head = { kind: 'organizations', scope: {}, id: '', name: '', change: 'changed' } as const;
+  return (path) => select({ ...head, fields: [{ path }] }) !== null;
+}
+
+/**
+ * Looks whether a restore of these kinds looks at each of the fields: else "nothing to do" would say that all is well.
+ * @param records may be gone through several times
+ * @throws TidemarkError `not_found` when it does not look at one of them
+ */
+function requireFields(
+  fields: readonly string[],
+  kinds: ReadonlySet<Kind>,
+  definitions: (kind: Kind) => ResourceDefinition,
+  records: Iterable<ParsedRecord>,
+): void {
+  for (const field of fields) {
+    requireKnownFields({
+      fields: [field],
+      kinds,
+      definitions,
+      modeOf: (definition) => (writableFields(definition).length > 0 ? 'managed' : 'default'),
+      // What a person does is told as a step of its own, though no request sends it.
+      isLookedAt: ({ restore }, name) => restore.byPerson.some(({ pointer }) => topMember(pointer) === name),
+      records: function* (searched) {
+        for (const record of records) if (searched.has(record.kind)) yield record;
+      },
+      hintFor: () => 'a restore sends writable fields only: `tidemark catalog` tells which these are',
+    });
+  }
 }

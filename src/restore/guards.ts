@@ -3,7 +3,7 @@ import { CATALOG } from '../catalog/catalog.ts';
 import type { Kind } from '../catalog/definition.ts';
 import type { Matching } from './matching.ts';
 import type { PlanStep, Refusal } from './plan.ts';
-import type { PlanInput } from './plan-input.ts';
+import type { PlanInput } from './plan.ts';
 
 const SHARE_HINT = 'look at the plan; if it is what you want, raise the limit with --max-share';
 

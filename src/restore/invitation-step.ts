@@ -1,15 +1,16 @@
 /** The step for a missing record that only comes back by an invitation: a member. */
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import type { Creation } from '../catalog/restore-rules.ts';
-import { type JsonObject, type JsonValue, setOwn } from '../core/json.ts';
-import type { ParsedRecord } from '../diff/change.ts';
+import { type JsonObject, type JsonValue, setOwn, isJsonObject } from '../core/json.ts';
+import { type ParsedRecord, compareRecords } from '../diff/change.ts';
 import { equalValues } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
-import { naturalKeyDigest } from './digest.ts';
+import { naturalKeyDigest, managedDigest } from './live-records.ts';
 import { type Draft, type Slot, draftKey } from './draft.ts';
-import { planRemoval, removalKey } from './removal-step.ts';
-import { requestFor, stopped, waitsFor, type Planning } from './step-parts.ts';
-import { memberPointer } from './writable.ts';
+import { ownerObstacle, ownUserObstacle } from './protected-records.ts';
+import { hiddenFields, withoutSecrets } from './secret-values.ts';
+import { requestFor, stopped, waitsFor, type Planning, draftOf, liveSlots } from './step-parts.ts';
+import { memberPointer, writableFields } from './unmanaged-settings.ts';
 
 const COMES_BACK = 'invited: comes back when the invite is accepted';
 
@@ -167,4 +168,44 @@ export function planInvitation(
       ...(open === undefined || replacesNamesake ? [] : [removalKey(open)]),
     ],
   });
+}
+
+// The step that removes one live record.
+
+/** The key of the step that removes a live record; live and desired scopes never share one. */
+export function removalKey(live: ParsedRecord): string {
+  return draftKey(live, 'remove');
+}
+
+/**
+ * Plans it; blocked where the record must not be touched.
+ * @param after steps that must come first: what takes its place, where that is created before it goes
+ */
+export function planRemoval(
+  planning: Planning,
+  definition: ResourceDefinition,
+  live: ParsedRecord,
+  after: readonly string[] = [],
+): Draft {
+  const mode = writableFields(definition).length > 0 ? 'managed' : 'default';
+  const draft: Draft = {
+    ...draftOf(planning, definition, null, live, removalKey(live)),
+    fields: hiddenFields(definition, compareRecords(definition, live, undefined, mode)?.fields ?? []),
+  };
+  const obstacle = ownerObstacle(definition, live) ?? ownUserObstacle(planning, definition, live);
+  const step: Draft =
+    obstacle !== null
+      ? stopped(draft, 'blocked', obstacle.obstacle, obstacle.reason)
+      : {
+          ...draft,
+          action: 'remove',
+          after: [...draft.after, ...after],
+          request: requestFor(definition, 'remove', liveSlots(definition, live), null, []),
+          precondition: { state: 'present', id: live.id, digest: managedDigest(definition, live.body) },
+          inverse: isJsonObject(live.body)
+            ? { action: 'create', ...withoutSecrets(definition, live.body) }
+            : null,
+        };
+  planning.drafts.set(step.key, step);
+  return step;
 }

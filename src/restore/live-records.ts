@@ -9,10 +9,12 @@ import { type ResourceDefinition, type Scope, operationOf } from '../catalog/def
 import { withShownFields } from '../catalog/shown-fields.ts';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { type JsonValue, parseLossless } from '../core/json.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
+import { type JsonValue, parseLossless, isJsonObject } from '../core/json.ts';
+import { valueDigest } from '../diff/canonical.ts';
+import { comparedMembers } from '../diff/compare.ts';
+import { resolvePointer } from '../diff/pointer.ts';
 import type { Redaction } from '../sync/redaction.ts';
-import { naturalKeyDigest } from './digest.ts';
 
 /** How old a list may be that only tells whether something is there already; our own writes are followed up in it. */
 const MAX_AGE_MS = 5_000;
@@ -240,4 +242,30 @@ export class LiveRecords {
 
 function keyOf(definition: ResourceDefinition, scope: Scope): string {
   return `${definition.kind} ${scopeKey(scope)}`;
+}
+
+// Digests that pin what a plan was made from.
+
+/**
+ * Digest of what restore manages of a live body, and of what names it: the rest moves without anyone configuring it, or
+ * by the plan's own other steps (a role lists its members).
+ */
+export function managedDigest(definition: ResourceDefinition, body: JsonValue): string {
+  if (!isJsonObject(body)) return valueDigest(body);
+  const members = comparedMembers(definition, body, 'managed');
+  return valueDigest([members, naturalKeyValues(definition, body)]);
+}
+
+/** Digest of a body's natural key, letters' case apart; null where a part of it is missing or the kind has none. */
+export function naturalKeyDigest(definition: ResourceDefinition, body: JsonValue): string | null {
+  const values = naturalKeyValues(definition, body);
+  const isWhole = values.length > 0 && values.every((value) => value !== null && value !== '');
+  return isWhole ? valueDigest(values) : null;
+}
+
+function naturalKeyValues(definition: ResourceDefinition, body: JsonValue): JsonValue[] {
+  return definition.naturalKey.map((pointer) => {
+    const value = resolvePointer(body, pointer) ?? null;
+    return typeof value === 'string' ? value.toLowerCase() : value;
+  });
 }

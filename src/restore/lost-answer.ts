@@ -3,12 +3,12 @@ import type { TidemarkError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import { equalValues } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
-import { managedDigest } from './digest.ts';
+import { managedDigest } from './live-records.ts';
 import { movedFields, plannedDigest } from './precondition.ts';
 import { differencesFrom } from './read-back.ts';
 import { holdsContent } from './same-content.ts';
 import { type ReadyStep, type StepContext, claim, isTaken, keyOfStep } from './step-context.ts';
-import { topMember } from './writable.ts';
+import { topMember } from './unmanaged-settings.ts';
 
 export type LookUp =
   /** `id` of the created record; null for the other actions. */

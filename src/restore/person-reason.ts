@@ -6,7 +6,7 @@ import { resolvePointer } from '../diff/pointer.ts';
 import type { PlanStep } from './plan.ts';
 import type { ReadyStep, StepContext } from './step-context.ts';
 import type { Planning } from './step-parts.ts';
-import { topMember } from './writable.ts';
+import { topMember } from './unmanaged-settings.ts';
 
 /**
  * @param live the record's live body; null where it is yet to be created

@@ -1,9 +1,12 @@
 /** A plan: everything that text, JSON, exit code and apply are made from (design.md, Restore; `tidemark.plan/1`). */
-import type { Kind, Method, Scope } from '../catalog/definition.ts';
-import { type ExitCode, EXIT } from '../core/errors.ts';
-import type { JsonObject } from '../core/json.ts';
-import type { Skipped, StateReference } from '../diff/change.ts';
+import { hash } from 'node:crypto';
+import type { Kind, Method, Scope, KindRate, ResourceDefinition } from '../catalog/definition.ts';
+import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
+import { type JsonObject, getOwn, isJsonObject, parseLossless, type JsonValue } from '../core/json.ts';
+import { canonicalText } from '../diff/canonical.ts';
+import type { Skipped, StateReference, ParsedRecord } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
+import type { SecretLookup } from './configured-secrets.ts';
 
 export type StepAction = 'create' | 'update' | 'act' | 'remove' | 'blocked' | 'manual';
 
@@ -205,8 +208,178 @@ export function planExitCode(plan: Plan): ExitCode {
 }
 
 /** `tidemark.plan/1`: the plan with its schema named first and its hash as `plan`. */
-export type PlanDocument = { readonly schema: 'tidemark.plan/1'; readonly plan: string } & Omit<Plan, 'hash'>;
+type PlanDocument = { readonly schema: 'tidemark.plan/1'; readonly plan: string } & Omit<Plan, 'hash'>;
 
 export function planDocument({ hash, ...rest }: Plan): PlanDocument {
   return { schema: 'tidemark.plan/1', plan: hash, ...rest };
+}
+
+// A saved plan, read back: it is what was approved, or it is refused.
+
+/**
+ * The plan of a `tidemark.plan/1` document. All that apply relies on is pinned by its hash, so that a plan that was edited
+ * is none.
+ * @throws TidemarkError `usage` when the text is no plan, `unsafe_plan` when its hash is another one
+ */
+export function readPlan(text: string): Plan {
+  const document = parsed(text);
+  const hash = isJsonObject(document) ? getOwn(document, 'plan') : undefined;
+  const steps = isJsonObject(document) ? getOwn(document, 'steps') : undefined;
+  if (
+    !isJsonObject(document) ||
+    getOwn(document, 'schema') !== 'tidemark.plan/1' ||
+    typeof hash !== 'string' ||
+    !Array.isArray(steps)
+  ) {
+    throw notAPlan();
+  }
+  // The hash stands for the shape of the steps too: only what the planner wrote has one that fits.
+  const { plan, ...rest } = document as unknown as PlanDocument;
+  if (hashOf(rest) !== plan) {
+    const isOld = hashOfSteps(rest.steps) === plan;
+    throw new TidemarkError(
+      'unsafe_plan',
+      isOld
+        ? 'the plan was made by an older tidemark: its hash covers its steps only'
+        : 'the plan was changed since it was made: its hash is another one',
+      {
+        hint: 'make it anew with `tidemark restore --out FILE`; edit the desired state (an export), never the plan',
+      },
+    );
+  }
+  const { from, to, adopted, left, refused, skipped, summary, cost } = rest;
+  return {
+    ...{ from, to, hash: plan, steps: rest.steps, adopted, left, refused },
+    ...(skipped === undefined ? {} : { skipped }),
+    ...{ summary, cost },
+  };
+}
+
+/** Null for a document that lacks what a plan has. */
+function hashOf(document: Omit<PlanDocument, 'schema' | 'plan'>): string | null {
+  const { from, to, adopted, left, refused, summary } = document as Partial<PlanDocument>;
+  const isWhole = [from, to, adopted, left, refused, summary].every((part) => part instanceof Object);
+  return isWhole ? planHash(document) : null;
+}
+
+function parsed(text: string): JsonValue {
+  try {
+    return parseLossless(text);
+  } catch (error) {
+    throw notAPlan(error);
+  }
+}
+
+function notAPlan(cause?: unknown): TidemarkError {
+  return new TidemarkError('usage', 'the file is no plan (`tidemark.plan/1`)', {
+    hint: 'save one with `tidemark restore --out FILE`',
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+// The hash that pins a plan: equal exactly when the plans would do the same to the same.
+
+/**
+ * SHA-256 (hex) of the canonical text of all that apply relies on and a person agrees to: the steps (requests,
+ * preconditions with digests of the live records, digests of the desired bodies), what guards refuse, records found under
+ * another id, what was not read, and the sources and states that are meant. When it was made and what it costs
+ * takes no part.
+ */
+export function planHash(plan: Omit<Plan, 'hash'>): string {
+  const { from, to, steps, adopted, refused, skipped = [], summary } = plan;
+  const pinned = {
+    from: { ref: from.ref, run: from.run ?? null, source: from.source ?? null },
+    to: { ref: to.ref, source: to.source ?? null },
+    ...{ steps, refused, skipped, summary },
+    // They stand in the order of the records, which says nothing.
+    adopted: adopted.map((each) => canonicalText(each as unknown as JsonValue)).sort(),
+  };
+  return digest(pinned);
+}
+
+/** What the hash was before it covered more than the steps: such a plan is told from one that was edited. */
+export function hashOfSteps(steps: readonly PlanStep[]): string {
+  return digest(steps);
+}
+
+function digest(value: object): string {
+  // Plain JSON by construction: optional members are left out, never undefined (a saved plan is hashed again when read).
+  return hash('sha256', canonicalText(value as JsonValue), 'hex');
+}
+
+// What the planner is given. It reads nothing else: no clock, no network, no mirror.
+
+/** A collection of a state. What is not whole proves nothing about what is absent from it. */
+export interface PlanCollection {
+  readonly kind: Kind;
+  readonly scope: Scope;
+  readonly isComplete: boolean;
+  /** True where the service has no such collection: then nothing is in it. */
+  readonly isNotOffered?: true;
+}
+
+/** One side: records of the affected collections, and of those that they hang from or refer to. */
+export interface PlanState {
+  readonly reference: StateReference;
+  readonly records: readonly ParsedRecord[];
+  readonly collections: readonly PlanCollection[];
+}
+
+export interface PlanOptions {
+  /** Remove live records that the desired state does not have, at most this many; null: remove nothing. */
+  readonly prune: { readonly maxRemovals: number } | null;
+  /** Of a kind with at least `minRecords` live records no larger share may be changed, or removed. */
+  readonly limits: { readonly maxShare: number; readonly minRecords: number };
+  readonly createOrganizations: boolean;
+  /** Null where it cannot be asked for. */
+  readonly inviteMissing: boolean | null;
+  /** Let the service mail invites. */
+  readonly sendEmail: boolean;
+  /** Id of the key's own user among `members`; null where it is not known, and then nobody of that level is touched. */
+  readonly ownUserId: string | null;
+  /** Oldest age of the desired state, milliseconds; null where the user named the state and so knows its age. */
+  readonly maxAgeMs: number | null;
+  readonly rate: KindRate & {
+    /** Limits that kinds have of their own, beside those above. */
+    readonly kinds?: readonly (KindRate & { readonly kinds: readonly Kind[] })[];
+  };
+}
+
+/** design.md, Restore: 30 % of a kind with at least 10 records. */
+export const DEFAULT_LIMITS: PlanOptions['limits'] = { maxShare: 0.3, minRecords: 10 };
+
+export interface PlanInput {
+  /** FROM of the command: what is wanted. */
+  readonly desired: PlanState;
+  readonly live: PlanState;
+  /** Definitions in force: profile and overrides applied. */
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  /** The id that a record has since it was created again; undefined where it never was. */
+  readonly idMap: (kind: Kind, id: string) => string | undefined;
+  /**
+   * The run that found a desired record gone, whose removal the mirror holds back; undefined for every other one. Its
+   * namesake that came since may be that record, made again. None when left out.
+   */
+  readonly goneSince?: (record: ParsedRecord) => number | undefined;
+  readonly secrets: SecretLookup;
+  /**
+   * What the mirror would hold in place of a secret at that pointer; undefined for what it holds as it is. Left out where it
+   * holds secrets in clear.
+   */
+  readonly fingerprint?: (kind: Kind, pointer: string, secret: string) => string | undefined;
+  /** What marks a masked value; those of the catalog when left out. */
+  readonly masks?: readonly RegExp[];
+  readonly options: PlanOptions;
+  /** Records that steps may be about, on either side; all when left out. The others are only looked at. */
+  readonly isAbout?: (record: ParsedRecord) => boolean;
+  /** Fields that steps may change; all when left out. With it nothing is created or removed. */
+  readonly isFieldAbout?: (path: string) => boolean;
+  /** Fields of a live record that steps may change (pointers); all when left out. What is missing as a whole is no field. */
+  readonly isOwnField?: (live: ParsedRecord, path: string) => boolean;
+  /** What was asked for and could not be read: the plan says so. */
+  readonly skipped?: readonly Skipped[];
+  /** True in a drill: live is a sandbox, and what it gives is of no use elsewhere. */
+  readonly isPractice?: true;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
 }

@@ -1,25 +1,47 @@
 /** Makes the plan that brings live to desired (design.md, Restore). Pure: equal input gives an equal plan. */
-import { CATALOG } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
+import { CATALOG, scopeKey, fillPath } from '../catalog/catalog.ts';
+import type { Kind, Scope, ScopeKey, KindRate } from '../catalog/definition.ts';
+import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { type JsonValue, isJsonObject, type JsonObject } from '../core/json.ts';
 import { recordName } from '../diff/name.ts';
+import { splitPointer } from '../diff/pointer.ts';
 import { planChange } from './change-steps.ts';
-import { costOf } from './cost.ts';
 import { planCreation } from './creation-steps.ts';
-import { draftKey, type Draft } from './draft.ts';
-import { toldAdoptions } from './adoptions.ts';
-import { finishedSteps } from './finished-steps.ts';
+import { naturalKeyDigest } from './live-records.ts';
+import {
+  draftKey,
+  type Draft,
+  blocked,
+  type DraftPath,
+  type DraftPrecondition,
+  type DraftRequest,
+  type Slot,
+} from './draft.ts';
 import { refusalsOf } from './guards.ts';
 import { matchStates, type KindMatch } from './matching.ts';
-import { orderNames } from './name-conflicts.ts';
-import { ordered } from './order.ts';
-import type { LeftAlone, Plan, PlanStep } from './plan.ts';
-import { planHash } from './plan-hash.ts';
-import type { PlanInput } from './plan-input.ts';
+import { ordered, type OrderedDraft } from './order.ts';
+import { placesOf, withMember } from './places.ts';
+import { planHash } from './plan.ts';
+import type { PlanInput, PlanOptions } from './plan.ts';
+import type {
+  LeftAlone,
+  Plan,
+  PlanStep,
+  Adoption,
+  StepAction,
+  Fill,
+  Parameter,
+  PathPlan,
+  PlannedRequest,
+  Precondition,
+} from './plan.ts';
 import { keepLastHolders } from './protected-records.ts';
+import { PlacesOfKind } from './record-place.ts';
 import { referencesOf } from './references.ts';
 import { planDependentRemovals, planRemovals } from './removal-steps.ts';
 import { draftOf, stopped, type Planning } from './step-parts.ts';
+import { topMember } from './unmanaged-settings.ts';
 
 const NAMES_SHOWN = 10;
 const NOT_A_FIELD = 'it is missing as a whole; without --field it is created again';
@@ -121,4 +143,230 @@ function countsOf(steps: readonly PlanStep[]): Omit<Plan['summary'], 'unchanged'
   const counts = { create: 0, update: 0, act: 0, remove: 0, blocked: 0, manual: 0 };
   for (const { action } of steps) counts[action] += 1;
   return counts;
+}
+
+// Which of the records that were found under another id a plan tells of: those it is about, and those its steps rely on.
+
+/**
+ * Without filters all of them. Beyond what was asked for: the parents that steps stand below, and namesakes of what is
+ * created (where that has no name: whatever has none there), which apply must not take for records that somebody made by hand
+ * meanwhile.
+ */
+function toldAdoptions({ input, matching }: Planning, steps: readonly PlanStep[]): Adoption[] {
+  const { isAbout } = input;
+  const all = matching.adopted;
+  if (isAbout === undefined) return all.map(({ adoption }) => adoption);
+  const parents = new Set(
+    steps.flatMap(({ scope }) =>
+      (Object.entries(scope) as [ScopeKey, string][]).map(([key, id]) => `${SCOPE_KIND[key]} ${id}`),
+    ),
+  );
+  // Apply tells what has no name, and so no digest, by its content, which any nameless one of that place may have.
+  const nameOf = (kind: Kind, scope: Scope, digest: string | null): string =>
+    `${kind} ${scopeKey(scope)} ${digest ?? 'without a name'}`;
+  const created = new Set(
+    steps.flatMap(({ kind, scope, precondition, request }) =>
+      precondition?.state === 'absent'
+        ? // Another kind's request may stand for the record: an invite for a member.
+          [kind, request?.kind ?? kind].map((each) => nameOf(each, scope, precondition.digest))
+        : [],
+    ),
+  );
+  return all
+    .filter(({ adoption: { kind, live_id: id }, desired, live }) => {
+      if (isAbout(desired) || isAbout(live) || parents.has(`${kind} ${id}`)) return true;
+      return created.has(nameOf(kind, live.scope, naturalKeyDigest(input.definitions(kind), live.body)));
+    })
+    .map(({ adoption }) => adoption);
+}
+
+// What applying a plan costs, counted before anything is sent.
+
+/** Requests of a step: re-read, send, read back. A creation asks for its old id; the list of names is shared. */
+const REQUESTS: Readonly<Record<StepAction, number>> = {
+  create: 3,
+  update: 3,
+  act: 3,
+  remove: 3,
+  blocked: 0,
+  manual: 0,
+};
+
+/** Requests, and the least minutes that the rate allows, that of single kinds too: 0 when all fits into one burst. */
+export function costOf(
+  steps: readonly Pick<PlanStep, 'action' | 'kind' | 'request'>[],
+  rate: PlanOptions['rate'],
+): Plan['cost'] {
+  const requests = requestsOf(steps);
+  const removals = requestsOf(steps.filter(({ action }) => action === 'remove'));
+  // Kinds with limits of their own are under way at the same time as the others.
+  const ofKinds = (rate.kinds ?? []).map(({ kinds, ...limit }) =>
+    minutesFor(requestsOf(steps.filter(({ kind, request }) => kinds.includes(request?.kind ?? kind))), limit),
+  );
+  const minutes = Math.max(minutesFor(requests, rate), ...ofKinds);
+  return { requests, minutes, ...(removals === 0 ? {} : { removals }) };
+}
+
+function requestsOf(steps: readonly Pick<PlanStep, 'action'>[]): number {
+  return steps.reduce((sum, { action }) => sum + REQUESTS[action], 0);
+}
+
+function minutesFor(requests: number, rate: KindRate): number {
+  if (requests === 0) return 0;
+  const hours = rate.perHour === 0 ? 0 : Math.floor((requests - 1) / rate.perHour);
+  const rest = rate.perHour === 0 ? requests : requests - hours * rate.perHour;
+  return hours * 60 + (rate.perMinute === 0 ? 0 : Math.floor((rest - 1) / rate.perMinute));
+}
+
+// Names that one step frees and another one takes: the first goes first, or a unique name would be refused. Names that go
+// round in a circle are left to a person: a name in between would be seen, and could be what is left of a restore that died.
+
+/** Adds to every step that takes a natural key the step that frees it. */
+function orderNames(planning: Planning): void {
+  for (const [kind, { definition, live }] of planning.matching.kinds) {
+    const drafts = [...planning.drafts.values()].filter(
+      (draft) =>
+        draft.kind === kind &&
+        (draft.action === 'create' || draft.action === 'update' || draft.action === 'remove'),
+    );
+    if (drafts.length < 2) continue;
+    const ids = new Set(drafts.map(({ id }) => id));
+    const bodies = new PlacesOfKind<JsonValue>();
+    for (const each of live) if (ids.has(each.id)) bodies.set(each.scope, each.id, each.body);
+    const before = (draft: Draft): JsonValue =>
+      draft.action === 'create' ? {} : (bodies.get(draft.scope, draft.id) ?? {});
+    const freed = new Map<string, string>();
+    const taken: { draft: Draft; name: string }[] = [];
+    const nameMembers = new Set(definition.naturalKey.map(topMember));
+    for (const draft of drafts) {
+      const sent = draft.request?.body ?? {};
+      if (draft.action === 'update' && !Object.keys(sent).some((name) => nameMembers.has(name))) continue;
+      const was = nameIn(draft, before(draft));
+      const becomes = draft.action === 'remove' ? null : nameIn(draft, merged(before(draft), sent));
+      if (was === becomes) continue;
+      if (was !== null) freed.set(was, draft.key);
+      if (becomes !== null) taken.push({ draft, name: becomes });
+    }
+    const holderOf = new Map(taken.map(({ draft, name }) => [draft.key, freed.get(name)]));
+    for (const { draft, name } of taken) {
+      const first = freed.get(name);
+      if (first === undefined || first === draft.key || draft.after.includes(first)) continue;
+      // The service lets it take the name, and the one that had it goes after.
+      if (planning.drafts.get(first)?.after.includes(draft.key) === true) continue;
+      const circle = circleFrom(draft.key, holderOf);
+      if (circle !== null) {
+        const others = circle.slice(1).map((key) => planning.drafts.get(key));
+        const whose = others.map((other) => `${other?.name} (${other?.id})`).join(', ');
+        const reason =
+          `its name is taken by what is to be called ${whose}, which waits for a name that goes round to this one: ` +
+          `rename one of the ${circle.length} by hand to anything else, then restore again`;
+        planning.drafts.set(draft.key, blocked(planning.drafts.get(draft.key) ?? draft, 'cycle', reason));
+        continue;
+      }
+      const current = planning.drafts.get(draft.key) ?? draft;
+      planning.drafts.set(draft.key, { ...current, after: [...current.after, first] });
+    }
+
+    function nameIn(draft: Draft, body: JsonValue): string | null {
+      const digest = naturalKeyDigest(definition, body);
+      return digest === null ? null : `${scopeKey(draft.scope)} ${digest}`;
+    }
+  }
+}
+
+/** The steps that wait for each other's names, beginning with this one; null where they come to an end. */
+function circleFrom(
+  start: string,
+  holderOf: ReadonlyMap<string, string | undefined>,
+): readonly string[] | null {
+  const circle: string[] = [];
+  for (let key: string | undefined = start; key !== undefined; key = holderOf.get(key)) {
+    if (key === start && circle.length > 0) return circle;
+    // A circle that this one only leads into.
+    if (circle.includes(key)) return null;
+    circle.push(key);
+  }
+  return null;
+}
+
+function merged(before: JsonValue, sent: JsonValue): JsonValue {
+  return isJsonObject(before) && isJsonObject(sent) ? { ...before, ...sent } : before;
+}
+
+// Drafts in their order become the numbered steps of a plan.
+
+/** Numbers the steps from 1 and lets them name each other by number. */
+function finishedSteps(drafts: readonly OrderedDraft[]): PlanStep[] {
+  const numbers = new Map(drafts.map(({ draft }, index) => [draft.key, index + 1]));
+  const numberOf = (key: string): number => {
+    const n = numbers.get(key);
+    if (n === undefined) throw new Error(`a step waits for ${key}, which is not planned`);
+    return n;
+  };
+  return drafts.map(({ draft, level }) => {
+    const { key, after, request, precondition, ...rest } = draft;
+    const numbered = [...new Set(after.filter((need) => numbers.has(need)).map(numberOf))];
+    return {
+      n: numberOf(key),
+      level,
+      after: numbered.sort((a, b) => a - b),
+      ...rest,
+      request: request === null ? null : finishedRequest(request, numberOf),
+      precondition: precondition === null ? null : finishedPrecondition(precondition, numberOf),
+    };
+  });
+}
+
+type NumberOf = (key: string) => number;
+
+function finishedPrecondition(precondition: DraftPrecondition, numberOf: NumberOf): Precondition {
+  return precondition.state === 'after'
+    ? { state: 'after', step: numberOf(precondition.step) }
+    : precondition;
+}
+
+function finishedRequest(draft: DraftRequest, numberOf: NumberOf): PlannedRequest {
+  const { template, parameters, fills, alternative, body, ...rest } = draft;
+  const path = finishedPath({ template, parameters }, numberOf);
+  return {
+    ...rest,
+    ...path,
+    path: shownPath(path),
+    body: body === null ? null : withStepTexts(body, fills, numberOf),
+    fills: fills.map((fill): Fill => (fill.from === 'step' ? { ...fill, step: numberOf(fill.step) } : fill)),
+    alternative: alternative === null ? null : finishedPath(alternative, numberOf),
+  };
+}
+
+function finishedPath({ template, parameters }: DraftPath, numberOf: NumberOf): PathPlan {
+  return {
+    template,
+    parameters: Object.entries(parameters).map(([name, slot]): Parameter => parameter(name, slot, numberOf)),
+  };
+}
+
+function parameter(name: string, slot: Slot, numberOf: NumberOf): Parameter {
+  return 'step' in slot ? { name, step: numberOf(slot.step) } : { name, value: slot.value };
+}
+
+/** For people: what is known filled in and encoded, the rest named by the step that gives it. */
+function shownPath({ template, parameters }: PathPlan): string {
+  return template.replace(/:([a-z_]+)/g, (whole, name: string) => {
+    const found = parameters.find((each) => each.name === name);
+    if (found === undefined) return whole;
+    return 'value' in found ? fillPath(whole, { [name]: found.value }) : `{id of step ${found.step}}`;
+  });
+}
+
+function withStepTexts(body: JsonObject, fills: DraftRequest['fills'], numberOf: NumberOf): JsonObject {
+  let shown: JsonObject = body;
+  for (const fill of fills) {
+    if (fill.from !== 'step' || placesOf(shown, fill.pointer).length === 0) continue;
+    shown = withMember(
+      shown,
+      splitPointer(fill.pointer),
+      `{id of step ${numberOf(fill.step)}}`,
+    ) as JsonObject;
+  }
+  return shown;
 }

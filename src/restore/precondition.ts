@@ -8,7 +8,7 @@ import type { JsonValue } from '../core/json.ts';
 import { equalValues } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { dependentKinds } from './dependents.ts';
-import { managedDigest } from './digest.ts';
+import { managedDigest } from './live-records.ts';
 import { isRetrieved } from './live-records.ts';
 import { textsWhere } from './places.ts';
 import type { PlanStep } from './plan.ts';
@@ -16,7 +16,7 @@ import type { StepError } from './restore-report.ts';
 import { holdsContent } from './same-content.ts';
 import { HIDDEN } from './secret-values.ts';
 import { type ReadyStep, type StepContext, isTaken, keyOfStep } from './step-context.ts';
-import { topMember } from './writable.ts';
+import { topMember } from './unmanaged-settings.ts';
 
 const MOVED_HINT = 'look at what changed with `tidemark diff latest live`, then make a new plan';
 

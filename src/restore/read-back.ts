@@ -7,7 +7,7 @@ import { escapeSegment, resolvePointer, splitPointer } from '../diff/pointer.ts'
 import { withMember } from './places.ts';
 import type { PlanStep } from './plan.ts';
 import { HIDDEN, hiddenFields } from './secret-values.ts';
-import { topMember } from './writable.ts';
+import { topMember } from './unmanaged-settings.ts';
 
 /**
  * What the record keeps (`from`) in place of what was sent (`to`), over the fields that were sent; secrets, which cannot

@@ -10,7 +10,7 @@ import { type DraftFill, type Slot, draftKey } from './draft.ts';
 import { type Matching, isIdLasting, parentOf } from './matching.ts';
 import { placesOf, withMember } from './places.ts';
 import { placeOf } from './record-place.ts';
-import type { PlanInput } from './plan-input.ts';
+import type { PlanInput } from './plan.ts';
 
 /** What an id of the desired state leads to. */
 export type Resolved = Slot | { readonly unknown: string };

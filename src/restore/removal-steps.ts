@@ -8,10 +8,10 @@ import { planCreation } from './creation-steps.ts';
 import { dependentKinds, dependentsOf } from './dependents.ts';
 import { type Draft, blocked, draftKey } from './draft.ts';
 import { awaitedInvitations } from './invitation-step.ts';
-import { isLetterCaseOfName, SAME_BUT_FOR_CASE } from './letter-case.ts';
+import { isLetterCaseOfName, SAME_BUT_FOR_CASE } from './sorted-fields.ts';
 import type { KindMatch } from './matching.ts';
 import type { Obstacle } from './plan.ts';
-import { planRemoval, removalKey } from './removal-step.ts';
+import { planRemoval, removalKey } from './invitation-step.ts';
 import { stopped, type Planning } from './step-parts.ts';
 
 const AWAITED = 'it stands for a desired member who is missing, and who comes back by accepting it';

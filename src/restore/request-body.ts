@@ -8,12 +8,12 @@ import { resolvePointer, splitPointer } from '../diff/pointer.ts';
 import { isRedacted } from '../sync/redaction.ts';
 import type { DraftFill } from './draft.ts';
 import type { SecretNeed } from './plan.ts';
-import type { PlanInput } from './plan-input.ts';
+import type { PlanInput } from './plan.ts';
 import { withMember } from './places.ts';
 import type { Remapped } from './references.ts';
-import { isOtherThanRecorded } from './secret-fingerprints.ts';
+import { isOtherThanRecorded } from './secret-values.ts';
 import { HIDDEN, missingSecrets, neededGroups, secretsIn } from './secret-values.ts';
-import { memberPointer, topMember } from './writable.ts';
+import { memberPointer, topMember } from './unmanaged-settings.ts';
 
 export interface BuiltBody {
   readonly body: JsonObject;

@@ -4,7 +4,7 @@ import { writerOf } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RestoreRow, RestoreStepRow } from '../mirror/restores.ts';
 import type { Plan } from './plan.ts';
-import { readPlan } from './plan-file.ts';
+import { readPlan } from './plan.ts';
 import { isAlreadyApplied, undoOf } from './restore-report.ts';
 
 const NAMES_SHOWN = 10;

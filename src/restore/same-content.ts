@@ -8,11 +8,11 @@ import { comparedMembers, equalValues } from '../diff/compare.ts';
 import { recordName } from '../diff/name.ts';
 import type { MatchedIds } from '../diff/match-records.ts';
 import { resolvePointer } from '../diff/pointer.ts';
-import { naturalKeyDigest } from './digest.ts';
+import { naturalKeyDigest } from './live-records.ts';
 import type { KindMatch } from './matching.ts';
 import type { PlanStep } from './plan.ts';
 import { differencesFrom, sentFields } from './read-back.ts';
-import { writableFields } from './writable.ts';
+import { writableFields } from './unmanaged-settings.ts';
 
 type ByName = Pick<KindMatch, 'missing' | 'extra' | 'ambiguous'>;
 

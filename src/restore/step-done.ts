@@ -2,7 +2,7 @@
 import type { Slot } from '../api/write-client.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { managedDigest } from './digest.ts';
+import { managedDigest } from './live-records.ts';
 import type { NewId } from './journal.ts';
 import { lookUp } from './lost-answer.ts';
 import { notifyPersons } from './person-reason.ts';

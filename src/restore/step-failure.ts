@@ -6,7 +6,7 @@ import type { PlanStep } from './plan.ts';
 import type { StepError } from './restore-report.ts';
 import type { StepContext } from './step-context.ts';
 import { withoutSecretIds } from './scrubbed.ts';
-import { hintFor } from './step-hints.ts';
+import { hintFor } from './restore-report.ts';
 
 /** What fails for every further request too. */
 const HOPELESS: ReadonlySet<ErrorCode> = new Set([

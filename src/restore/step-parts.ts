@@ -8,7 +8,7 @@ import { recordName } from '../diff/name.ts';
 import type { Draft, DraftFill, DraftPath, DraftRequest, Slot } from './draft.ts';
 import type { Matching } from './matching.ts';
 import type { Obstacle, PlanStep, SecretNeed } from './plan.ts';
-import type { PlanInput } from './plan-input.ts';
+import type { PlanInput } from './plan.ts';
 import type { References, Resolved } from './references.ts';
 
 /** What every planning function works with. */

@@ -2,17 +2,17 @@
  * The plan that takes a restore back. The state before it is put together from live and the inverses that were kept when
  * it was applied; then the one planner plans as for any other desired state, about what the restore wrote and nothing else.
  */
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { recordName } from '../diff/name.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { appliedSteps, type AppliedSteps } from './applied-steps.ts';
 import type { SecretLookup } from './configured-secrets.ts';
+import { naturalKeyDigest } from './live-records.ts';
 import { idLookup } from './id-map.ts';
 import { kindsToRead } from './kinds-to-read.ts';
-import type { LeftAlone, Plan, PlanStep } from './plan.ts';
-import { planHash } from './plan-hash.ts';
-import type { PlanOptions } from './plan-input.ts';
+import type { PlanOptions } from './plan.ts';
+import { type LeftAlone, type Plan, type PlanStep, planHash } from './plan.ts';
 import { planRestore } from './planner.ts';
 import { placeOf } from './record-place.ts';
 import { undoChain } from './undo-chain.ts';
@@ -165,4 +165,40 @@ export function undoneInWords(mirror: Mirror, restore: number): string | null {
 
 function keyOf({ kind, scope, id }: Pick<ParsedRecord, 'kind' | 'scope' | 'id'>): string {
   return placeOf(kind, scope, id);
+}
+
+// Which of the records that an undo keeps stood there when it was planned. Whoever looks up a write whose answer was lost
+// must not take one of them for what the write made; and what came later is none of them, whatever live shows by then.
+
+/**
+ * The places of the desired records that a creation of the plan could be taken for: those of its natural key, or all of
+ * its kind where that has none. To be kept with the restore as it was approved.
+ */
+export function standingNamesakes(
+  plan: Pick<Plan, 'steps'>,
+  desired: readonly ParsedRecord[],
+  definitions: (kind: Kind) => ResourceDefinition,
+): string[] {
+  const created = new Map<string, Kind>();
+  for (const { request, desired: made } of plan.steps) {
+    if (request?.role === 'create' && made !== null)
+      created.set(placeOf(made.kind, made.scope, made.id), made.kind);
+  }
+  const kinds = new Set(created.values());
+  const keyOf = ({ kind, body }: ParsedRecord): string =>
+    `${kind} ${naturalKeyDigest(definitions(kind), body)}`;
+  const isMade = ({ kind, scope, id }: ParsedRecord): boolean => created.has(placeOf(kind, scope, id));
+  const ofKinds = desired.filter(({ kind }) => kinds.has(kind));
+  const keys = new Set(ofKinds.filter(isMade).map(keyOf));
+  return ofKinds
+    .filter((record) => !isMade(record) && keys.has(keyOf(record)))
+    .map(({ kind, scope, id }) => placeOf(kind, scope, id));
+}
+
+/** The places that an undo's plan knows as desired: what its steps make, and what stood there (`standingNamesakes`). */
+export function plannedPlaces(plan: Pick<Plan, 'steps'>, standing: readonly string[]): ReadonlySet<string> {
+  const made = plan.steps.flatMap(({ desired }) =>
+    desired === null ? [] : [placeOf(desired.kind, desired.scope, desired.id)],
+  );
+  return new Set([...made, ...standing]);
 }

@@ -15,7 +15,7 @@ import { secureRandom, tokenFrom } from './memory/identity.ts';
 import { MemoryStore } from './memory/memory-store.ts';
 import { idOf, objectOf } from './memory/tables.ts';
 import { DEFAULT_PAGE_SIZE } from './page.ts';
-import { readingAnswer } from './reading-actions.ts';
+import { readingAnswer } from './sandbox.ts';
 import { RULES } from './rules/rules.ts';
 import { type AnsweredRecord, seedRecords } from './seed/from-records.ts';
 import type { SeedUser } from './seed/seed.ts';

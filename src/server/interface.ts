@@ -1,5 +1,8 @@
 /** The whole interface over a store: request in, answer out. Knows HTTP's rules, not sockets. */
-import type { Operation } from '../catalog/definition.ts';
+import { CATALOG } from '../catalog/catalog.ts';
+import type { Operation, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
+import type { Clock } from '../core/clock.ts';
+import { type JsonValue, parseLossless } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
 import {
   type AccessKey,
@@ -10,11 +13,16 @@ import {
   viewerOf,
 } from './authorization.ts';
 import { type PageSize, envelope, pageWindow } from './page.ts';
-import { parseBody } from './request-body.ts';
-import { type Route, type RouteMatch, matchRoute } from './routes.ts';
 import type { ReadableStore, WritableStore } from './store.ts';
-import type { Throttle } from './throttle.ts';
-import { methodNotAllowed, notFound, serverError, WireError } from './wire-error.ts';
+import {
+  methodNotAllowed,
+  notFound,
+  serverError,
+  WireError,
+  mediaTypeUnsupported,
+  parseFailed,
+  throttled,
+} from './wire-error.ts';
 
 interface WireRequest {
   readonly method: string;
@@ -201,4 +209,139 @@ function okAnswer(body: string | null, headers: Readonly<Record<string, string>>
 
 function emptyAnswer(status: number, headers: Readonly<Record<string, string>> = {}): WireAnswer {
   return { status, headers, body: null };
+}
+
+// Bytes of a request as JSON, losslessly.
+
+/**
+ * The body's JSON value; an empty body is `{}`, since the operations that interface.md marks "none" have nothing to say.
+ * @throws WireError 415 for another content type than JSON, 400 for what is not JSON in UTF-8
+ */
+function parseBody(bytes: Uint8Array, contentType: string | undefined): JsonValue {
+  if (bytes.byteLength === 0) return {};
+  const mediaType = (contentType ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
+  if (mediaType !== 'application/json' && !mediaType.endsWith('+json')) {
+    throw mediaTypeUnsupported(contentType ?? '');
+  }
+  let text: string;
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch (error) {
+    if (error instanceof TypeError) throw parseFailed('the body is not UTF-8');
+    throw error;
+  }
+  try {
+    return parseLossless(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) throw parseFailed(error.message);
+    // Nesting deeper than the parser's stack.
+    if (error instanceof RangeError) throw parseFailed('nested too deeply');
+    throw error;
+  }
+}
+
+// The catalog's operations as a route table. Matching splits the raw path first and decodes afterwards.
+
+interface Route {
+  readonly definition: ResourceDefinition;
+  readonly operation: Operation;
+}
+
+interface RouteMatch {
+  /** What each method of that path does. */
+  readonly byMethod: ReadonlyMap<string, Route>;
+  readonly scope: Scope;
+  /** The decoded id, where the path names a record. */
+  readonly id: string | null;
+}
+
+interface Pattern {
+  readonly segments: readonly string[];
+  readonly scopeAt: readonly { readonly key: ScopeKey; readonly index: number }[];
+  readonly idAt: number | null;
+  readonly byMethod: Map<string, Route>;
+}
+
+function compile(definition: ResourceDefinition, operation: Operation): Pattern {
+  const segments = operation.path.split('/').slice(1, -1);
+  const indexOf = (name: string): number => segments.indexOf(`:${name}`);
+  const idAt = indexOf(definition.idParameter);
+  return {
+    segments,
+    scopeAt: definition.scope.map((key) => ({ key, index: indexOf(key) })),
+    idAt: idAt === -1 ? null : idAt,
+    byMethod: new Map([[operation.method, { definition, operation }]]),
+  };
+}
+
+function buildPatterns(): readonly Pattern[] {
+  const byPath = new Map<string, Pattern>();
+  for (const definition of CATALOG) {
+    for (const operation of definition.operations) {
+      const known = byPath.get(operation.path);
+      if (known === undefined) byPath.set(operation.path, compile(definition, operation));
+      else known.byMethod.set(operation.method, { definition, operation });
+    }
+  }
+  // Fixed words before parameters: `invites/bulk/` is an action, not the invite called "bulk".
+  return [...byPath.values()].sort((a, b) => parameterCount(a) - parameterCount(b));
+}
+
+function parameterCount(pattern: Pattern): number {
+  return pattern.segments.filter((segment) => segment.startsWith(':')).length;
+}
+
+const PATTERNS = buildPatterns();
+
+/**
+ * The route of a raw request path (no query), e.g. `/api/organizations/a%2Fb/`: one segment is one value, so an
+ * encoded slash, `..` or percent sign addresses one record and nothing else. Undefined where the interface has no such
+ * path (also without the trailing slash, or where a segment is empty or not percent-decodable).
+ */
+export function matchRoute(rawPath: string): RouteMatch | undefined {
+  if (!rawPath.startsWith('/') || !rawPath.endsWith('/') || rawPath.length < 3) return undefined;
+  const raw = rawPath.slice(1, -1).split('/');
+  const pattern = PATTERNS.find((each) => fits(each, raw));
+  if (pattern === undefined) return undefined;
+  try {
+    const scope: Partial<Record<ScopeKey, string>> = {};
+    for (const { key, index } of pattern.scopeAt) scope[key] = decodeURIComponent(raw[index] ?? '');
+    const id = pattern.idAt === null ? null : decodeURIComponent(raw[pattern.idAt] ?? '');
+    return { byMethod: pattern.byMethod, scope, id };
+  } catch (error) {
+    if (error instanceof URIError) return undefined;
+    throw error;
+  }
+}
+
+function fits(pattern: Pattern, raw: readonly string[]): boolean {
+  return (
+    pattern.segments.length === raw.length &&
+    pattern.segments.every((segment, index) =>
+      segment.startsWith(':') ? raw[index] !== '' : raw[index] === segment,
+    )
+  );
+}
+
+// A sliding window of requests per key (wire-notes.md, Rates).
+
+const WINDOW_MS = 60_000;
+
+/** Counts one request of that key. Throws `WireError` 429 with `Retry-After` in whole seconds. */
+type Throttle = (key: string) => void;
+
+/** @param perMinute requests that each key may send within any 60 seconds */
+export function createThrottle(perMinute: number, clock: Clock): Throttle {
+  const sentAtByKey = new Map<string, number[]>();
+  return (key) => {
+    const now = clock.monotonicMs();
+    const sentAt = (sentAtByKey.get(key) ?? []).filter((at) => at > now - WINDOW_MS);
+    sentAtByKey.set(key, sentAt);
+    if (sentAt.length >= perMinute) {
+      // A refused request is not counted: a client that keeps asking is not locked out for ever.
+      const waitMs = (sentAt[sentAt.length - perMinute] ?? now) + WINDOW_MS - now;
+      throw throttled(Math.max(1, Math.ceil(waitMs / 1000)));
+    }
+    sentAt.push(now);
+  };
 }

@@ -1,4 +1,5 @@
 /** `tidemark sandbox`: the whole interface, read and write, over a store in memory (docs/sandbox.md). */
+import type { Operation } from '../catalog/definition.ts';
 import type { Clock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-errors.ts';
@@ -10,9 +11,8 @@ import { DataFile } from './memory/data-file.ts';
 import { secureRandom } from './memory/identity.ts';
 import { type StoredRecord, MemoryStore } from './memory/memory-store.ts';
 import { type PageSize, DEFAULT_PAGE_SIZE } from './page.ts';
-import { readingAnswer } from './reading-actions.ts';
 import { type Seed, EMPTY_SEED } from './seed/seed.ts';
-import { createThrottle } from './throttle.ts';
+import { createThrottle } from './interface.ts';
 
 const SEED_NAMES = ['demo', 'empty'] as const;
 export type SeedName = (typeof SEED_NAMES)[number];
@@ -112,4 +112,20 @@ function withUser(store: MemoryStore, key: SandboxKey, index: number): AccessKey
   if (userUuid === undefined) return key;
   if (!store.hasUser(userUuid)) store.addUser(userUuid, `key-${index + 1}@sandbox.example`);
   return { ...key, userUuid };
+}
+
+// What the GET operations beside list and retrieve answer. interface.md marks most "200 none"; where it shows no answer at
+// all, docs/sandbox.md lists the choice.
+
+/** By the operation's path; the rest answers 200 without a body. */
+const BODY_BY_PATH: Readonly<Record<string, string>> = {
+  '/api/organizations/:organization_id/projects/:id/activity/':
+    '{"count":0,"next":null,"previous":null,"results":[]}',
+  '/api/organizations/:organization_id/projects/:id/is_generating_demo_data/':
+    '{"is_generating_demo_data":false}',
+};
+
+/** JSON text of the answer, or null for an empty one. */
+export function readingAnswer(operation: Operation): string | null {
+  return BODY_BY_PATH[operation.path] ?? null;
 }

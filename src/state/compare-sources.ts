@@ -9,7 +9,6 @@ import { diffSources } from '../diff/sources.ts';
 import type { RecordState } from '../diff/states.ts';
 import { requireComparedFields } from './compared-fields.ts';
 import { type StateFilter, filterParts, selectsCollection } from './filter.ts';
-import { unmanagedKinds } from './managed-kinds.ts';
 import { nothingCompared } from './nothing-compared.ts';
 import type { CollectionKey, Coverage, LoadedState } from './state.ts';
 
@@ -207,3 +206,21 @@ function hasKind(state: LoadedState, kind: Kind): boolean {
 function named(reference: StateReference, source: string | null): StateReference {
   return source === null ? reference : { ...reference, source };
 }
+
+// `--managed-only`: kinds of which nothing can be written, so that whatever differs is not for a restore to change.
+
+/** The kinds to leave out in this mode, each with the reason: those without a field that a request may set. */
+export function unmanagedKinds(
+  mode: ComparisonMode,
+  definitions: (kind: Kind) => ResourceDefinition,
+): ReadonlyMap<Kind, string> {
+  if (mode !== 'managed') return new Map();
+  const unmanaged = CATALOG.map(({ kind }) => definitions(kind)).filter(
+    ({ fields }) =>
+      !fields.some(({ isWritable, isCreateOnly, isVolatile }) => (isWritable || isCreateOnly) && !isVolatile),
+  );
+  return new Map(unmanaged.map(({ kind }) => [kind, NOTHING_WRITABLE]));
+}
+
+const NOTHING_WRITABLE =
+  'no field of it is known to be writable, so that none is managed; leave --managed-only out to compare it';

@@ -1,22 +1,20 @@
 /** Two states of one source compared: what both speak of, by the one comparison; what they do not is named. */
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
-import type { DiffDocument, LeftOut, Skipped, Stale } from '../diff/change.ts';
+import { type Kind, type ResourceDefinition, KINDS } from '../catalog/definition.ts';
+import type { DiffDocument, LeftOut, Skipped, Stale, StateReference } from '../diff/change.ts';
 import type { ComparisonMode } from '../diff/compare.ts';
 import { compareKeys } from '../diff/order.ts';
 import { type State, stepsOverStates } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { IdMapping } from '../mirror/restores.ts';
-import { type UnknownPair, UnknownRecords, collectionName } from './unknown-records.ts';
 import { requireComparedFields } from './compared-fields.ts';
-import { recreatedParts, stateWithRecreated } from './recreated-state.ts';
 import { type StateFilter, filterParts, isSearched, selectsCollection } from './filter.ts';
-import { runInSlices } from './run-in-slices.ts';
-import { mergeParts } from './merge-parts.ts';
-import { unmanagedKinds } from './managed-kinds.ts';
+import { unmanagedKinds } from './compare-sources.ts';
 import { stepsOverPoints } from './mirror-diff.ts';
 import { nothingCompared } from './nothing-compared.ts';
+import { recreatedParts, stateWithRecreated } from './recreated-state.ts';
+import { runInSlices } from './run-document.ts';
 import type { CollectionKey, Coverage, LoadedState } from './state.ts';
-import { unknownIds } from './unknown-ids.ts';
+import { type UnknownPair, UnknownRecords, collectionName } from './unknown-records.ts';
 
 interface ComparisonRequest {
   readonly from: LoadedState;
@@ -206,4 +204,78 @@ function collectionsOf(from: LoadedState, to: LoadedState): CollectionKey[] {
     [...from.collections(), ...to.collections()].map((each) => [collectionName(each), each]),
   );
   return [...all.values()].sort((a, b) => compareKeys({ ...a, id: '' }, { ...b, id: '' }));
+}
+
+// A comparison that was made in parts as one document.
+
+/** The parts are of different collections, so that everything adds up. */
+function mergeParts(
+  documents: readonly DiffDocument[],
+  from: StateReference,
+  to: StateReference,
+): DiffDocument {
+  const sum = (of: (document: DiffDocument) => number): number =>
+    documents.reduce((total, document) => total + of(document), 0);
+  return {
+    schema: 'tidemark.diff/1',
+    from,
+    to,
+    compared: {
+      collections: sum(({ compared }) => compared.collections),
+      records: sum(({ compared }) => compared.records),
+    },
+    skipped: [],
+    changes: documents.flatMap(({ changes }) => changes),
+    summary: {
+      added: sum(({ summary }) => summary.added),
+      removed: sum(({ summary }) => summary.removed),
+      changed: sum(({ summary }) => summary.changed),
+      unchanged: sum(({ summary }) => summary.unchanged),
+    },
+  };
+}
+
+// Ids that were asked for and that neither state has: nothing was compared for them, which is no "no differences".
+
+/** What stands for an id that the user gave masked, because it is a secret. */
+const MASKED = 'that was given masked';
+
+/**
+ * One entry for each such id and kind that it was looked for in: the kinds that were asked for, else those of the ids that
+ * were found, since a mistyped id stands beside right ones of its kind.
+ * @param typed the ids as the user gave them: one that was given masked is never written out; left out, all are
+ */
+function unknownIds(
+  { from, to }: { readonly from: LoadedState; readonly to: LoadedState },
+  filter: StateFilter,
+  typed?: readonly string[],
+): Skipped[] {
+  const { ids = [], organizations = [] } = filter;
+  const parts = filterParts(filter, () => [
+    ...new Set([...from.projectsOf(organizations), ...to.projectsOf(organizations)]),
+  ]);
+  const found = new Set<Kind>();
+  const unknown = ids.filter((id) => {
+    const own = kindsOf([from, to], parts, id);
+    for (const kind of own) found.add(kind);
+    return own.length === 0;
+  });
+  const kinds = filter.kinds ?? KINDS.filter((kind) => found.has(kind));
+  return unknown.flatMap((id) => {
+    const name = typed?.includes(id) === false ? MASKED : id;
+    const reason = `neither state has a record with the id ${name}: nothing was compared for it`;
+    return kinds.map((kind) => ({ kind, scope: {}, name, reason }));
+  });
+}
+
+/** Of the records that have the id, in either state. */
+function kindsOf(states: readonly LoadedState[], parts: readonly StateFilter[], id: string): Kind[] {
+  const kinds = new Set<Kind>();
+  for (const state of states) {
+    for (const part of parts) {
+      const narrowed = { ...part, ids: [id] };
+      for (const { kind } of state.keys?.(narrowed) ?? state.records(narrowed)) kinds.add(kind);
+    }
+  }
+  return [...kinds];
 }

@@ -1,22 +1,23 @@
 /** Drift between two states of one source: what the command `drift` and the daemon's job of that name find. */
 import { scopeKey } from '../catalog/catalog.ts';
-import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import { type Kind, type ResourceDefinition, fieldsByName } from '../catalog/definition.ts';
 import { unlistedKinds } from '../catalog/unlisted-kinds.ts';
 import type { Config } from '../config/config.ts';
-import { definitionsFor } from '../config/source-definitions.ts';
+import { definitionsFor } from '../config/source.ts';
 import { type DiffDocument, type RecordChange, compareRecords } from '../diff/change.ts';
 import { type ComparisonMode, isComparedMember } from '../diff/compare.ts';
 import { type Drift, assessDrift } from '../diff/drift.ts';
 import { isOnTheWay } from '../diff/field-filter.ts';
 import { type FingerprintOf, fingerprints, placeFingerprint } from '../diff/fingerprint.ts';
+import type { FormChange, FormFacts, ValueThen } from '../diff/form-change.ts';
 import type { IgnoreRule } from '../diff/ignore-rule.ts';
 import type { RecordKey } from '../diff/order.ts';
-import { splitPointer } from '../diff/pointer.ts';
+import { splitPointer, resolvePointer } from '../diff/pointer.ts';
 import { type SeverityOf, type SeverityRule, severities } from '../diff/severity.ts';
+import { skipTest } from '../diff/skip.ts';
 import { parseState } from '../diff/states.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { compareStates } from './compare.ts';
-import { formFacts } from './form-facts.ts';
 import { type StateFilter, filterParts, selectsRecord } from './filter.ts';
 import { pointOf } from './point.ts';
 import { parseReference } from './reference.ts';
@@ -184,4 +185,80 @@ function rulesFor(
       severity,
     })),
   };
+}
+
+// What the mirror knows of changes of form between two states of a source (`diff/form-change.ts`).
+
+interface Compared {
+  readonly source: string;
+  readonly filter: StateFilter;
+  /** Definitions in force for the source. */
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+}
+
+/** Reads records only of kinds whose form changed. */
+function formFacts(
+  mirror: Mirror,
+  { from, to }: { readonly from: LoadedState; readonly to: LoadedState },
+  diff: DiffDocument,
+  { source, filter, definitions }: Compared,
+): FormFacts {
+  const counts = new Map<Kind, number>();
+  const countOf = (kind: Kind): number => {
+    const isSkipped = skipTest([...diff.skipped, ...(diff.left_out ?? [])]);
+    const organizations = filter.organizations ?? [];
+    const parts = filterParts({ ...filter, kinds: [kind] }, () => [
+      ...new Set([...from.projectsOf(organizations), ...to.projectsOf(organizations)]),
+    ]);
+    let count = 0;
+    for (const part of parts)
+      for (const key of to.keys?.(part) ?? to.records(part)) if (!isSkipped(key)) count += 1;
+    return count - diff.changes.filter((each) => each.kind === kind && each.change === 'added').length;
+  };
+  // The mirror reads in the order of `compareKeys`; one record is held.
+  function* valuesThen({ kind, field, runs }: FormChange): Generator<ValueThen> {
+    for (const record of mirror.readRecordsAt(runs.at(-1) ?? 0, { sources: [source], kinds: [kind] })) {
+      const value = resolvePointer(parseState(record).body, field);
+      if (value !== undefined) yield { kind, scope: record.scope, id: record.id, value };
+    }
+  }
+  return {
+    forms: formsBetween(mirror, source, from, to),
+    bothSides: (kind) => {
+      // Of some named records nothing can be told of the kind.
+      if (filter.ids !== undefined) return null;
+      const count = counts.get(kind) ?? countOf(kind);
+      counts.set(kind, count);
+      return count;
+    },
+    isManaged: (kind, field) => {
+      const [name = ''] = splitPointer(field);
+      return fieldsByName(definitions(kind)).get(name)?.isWritable === true;
+    },
+    valuesThen,
+  };
+}
+
+/** What the runs after FROM up to TO found; up to the latest one where TO is live. Of an export nothing is known. */
+function formsBetween(mirror: Mirror, source: string, from: LoadedState, to: LoadedState): FormChange[] {
+  const isLive = to.reference.ref === 'live';
+  if (from.point === null || (to.point === null && !isLive)) return [];
+  const until = to.point?.run ?? Infinity;
+  const forms = new Map<string, FormChange>();
+  for (const { run, kind, field, change, before, after } of mirror
+    .schemaChanges({ source, sinceRun: from.point.run + 1 })
+    .toReversed()) {
+    if (run > until || change === 'unwatched') continue;
+    const name = JSON.stringify([kind, field, change]);
+    const earlier = forms.get(name);
+    forms.set(name, {
+      kind,
+      field,
+      change,
+      before: earlier?.before ?? before,
+      after,
+      runs: [...(earlier?.runs ?? []), run],
+    });
+  }
+  return [...forms.values()];
 }

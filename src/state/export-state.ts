@@ -1,19 +1,20 @@
 /** The state that an export holds (`file:PATH`), checked record by record. */
-import { scopeKey } from '../catalog/catalog.ts';
+import { scopeKey, definitionOf, isKind } from '../catalog/catalog.ts';
 import { collectionKey } from '../catalog/collection-key.ts';
-import { type Kind, type Scope, SCOPE_KEYS } from '../catalog/definition.ts';
+import { type Kind, type Scope, SCOPE_KEYS, KINDS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
+import { suggest } from '../core/suggest.ts';
 import type { StateReference } from '../diff/change.ts';
+import { idText } from '../diff/match-records.ts';
+import { pointerTo, resolvePointer } from '../diff/pointer.ts';
 import { type RecordState, sortRecords } from '../diff/states.ts';
-import { findExport } from './export-files.ts';
-import { type ExportExtent, extentIn } from './export-extent.ts';
-import { type ExportedRecord, exportedRecord } from './export-record.ts';
-import { TextMistake, valuesOf } from './export-texts.ts';
-import { type StateFilter, isSearched, selectsRecord } from './filter.ts';
-import { projectsIn } from './projects.ts';
-import type { LoadedExport } from './export-coverage.ts';
-import type { UnknownRecord, CollectionKey, Coverage } from './state.ts';
+import { type ExportExtent, extentIn } from './export.ts';
+import { findExport, TextMistake, valuesOf } from './export.ts';
+import { type StateFilter, isSearched, selectsRecord, filterParts } from './filter.ts';
+import { projectsIn } from './live-parents.ts';
+import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './state.ts';
 
 /** More than these are only counted. */
 const MISTAKES_SHOWN = 10;
@@ -209,5 +210,139 @@ class ExportState implements LoadedExport {
 
   close(): void {
     // Nothing is held but memory.
+  }
+}
+
+// One record of an export, checked: what a person edited by hand has to be told apart from what an export wrote.
+
+interface ExportedRecord extends RecordState {
+  /** The source that it names; null where the export is of one source only. */
+  readonly source: string | null;
+}
+
+/** The record that a value of `tidemark.export/1` is; otherwise what is wrong with it, in one line. */
+function exportedRecord(value: JsonValue): ExportedRecord | { readonly mistake: string } {
+  if (!isJsonObject(value)) return { mistake: 'expected a record: {kind, scope, id, body}' };
+  const kind = getOwn(value, 'kind');
+  const id = getOwn(value, 'id');
+  const body = getOwn(value, 'body');
+  const source = getOwn(value, 'source') ?? null;
+  if (typeof kind !== 'string') return { mistake: 'kind is missing; expected the name of a kind' };
+  if (!isKind(kind)) {
+    const near = suggest(kind, KINDS);
+    return {
+      mistake: `there is no kind ${JSON.stringify(kind)}${near === undefined ? '' : `; did you mean ${near}?`}`,
+    };
+  }
+  const definition = definitionOf(kind);
+  const scope = scopeOf(getOwn(value, 'scope') ?? {}, definition.scope);
+  if (typeof scope === 'string') return { mistake: `${kind}: ${scope}` };
+  if (typeof id !== 'string' || id === '') {
+    const isNumber = id !== undefined && id !== null && typeof id !== 'object';
+    return {
+      mistake: `${kind}: ${id === undefined ? 'id is missing; ' : ''}expected id as a text${isNumber ? ', in quotes' : ''}`,
+    };
+  }
+  const name = `${kind} ${JSON.stringify(id)}`;
+  if (body === undefined) return { mistake: `${name}: body is missing` };
+  if (!isJsonObject(body)) return { mistake: `${name}: expected body to be an object` };
+  if (source !== null && typeof source !== 'string') return { mistake: `${name}: expected source as a text` };
+  const own = definition.idPath.length === 0 ? undefined : resolvePointer(body, pointerTo(definition.idPath));
+  if (own !== undefined && own !== null && idText(own) !== id) {
+    return { mistake: `${name}: its body says that it is ${JSON.stringify(idText(own))}` };
+  }
+  return { kind, scope, id, body: JSON.stringify(body), source };
+}
+
+/** The scope with its keys in order; what is wrong with it, as text, where something is. */
+function scopeOf(value: JsonValue, keys: readonly string[]): Scope | string {
+  const expected = keys.length === 0 ? 'an empty scope' : `scope with ${keys.join(' and ')}`;
+  if (!isJsonObject(value)) return `expected ${expected}`;
+  const unknown = Object.keys(value).find((key) => !keys.includes(key));
+  if (unknown !== undefined) return `expected ${expected}, got ${JSON.stringify(unknown)}`;
+  const scope: Partial<Record<(typeof SCOPE_KEYS)[number], string>> = {};
+  for (const key of SCOPE_KEYS) {
+    if (!keys.includes(key)) continue;
+    const id = getOwn(value, key);
+    if (typeof id !== 'string' || id === '') return `expected ${expected}, each a text in quotes`;
+    scope[key] = id;
+  }
+  return scope;
+}
+
+// An export that does not say what it left out, held against another state. A restore takes its silence of a kind for "not
+// wanted here"; a comparison must not take it for "equal": lines that were cut at the border of a kind look just the same.
+
+/** A loaded export; `saysExtent` is false where nothing in it tells what it is all of. */
+interface LoadedExport extends LoadedState {
+  readonly saysExtent: boolean;
+}
+
+/**
+ * The state as a comparison with `other` within the filter has to take it: of what an export left out without saying so,
+ * and the other state has, it counts as unread. Any other state comes back as it is.
+ */
+export function relativeTo(state: LoadedState, other: LoadedState, filter: StateFilter): LoadedState {
+  return 'saysExtent' in state && state.saysExtent === false ? new SilentExport(state, other, filter) : state;
+}
+
+class SilentExport implements LoadedState {
+  readonly reference: StateReference;
+  readonly source: string | null;
+  readonly point = null;
+  readonly #export: LoadedState;
+  readonly #other: LoadedState;
+  readonly #filter: StateFilter;
+  readonly #isInOther = new Map<Kind, boolean>();
+
+  constructor(own: LoadedState, other: LoadedState, filter: StateFilter) {
+    this.reference = own.reference;
+    this.source = own.source;
+    this.#export = own;
+    this.#other = other;
+    this.#filter = filter;
+  }
+
+  coverage(kind: Kind, scope: Scope): Coverage {
+    const own = this.#export.coverage(kind, scope);
+    if (own.how !== 'left_out' || !this.#hasOther(kind)) return own;
+    const reason = `${this.reference.ref} holds none of them, and does not say whether it left them out (an export as json says it; --kind and --organization narrow the comparison)`;
+    return { how: 'unread', reason, code: null };
+  }
+
+  /** By kind, not by collection: an organization may have another id in the other state. */
+  #hasOther(kind: Kind): boolean {
+    const known = this.#isInOther.get(kind);
+    if (known !== undefined) return known;
+    const organizations = this.#filter.organizations ?? [];
+    const parts = filterParts({ ...this.#filter, kinds: [kind] }, () => [
+      ...new Set([...this.projectsOf(organizations), ...this.#other.projectsOf(organizations)]),
+    ]);
+    const found = parts.some((part) => {
+      for (const _record of this.#other.keys?.(part) ?? this.#other.records(part)) return true;
+      return false;
+    });
+    this.#isInOther.set(kind, found);
+    return found;
+  }
+
+  collections(): readonly CollectionKey[] {
+    return this.#export.collections();
+  }
+
+  blindSpot(kind: Kind, scope: Scope): UnknownRecord | null {
+    return this.#export.blindSpot(kind, scope);
+  }
+
+  records(filter: StateFilter): Iterable<RecordState> {
+    return this.#export.records(filter);
+  }
+
+  projectsOf(organizations: readonly string[]): readonly string[] {
+    return this.#export.projectsOf(organizations);
+  }
+
+  close(): void {
+    this.#export.close();
   }
 }

@@ -1,13 +1,21 @@
 /** Whether the record that a collection belongs to is there now: what hangs from a removed one went with it. */
-import type { Kind, Scope } from '../catalog/definition.ts';
+import type { ReadClient } from '../api/read-client.ts';
+import { type Kind, type Scope, type ResourceDefinition, operationOf } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { SourceConfig } from '../config/config.ts';
-import { parseLossless } from '../core/json.ts';
-import type { RecordState } from '../diff/states.ts';
+import { eachConcurrently } from '../core/concurrently.ts';
+import { type TidemarkError, asTidemarkError, isLocalTrouble } from '../core/errors.ts';
+import { parseLossless, type JsonValue, isJsonObject } from '../core/json.ts';
+import type { Logger } from '../core/logger.ts';
+import { idText } from '../diff/match-records.ts';
+import type { RecordKey } from '../diff/order.ts';
+import { resolvePointer } from '../diff/pointer.ts';
+import { type RecordState, pairByKey } from '../diff/states.ts';
 import type { SweepReport } from '../sync/outcome.ts';
-import type { StateFilter } from './filter.ts';
-import { teamIds } from './projects.ts';
-import type { Coverage } from './state.ts';
+import { type StateFilter, filterParts } from './filter.ts';
+import { runInSlices } from './run-document.ts';
+import type { Coverage, CollectionKey, LoadedState } from './state.ts';
+import { collectionName } from './unknown-records.ts';
 
 type ParentStatus = 'there' | 'gone' | Exclude<Coverage, { how: 'read' | 'absent' }>;
 
@@ -99,4 +107,201 @@ export class LiveParents {
     this.#known = { ids, organizations };
     return this.#known;
   }
+}
+
+// Records that another state holds and a live list did not show. A sync believes such a thing only on proof (design.md, The
+// sync: Absence), and so does whoever compares with live: where the kind can be retrieved, by asking for each record; else
+// by a list in one page, or by reading a longer one a second time.
+
+/** Records looked up per collection: a request each. The rest is listed as absent, and the collection named. */
+export const LOOKED_UP_AT_MOST = 200;
+/** Records compared in one go. */
+const RECORDS_PER_STEP = 1000;
+
+/** What became of the records of a collection that its list did not show. */
+export interface Absence extends CollectionKey {
+  /** How many it did not show that are there all the same. */
+  readonly leaked: number;
+  /** These, where the state does not hold them yet. */
+  readonly found: readonly RecordState[];
+  /** Not shown, and the far side did not answer for them. */
+  readonly unknown: ReadonlySet<string>;
+  /** Not shown, and not looked up one by one. */
+  readonly unconfirmed: number;
+  /** Why those that are not known are not. */
+  readonly error: TidemarkError | null;
+}
+
+/** The live state while it is being settled. */
+export interface LiveLists extends Pick<LoadedState, 'projectsOf' | 'blindSpot'> {
+  /** In the order of `compareKeys`. */
+  keys(filter: StateFilter): Iterable<RecordKey>;
+  /** How many pages the collection's list had; null where it did not prove itself, or there is none. */
+  pagesOf(kind: Kind, scope: Scope): number | null;
+  /** Reads these kinds once more and adds what they show. */
+  readAgain(kinds: readonly Kind[]): Promise<void>;
+  settle(absence: Absence): void;
+}
+
+export interface AbsenceOptions {
+  readonly against: LoadedState;
+  readonly filter: StateFilter;
+  readonly client: ReadClient;
+  readonly definitionOf: (kind: Kind) => ResourceDefinition;
+  readonly concurrency: number;
+  /**
+   * The id that a record has since a restore made it again. Where that one is shown, the restore's proof that the record was
+   * gone stands, and it is not looked up.
+   */
+  readonly successorOf?: (kind: Kind, id: string) => string | undefined;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+}
+
+/** Settles parents first: what hangs from one that a list left out was not even asked for. */
+export async function settleLive(live: LiveLists, options: AbsenceOptions): Promise<void> {
+  const { ids, kinds, ...within } = options.filter;
+  const parents = Object.values(SCOPE_KIND);
+  const isParentAsked = ids === undefined && kinds === undefined;
+  if (!isParentAsked) {
+    const others = parents.filter((kind) => ids !== undefined || kinds?.includes(kind) !== true);
+    await settlePart(live, options, { ...within, kinds: others });
+  }
+  await settlePart(live, options, options.filter);
+}
+
+async function settlePart(live: LiveLists, options: AbsenceOptions, filter: StateFilter): Promise<void> {
+  const absent = await absentFrom(live, options, filter);
+  const again = [...absent.values()].filter(
+    ({ kind, scope }) => !isRetrievable(options, kind) && live.pagesOf(kind, scope) !== 1,
+  );
+  if (again.length > 0) {
+    const kinds = [...new Set(again.map(({ kind }) => kind))];
+    await live.readAgain(kinds);
+    const still = await absentFrom(live, options, { ...filter, kinds });
+    for (const { kind, scope, count } of again) {
+      const shown = count - (still.get(collectionName({ kind, scope }))?.count ?? 0);
+      if (shown > 0) live.settle(leaking(options, { kind, scope }, shown));
+    }
+  }
+  for (const { kind, scope, ids, count } of absent.values()) {
+    if (isRetrievable(options, kind)) live.settle(await lookUp(options, { kind, scope }, ids, count));
+  }
+}
+
+function isRetrievable({ definitionOf }: AbsenceOptions, kind: Kind): boolean {
+  return operationOf(definitionOf(kind), 'retrieve') !== undefined;
+}
+
+/** A list that showed on the second reading what it had not on the first: both are in the state by now. */
+function leaking({ log }: AbsenceOptions, place: CollectionKey, shown: number): Absence {
+  log.warn({ ...place, records: shown }, 'a proven list did not show records that its second reading did');
+  return { ...place, leaked: shown, found: [], unknown: new Set(), unconfirmed: 0, error: null };
+}
+
+interface Absent extends CollectionKey {
+  /** The first ones. */
+  readonly ids: string[];
+  count: number;
+}
+
+async function absentFrom(
+  live: LiveLists,
+  { against, definitionOf, successorOf, signal }: AbsenceOptions,
+  filter: StateFilter,
+): Promise<ReadonlyMap<string, Absent>> {
+  const absent = new Map<string, Absent>();
+  const organizations = filter.organizations ?? [];
+  const parts = filterParts(filter, () => [
+    ...new Set([...against.projectsOf(organizations), ...live.projectsOf(organizations)]),
+  ]);
+  const count = ({ kind, scope, id }: RecordKey): void => {
+    const key = collectionName({ kind, scope });
+    const own = absent.get(key) ?? { kind, scope, ids: [], count: 0 };
+    absent.set(key, own);
+    own.count += 1;
+    if (own.ids.length < LOOKED_UP_AT_MOST) own.ids.push(id);
+  };
+  /** Records that were made again, and what they are now. */
+  const moved: { readonly record: RecordKey; readonly now: string }[] = [];
+  const steps = function* (): Generator<undefined, undefined, undefined> {
+    let seen = 0;
+    for (const part of parts) {
+      for (const { from, to } of pairByKey(against.keys?.(part) ?? against.records(part), live.keys(part))) {
+        seen += 1;
+        if (seen % RECORDS_PER_STEP === 0) yield undefined;
+        if (to !== undefined) continue;
+        const { kind, scope, id } = from;
+        if (definitionOf(kind).reading === 'each' || live.pagesOf(kind, scope) === null) continue;
+        if (live.blindSpot(kind, scope)?.covers(id) === true) continue;
+        const now = successorOf?.(kind, id);
+        if (now === undefined) count(from);
+        else moved.push({ record: { kind, scope, id }, now: `${kind} ${now}` });
+      }
+    }
+    if (moved.length === 0) return undefined;
+    const hidden = new Set(moved.map(({ now }) => now));
+    for (const part of parts) {
+      for (const { kind, id } of live.keys(part)) {
+        seen += 1;
+        if (seen % RECORDS_PER_STEP === 0) yield undefined;
+        hidden.delete(`${kind} ${id}`);
+      }
+    }
+    for (const { record, now } of moved) if (hidden.has(now)) count(record);
+    return undefined;
+  };
+  await runInSlices(steps(), signal);
+  return absent;
+}
+
+async function lookUp(
+  { client, definitionOf, concurrency, log, signal }: AbsenceOptions,
+  { kind, scope }: CollectionKey,
+  ids: readonly string[],
+  count: number,
+): Promise<Absence> {
+  const found: RecordState[] = [];
+  const unknown = new Set<string>();
+  let error: TidemarkError | null = null;
+  await eachConcurrently(ids, concurrency, async (id) => {
+    try {
+      const answer = await client.retrieve(definitionOf(kind), scope, id, signal);
+      if (!answer.found) return;
+      log.warn({ kind, scope, id }, 'a proven list did not show a record that exists');
+      found.push({ kind, scope, id, body: answer.text });
+    } catch (failure) {
+      signal.throwIfAborted();
+      const known = asTidemarkError(failure);
+      if (isLocalTrouble(known.code)) throw failure;
+      unknown.add(id);
+      error ??= known;
+    }
+  });
+  return { kind, scope, leaked: found.length, found, unknown, unconfirmed: count - ids.length, error };
+}
+
+// Which projects an organization has: those of its projects list, and those of its `teams`.
+
+/** The ids, from the records of a state. */
+export function projectsIn(
+  records: (filter: StateFilter) => Iterable<RecordState>,
+  organizations: readonly string[],
+): readonly string[] {
+  const found = new Set<string>();
+  for (const { kind, id, body } of records({ kinds: ['organizations', 'projects'], organizations })) {
+    if (kind === 'projects') found.add(id);
+    else for (const team of teamIds(parseLossless(body))) found.add(team);
+  }
+  return [...found];
+}
+
+/** The ids in an organization's `teams`: objects with arbitrary keys, of which `id` is the project's. */
+function teamIds(organization: JsonValue): string[] {
+  const teams = resolvePointer(organization, '/teams');
+  if (!Array.isArray(teams)) return [];
+  return teams.flatMap((team) => {
+    const id = isJsonObject(team) ? resolvePointer(team, '/id') : undefined;
+    return id === undefined || id === null ? [] : [idText(id)];
+  });
 }

@@ -9,6 +9,7 @@ import { type Kind, type Scope, KINDS } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { formatInteger } from '../core/grouped.ts';
 import type { Logger } from '../core/logger.ts';
+import { plural } from '../core/wording.ts';
 import type { StateReference } from '../diff/change.ts';
 import { type RecordKey, compareKeys } from '../diff/order.ts';
 import { type RecordState, sortRecords } from '../diff/states.ts';
@@ -18,10 +19,15 @@ import type { SweepReport } from '../sync/outcome.ts';
 import { redactionWith } from '../sync/redaction.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
 import { type StateFilter, selectsRecord } from './filter.ts';
-import { type Absence, type AbsenceOptions, type LiveLists, settleLive } from './live-absence.ts';
-import { doubt, unread } from './live-coverage.ts';
+import {
+  type Absence,
+  type AbsenceOptions,
+  type LiveLists,
+  settleLive,
+  LOOKED_UP_AT_MOST,
+} from './live-parents.ts';
 import { LiveParents } from './live-parents.ts';
-import { projectsIn } from './projects.ts';
+import { projectsIn } from './live-parents.ts';
 import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './state.ts';
 import { type Reader, type TemporaryMirror, openTemporaryMirror } from './temporary-mirror.ts';
 
@@ -32,7 +38,7 @@ export interface LiveOptions {
   readonly filter: StateFilter;
   /** Kinds that are not read unless the filter names them. */
   readonly except?: ReadonlySet<Kind>;
-  /** What live is read for: of its records, those that no list shows are looked for (`live-absence.ts`). */
+  /** What live is read for: of its records, those that no list shows are looked for (`live-parents.ts`). */
   readonly against?: LoadedState;
   readonly reader: Reader;
   /** Of the mirror that live is held against: secrets are fingerprinted alike on both sides (`redact`). */
@@ -296,4 +302,34 @@ class LiveState implements LoadedState {
   close(): void {
     this.#temporary.discard();
   }
+}
+
+// What a live reading can say of its collections.
+
+/** What stands against a list that proved itself; nothing where every absence from it was confirmed. */
+function doubt(absence: Absence | undefined): { readonly stale?: string } {
+  if (absence === undefined) return {};
+  const { leaked, unconfirmed } = absence;
+  const parts = [
+    ...(leaked === 0
+      ? []
+      : [`the list did not show ${plural(leaked, 'record')} that ${leaked === 1 ? 'exists' : 'exist'}`]),
+    ...(unconfirmed === 0
+      ? []
+      : [
+          `${plural(unconfirmed, 'record')} that it did not show were not looked up (at most ${LOOKED_UP_AT_MOST} are)`,
+        ]),
+  ];
+  return parts.length === 0 ? {} : { stale: parts.join('; ') };
+}
+
+/** A collection of which nothing is known, with the reason. */
+function unread({ outcome, error }: SweepReport): Coverage {
+  const what = outcome === 'missing' ? 'not offered by the service' : outcome;
+  return {
+    how: 'unread',
+    reason: error === null ? what : `${what}: ${error.message}`,
+    code: error?.code ?? null,
+    ...(error === null || error.permission === null ? {} : { permission: error.permission }),
+  };
 }

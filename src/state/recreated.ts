@@ -13,9 +13,9 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
 import type { IdMapping } from '../mirror/restores.ts';
-import { RecreatedReferences } from './recreated-references.ts';
+import { RecreatedReferences } from './recreated-state.ts';
 import { recreatedNames, renamed } from './recreated-state.ts';
-import { openMirrorState } from './mirror-state.ts';
+import { openMirrorState } from './mirror-diff.ts';
 import type { RunPoint } from './mirror-diff.ts';
 
 /** How many records of a kind one restore created again, as a run saw them. */

@@ -1,4 +1,5 @@
 /** A run of the mirror as JSON documents show it: `tidemark.runs/1` and all that name a run. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { RunRow } from '../mirror/run-rows.ts';
 
 export function runDocument(run: RunRow): object {
@@ -30,4 +31,24 @@ export function errorDocument({
   readonly error: string | null;
 }): object | null {
   return errorCode === null ? null : { code: errorCode, message: error };
+}
+
+// Long work beside which signals, timers and progress go on.
+
+/** Runs the steps, letting the event loop turn after each; an interruption ends it between two of them. */
+export async function runInSlices<T>(
+  steps: Generator<undefined, T, undefined>,
+  signal: AbortSignal | undefined,
+): Promise<T> {
+  try {
+    for (;;) {
+      const step = steps.next();
+      if (step.done === true) return step.value;
+      await nextTurn();
+      signal?.throwIfAborted();
+    }
+  } finally {
+    // Closes the statements behind the steps where they were left early.
+    steps.return(undefined as never);
+  }
 }

@@ -1,9 +1,25 @@
 /** Whether two received texts of a record say the same, by the one comparison. */
-import type { ResourceDefinition } from '../catalog/definition.ts';
+import type { ResourceDefinition, Kind } from '../catalog/definition.ts';
+import type { Config } from '../config/config.ts';
+import { definitionsFor } from '../config/source.ts';
 import { parseLossless } from '../core/json.ts';
 import { compareBodies } from '../diff/compare.ts';
 
 /** True when no field but a volatile one differs: key order, spaces and the spelling of numbers do not count. */
 export function isSameContent(definition: ResourceDefinition, oldText: string, newText: string): boolean {
   return compareBodies(definition, parseLossless(oldText), parseLossless(newText), 'default').length === 0;
+}
+
+// The one comparison of contents over all sources of a configuration: what `forget` joins revisions by.
+
+/** True for two bodies of a kind of that source that are equal by value. */
+export function contentComparison(
+  config: Config,
+): (source: string, kind: Kind, oldText: string, newText: string) => boolean {
+  const bySource = new Map<string, ReturnType<typeof definitionsFor>>();
+  return (source, kind, oldText, newText) => {
+    const definitionOf = bySource.get(source) ?? definitionsFor(config, source);
+    bySource.set(source, definitionOf);
+    return isSameContent(definitionOf(kind), oldText, newText);
+  };
 }

@@ -7,7 +7,7 @@ import { createHmac } from 'node:crypto';
 import { isMask, isSecretName, withoutPasswords } from '../catalog/masks.ts';
 import { type Kind, type ResourceDefinition, volatileFields } from '../catalog/definition.ts';
 import { parseLossless } from '../core/json.ts';
-import { replaceValues } from '../core/json-replace.ts';
+import { replaceValues } from '../core/json.ts';
 import { scanRecord, type ScannedRecord } from '../core/json-scan.ts';
 import { valueDigest } from '../diff/canonical.ts';
 import { splitPointer } from '../diff/pointer.ts';

@@ -2,6 +2,8 @@
  * One sweep: a collection listed from first to last page into the stage, and what its verdict says of records that did
  * not show (design.md, The sync). The walk proves, the stage counts, this file decides.
  */
+import type { ReadClient, WalkSink, WalkVerdict } from '../api/read-client.ts';
+import { RecordsWithoutId } from '../api/records-without-id.ts';
 import {
   volatileFields,
   type Kind,
@@ -9,17 +11,15 @@ import {
   type Scope,
   operationOf,
 } from '../catalog/definition.ts';
-import type { ReadClient, WalkSink, WalkVerdict } from '../api/read-client.ts';
-import { RecordsWithoutId } from '../api/records-without-id.ts';
 import type { Clock } from '../core/clock.ts';
-import { asTidemarkError, TidemarkError } from '../core/errors.ts';
-import type { RecordShape, ScannedRecord } from '../core/json-scan.ts';
+import { eachConcurrently } from '../core/concurrently.ts';
+import { asTidemarkError, TidemarkError, isLocalTrouble } from '../core/errors.ts';
+import { type RecordShape, type ScannedRecord, scanRecord } from '../core/json-scan.ts';
 import type { Logger } from '../core/logger.ts';
 import type { CollectionStage } from '../mirror/collection-stage.ts';
-import type { RunWriter } from '../mirror/run-writer.ts';
+import type { RunWriter } from '../mirror/run-rows.ts';
 import { settleAbsences, reportRemoved } from './absence.ts';
 import type { SyncEvents } from './events.ts';
-import { stageFullRecords } from './full-records.ts';
 import type { SweepError, SweepMode, SweepOutcome, SweepReport } from './outcome.ts';
 import type { AcceptedRemovals, RemovalLimits } from './removals.ts';
 
@@ -320,4 +320,70 @@ function hintFor(
   if (error.code === 'not_found')
     return `not offered here? then exclude ${definition.kind} in the configuration`;
   return null;
+}
+
+// Kinds whose list rows are a reduced form: the list proves what exists, retrieve gives each record whole.
+
+/**
+ * Retrieves every listed id into the stage. One that cannot be read keeps what the mirror holds and leaves the sweep
+ * incomplete, also where the answer is 404: the list shows it, and only a list that no longer does testifies that it is
+ * gone.
+ */
+async function stageFullRecords(
+  context: SweepContext,
+  definition: ResourceDefinition,
+  scope: Scope,
+  stage: CollectionStage,
+  ids: ReadonlySet<string>,
+  verdict: WalkVerdict,
+): Promise<WalkVerdict> {
+  const shape = shapeOf(definition);
+  const errors: TidemarkError[] = [];
+  let asked = 0;
+  let notFound = 0;
+  await eachConcurrently(ids, context.concurrency, async (id) => {
+    try {
+      const retrieved = await context.client.retrieve(definition, scope, id, context.signal);
+      if (retrieved.found) {
+        stage.accept([{ ...scanRecord(retrieved.text, shape), id }]);
+      } else {
+        stage.keep(id);
+        notFound += 1;
+        context.log.warn(
+          { kind: definition.kind, scope, id },
+          'a record is listed, but cannot be retrieved: what the mirror held of it stands',
+        );
+      }
+    } catch (error) {
+      context.signal.throwIfAborted();
+      const known =
+        error instanceof SyntaxError ? new TidemarkError('malformed', error.message) : asTidemarkError(error);
+      if (isLocalTrouble(known.code)) throw error;
+      errors.push(known);
+    }
+    asked += 1;
+    context.events.sweepProgressed({
+      kind: definition.kind,
+      scope,
+      pages: verdict.pages + asked,
+      received: asked - errors.length - notFound,
+      count: ids.size,
+    });
+  });
+  const unread = errors.length + notFound;
+  if (unread === 0 || verdict.outcome !== 'complete') return verdict;
+  return {
+    ...verdict,
+    outcome: 'incomplete',
+    error: new TidemarkError(
+      'walk_unproven',
+      errors.length === 0
+        ? `${notFound} of ${ids.size} records are listed, but cannot be retrieved (404)`
+        : `${unread} of ${ids.size} records could not be retrieved whole`,
+      {
+        hint: 'what the mirror held of them stands; the next run tries again',
+        cause: errors[0],
+      },
+    ),
+  };
 }

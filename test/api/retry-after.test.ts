@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseHttpDate, parseRetryAfter, retryAfterFromDetail } from '../../src/api/retry-after.ts';
+import { parseHttpDate, parseRetryAfter, retryAfterFromDetail } from '../../src/api/retry.ts';
 
 const NOW = Date.UTC(2026, 2, 1, 12, 0, 0);
 

@@ -3,7 +3,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { SHELLS, type Shell } from '../../src/cli/completion-commands.ts';
+import { SHELLS, type Shell } from '../../src/cli/command-table.ts';
 import { BASH_SCRIPT } from '../../src/cli/completion/bash-script.ts';
 import { program, scratch, tidemark } from '../journeys/harness.ts';
 import { ORG, open, sync } from '../mirror/fixture.ts';

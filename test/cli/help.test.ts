@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { isKind } from '../../src/catalog/catalog.ts';
 import type { ArgumentRow } from '../../src/cli/command-row.ts';
 import { COMMANDS } from '../../src/cli/command-table.ts';
-import { namedCommands } from '../../src/cli/command-walk.ts';
+import { namedCommands } from '../../src/cli/command-reference.ts';
 import { placeholderOf, valueSortOf } from '../../src/cli/completion/value-sort.ts';
 import { FIRST_EXAMPLES, GLOBAL_OPTIONS } from '../../src/cli/global-options.ts';
 import { parseReference } from '../../src/state/reference.ts';

@@ -4,10 +4,10 @@ import { describe, expect, it } from 'vitest';
 import { OPTIONS } from '../../src/config/options.ts';
 import { rowsOf } from '../../src/config/rows.ts';
 import { COMMANDS } from '../../src/cli/command-table.ts';
-import { namedCommands, synopsis } from '../../src/cli/command-walk.ts';
+import { namedCommands, synopsis } from '../../src/cli/command-reference.ts';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
-import { manPage } from '../../src/cli/man-page.ts';
-import { roffText } from '../../src/cli/roff.ts';
+import { manPage } from '../../src/cli/man.ts';
+import { roffText } from '../../src/cli/man.ts';
 import { EXIT } from '../../src/core/errors.ts';
 import { commandLine } from '../journeys/command-line.ts';
 

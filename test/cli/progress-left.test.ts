@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { requestsLeft, timeLeft } from '../../src/cli/progress-left.ts';
-import { PaceMeter } from '../../src/cli/progress-pace.ts';
+import { requestsLeft, timeLeft } from '../../src/cli/progress-view.ts';
+import { PaceMeter } from '../../src/cli/progress.ts';
 
 const list = { reading: 'full', pages: 0, pageRows: 100, needsRetrieve: false } as const;
 const free = { used: 0, limit: 0 };

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { KINDS } from '../../src/catalog/definition.ts';
-import { progressLines } from '../../src/cli/progress-lines.ts';
+import { progressLines } from '../../src/cli/progress.ts';
 import type { ProgressView } from '../../src/cli/progress-view.ts';
 
 const view: ProgressView = {

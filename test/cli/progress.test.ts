@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { RequestStats } from '../../src/api/request-stats.ts';
 import { showProgress } from '../../src/cli/progress.ts';
-import { loggingAbove } from '../../src/cli/progress-log.ts';
-import { RunProgress } from '../../src/cli/progress-state.ts';
+import { loggingAbove } from '../../src/cli/progress.ts';
+import { RunProgress } from '../../src/cli/progress-view.ts';
 import { progressView } from '../../src/cli/progress-view.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { silentLogger } from '../../src/core/logger.ts';

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { COMMANDS } from '../../src/cli/command-table.ts';
 import { commandReference } from '../../src/cli/command-reference.ts';
-import { namedCommands } from '../../src/cli/command-walk.ts';
+import { namedCommands } from '../../src/cli/command-reference.ts';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
 import { packageFile } from '../../src/core/package-root.ts';
 

@@ -1,9 +1,9 @@
 import { PassThrough, Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import type { CommandContext } from '../../src/cli/context.ts';
-import { consents, requireConsent } from '../../src/cli/plan-consent.ts';
+import { consents, requireConsent } from '../../src/cli/plan.ts';
 import { askYesNo } from '../../src/cli/prompt.ts';
-import { restoreProgressLines } from '../../src/cli/restore-progress.ts';
+import { restoreProgressLines } from '../../src/cli/restore-send.ts';
 import { inputOf, organization, withBody } from '../restore/states.ts';
 import { planRestore } from '../../src/restore/planner.ts';
 

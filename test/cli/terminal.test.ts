@@ -1,8 +1,8 @@
 import { Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { comparisonNotes } from '../../src/cli/comparison-notes.ts';
+import { comparisonNotes } from '../../src/cli/run.ts';
 import { runCommandLine } from '../../src/cli/program.ts';
-import { textWidth } from '../../src/cli/text-width.ts';
+import { textWidth } from '../../src/cli/table.ts';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import type { DiffDocument } from '../../src/diff/change.ts';
 import { commandLine } from '../journeys/command-line.ts';

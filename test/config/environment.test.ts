@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { interpolate } from '../../src/config/interpolate.ts';
+import { interpolate } from '../../src/config/document.ts';
 import { OPTIONS } from '../../src/config/options.ts';
 import { rowsOf } from '../../src/config/rows.ts';
 import { KEY, oneSource, thrownBy, workspace } from './workspace.ts';

@@ -5,7 +5,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { configJsonSchema } from '../../src/config/json-schema.ts';
 import { type Option, withDefaults } from '../../src/config/option.ts';
 import { OPTIONS } from '../../src/config/options.ts';
-import { shippedProfile } from '../../src/config/profile-file.ts';
+import { shippedProfile } from '../../src/config/profile.ts';
 import { configReference } from '../../src/config/reference.ts';
 import { rowsOf } from '../../src/config/rows.ts';
 import { defaultFile, exampleFile } from '../../src/config/sample.ts';

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { CATALOG } from '../../src/catalog/catalog.ts';
 import type { FieldDefinition, Kind, ResourceDefinition } from '../../src/catalog/definition.ts';
 import { applyProfile } from '../../src/config/profile.ts';
-import { profileNames, shippedProfile } from '../../src/config/profile-file.ts';
+import { profileNames, shippedProfile } from '../../src/config/profile.ts';
 import { KEY, oneSource, workspace } from './workspace.ts';
 
 const { write, yaml, refused } = workspace();

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { cronMistake } from '../../src/config/cron-shape.ts';
+import { cronMistake } from '../../src/config/value-types.ts';
 import { parseDuration } from '../../src/config/duration.ts';
 import { shown } from '../../src/config/mistakes.ts';
 import { flag, listenAddress, wholeNumber } from '../../src/config/value-types.ts';

@@ -9,7 +9,7 @@ import { isoTime } from '../../src/core/clock.ts';
 import type { Logger } from '../../src/core/logger.ts';
 import { type Daemon, type DaemonOptions, startDaemon } from '../../src/daemon/daemon.ts';
 import type { DaemonEffects } from '../../src/daemon/effects.ts';
-import type { JobFilter, JobRow } from '../../src/mirror/daemon-jobs.ts';
+import type { JobFilter, JobRow } from '../../src/mirror/daemon.ts';
 import { type Mirror, openMirror } from '../../src/mirror/mirror.ts';
 import { scratch } from '../journeys/harness.ts';
 import { FakeService } from '../journeys/service.ts';

@@ -5,7 +5,7 @@ import { KINDS } from '../../src/catalog/definition.ts';
 import { asReceived } from '../../src/catalog/shown-fields.ts';
 import { type JsonObject, type JsonValue, parseLossless } from '../../src/core/json.ts';
 import { comparedMembers, compareBodies, equalValues } from '../../src/diff/compare.ts';
-import { canonicalNumber } from '../../src/diff/decimal.ts';
+import { canonicalNumber } from '../../src/diff/name.ts';
 import { resolvePointer, splitPointer } from '../../src/diff/pointer.ts';
 import { testDefinition } from './arbitraries.ts';
 

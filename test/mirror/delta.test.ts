@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
-import { applyDelta, encodeDelta } from '../../src/mirror/delta.ts';
+import { applyDelta, encodeDelta } from '../../src/mirror/replaced-body.ts';
 import { ENCODING, keepAgainst, keepWhole, readReplaced } from '../../src/mirror/replaced-body.ts';
 
 const bytes = fc.uint8Array({ maxLength: 400 }).map((array) => Buffer.from(array));

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { volatileMark } from '../../src/mirror/fingerprint.ts';
-import { differsInLayoutOnly } from '../../src/mirror/layout.ts';
+import { volatileMark } from '../../src/mirror/classify-record.ts';
+import { differsInLayoutOnly } from '../../src/mirror/classify-record.ts';
 
 describe('the mark of volatile members', () => {
   it('is null for none, and otherwise an integer that SQLite and JavaScript both hold', () => {

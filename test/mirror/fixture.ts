@@ -9,7 +9,7 @@ import { parseLossless } from '../../src/core/json.ts';
 import { CATALOG, definitionOf } from '../../src/catalog/catalog.ts';
 import { type Kind, type Scope, volatileFields } from '../../src/catalog/definition.ts';
 import { type Mirror, openMirror } from '../../src/mirror/mirror.ts';
-import type { PublishedRun, RunOptions, RunWriter } from '../../src/mirror/run-writer.ts';
+import type { PublishedRun, RunOptions, RunWriter } from '../../src/mirror/run-rows.ts';
 import type { SweepResult } from '../../src/mirror/sweep-result.ts';
 
 const START = Date.UTC(2026, 2, 1, 12);

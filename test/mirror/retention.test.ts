@@ -8,7 +8,7 @@ import {
   planRetention,
   rangesOf,
 } from '../../src/mirror/retention.ts';
-import { policyText } from '../../src/mirror/policy-text.ts';
+import { policyText } from '../../src/mirror/verify-chain.ts';
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

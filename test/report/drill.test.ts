@@ -2,11 +2,11 @@ import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import type { DrillDocument, DrillTask } from '../../src/diff/drill-document.ts';
-import { renderDrillHtml } from '../../src/report/drill-html.ts';
-import { renderDrillJson } from '../../src/report/drill-json.ts';
-import { percent } from '../../src/report/drill-report.ts';
+import { renderDrillHtml } from '../../src/report/drill.ts';
+import { renderDrillJson } from '../../src/report/drill-runbook.ts';
+import { percent } from '../../src/report/drill.ts';
 import { renderRunbook } from '../../src/report/drill-runbook.ts';
-import { renderDrillText } from '../../src/report/drill-text.ts';
+import { renderDrillText } from '../../src/report/drill.ts';
 import { HOSTILE, INVITE_ID, SECRET } from './sample.ts';
 
 const ORG = '01890000-aaaa-7000-8000-000000000001';

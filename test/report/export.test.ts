@@ -4,7 +4,7 @@ import { parse } from 'yaml';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { parseLossless } from '../../src/core/json.ts';
 import { stringifyYaml } from '../../src/core/yaml.ts';
-import { CsvColumns } from '../../src/report/export/csv.ts';
+import { CsvColumns } from '../../src/report/export/documents.ts';
 import { fileSegment, recordPath } from '../../src/report/export/file-name.ts';
 import { exportLine } from '../../src/report/export/record.ts';
 

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { renderHtml } from '../../src/report/html.ts';
-import { barChart, NARROW, WIDE } from '../../src/report/bar-chart.ts';
+import { barChart, NARROW, WIDE } from '../../src/report/timeline.ts';
 import { renderTimeline } from '../../src/report/timeline.ts';
 import { INVITE_ID, sampleDiff, sampleOptions } from './sample.ts';
 

@@ -2,10 +2,10 @@
 import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { renderPlanHtml } from '../../src/report/plan-html.ts';
-import { renderPlanMarkdown } from '../../src/report/plan-markdown.ts';
+import { renderPlanMarkdown } from '../../src/report/plan-html.ts';
 import { renderRestoreText, type ShownRestore } from '../../src/report/plan-restore.ts';
 import { renderPlanText } from '../../src/report/plan-text.ts';
-import { costText, secretLines } from '../../src/report/plan-view.ts';
+import { costText, secretLines } from '../../src/report/plan-mask.ts';
 import type { Plan } from '../../src/restore/plan.ts';
 import { organization, planOf, posthog, record, withBody } from '../restore/states.ts';
 

@@ -1,7 +1,7 @@
 import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { renderPlanHtml } from '../../src/report/plan-html.ts';
-import { renderPlanMarkdown } from '../../src/report/plan-markdown.ts';
+import { renderPlanMarkdown } from '../../src/report/plan-html.ts';
 import {
   maskedRestore,
   renderRestoreText,
@@ -10,7 +10,7 @@ import {
 } from '../../src/report/plan-restore.ts';
 import { renderPlanText } from '../../src/report/plan-text.ts';
 import { maskedPlan } from '../../src/report/plan-mask.ts';
-import { planSummary, secretLines } from '../../src/report/plan-view.ts';
+import { planSummary, secretLines } from '../../src/report/plan-mask.ts';
 import type { Plan } from '../../src/restore/plan.ts';
 import { planOf, organization, record, stateOf, svc, withBody } from '../restore/states.ts';
 

@@ -6,10 +6,10 @@ import type { ResourceDefinition, Scope } from '../../src/catalog/definition.ts'
 import { type JsonObject, type JsonValue, isJsonObject, parseLossless } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import { idText } from '../../src/diff/match-records.ts';
-import { managedDigest, naturalKeyDigest } from '../../src/restore/digest.ts';
-import { filledBody, filledPath } from '../../src/restore/filled-request.ts';
+import { managedDigest, naturalKeyDigest } from '../../src/restore/live-records.ts';
+import { filledBody, filledPath } from '../../src/restore/step-context.ts';
 import { type Plan, type PlanStep, isExecutable } from '../../src/restore/plan.ts';
-import type { PlanInput } from '../../src/restore/plan-input.ts';
+import type { PlanInput } from '../../src/restore/plan.ts';
 
 export interface Sent {
   readonly step: PlanStep;

@@ -19,7 +19,7 @@ import { applyPlan, NO_EVENTS, type ApplyOptions, type RestoreReport } from '../
 import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';
 import { idLookup } from '../../src/restore/id-map.ts';
 import type { Plan } from '../../src/restore/plan.ts';
-import type { PlanInput, PlanOptions, PlanState } from '../../src/restore/plan-input.ts';
+import type { PlanInput, PlanOptions, PlanState } from '../../src/restore/plan.ts';
 import { planRestore } from '../../src/restore/planner.ts';
 import { startFaultProxy, type FaultProxy } from '../faults/fault-proxy.ts';
 import { createChance } from '../../src/server/seed/chance.ts';

@@ -1,7 +1,7 @@
 /** The source that the apply tests restore: the profile that names the most writable fields. */
 import { CATALOG } from '../../src/catalog/catalog.ts';
 import { applyProfile } from '../../src/config/profile.ts';
-import { shippedProfile } from '../../src/config/profile-file.ts';
+import { shippedProfile } from '../../src/config/profile.ts';
 
 export const SOURCE = {
   name: 'production',

@@ -4,7 +4,7 @@ import { movedSince } from '../../src/restore/plan-moved.ts';
 import { kindsToRead } from '../../src/restore/kinds-to-read.ts';
 import type { Kind } from '../../src/catalog/definition.ts';
 import { planExitCode, type PlanStep } from '../../src/restore/plan.ts';
-import { costOf } from '../../src/restore/cost.ts';
+import { costOf } from '../../src/restore/planner.ts';
 import {
   inputOf,
   lines,

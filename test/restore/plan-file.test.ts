@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { planDocument } from '../../src/restore/plan.ts';
-import { hashOfSteps, planHash } from '../../src/restore/plan-hash.ts';
-import { readPlan } from '../../src/restore/plan-file.ts';
+import { hashOfSteps, planHash } from '../../src/restore/plan.ts';
+import { readPlan } from '../../src/restore/plan.ts';
 import { organization, planOf, record, withBody } from './states.ts';
 
 const big = record(

@@ -8,7 +8,7 @@ import { idText } from '../../src/diff/match-records.ts';
 import { isExecutable } from '../../src/restore/plan.ts';
 import { textsWhere } from '../../src/restore/places.ts';
 import { planRestore } from '../../src/restore/planner.ts';
-import { creatableFields, topMember, writableFields } from '../../src/restore/writable.ts';
+import { creatableFields, topMember, writableFields } from '../../src/restore/unmanaged-settings.ts';
 import { applyPlan } from './applier.ts';
 import { events, happened, state } from './random-states.ts';
 import { inputOf, posthog, stateOf } from './states.ts';

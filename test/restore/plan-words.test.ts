@@ -2,7 +2,7 @@
 import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
-import { renderPlanMarkdown } from '../../src/report/plan-markdown.ts';
+import { renderPlanMarkdown } from '../../src/report/plan-html.ts';
 import { renderPlanText } from '../../src/report/plan-text.ts';
 import { lines, NOW, ORG, organization, planOf, posthog, record, stateOf } from './states.ts';
 

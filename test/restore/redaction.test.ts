@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { replaceValues } from '../../src/core/json-replace.ts';
+import { replaceValues } from '../../src/core/json.ts';
 import { isRedacted, redactionWith } from '../../src/sync/redaction.ts';
 
 describe('replacing values in JSON text', () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { isMask } from '../../src/catalog/masks.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { configuredSecrets } from '../../src/restore/configured-secrets.ts';
-import { filledBody } from '../../src/restore/filled-request.ts';
+import { filledBody } from '../../src/restore/step-context.ts';
 import { planDocument } from '../../src/restore/plan.ts';
 import { type Changes, lines, organization, planOf, posthog, record, svc, withBody } from './states.ts';
 

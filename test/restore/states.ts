@@ -2,17 +2,12 @@
 import { CATALOG, scopeKey } from '../../src/catalog/catalog.ts';
 import type { Kind, ResourceDefinition, Scope } from '../../src/catalog/definition.ts';
 import { applyProfile } from '../../src/config/profile.ts';
-import { shippedProfile } from '../../src/config/profile-file.ts';
+import { shippedProfile } from '../../src/config/profile.ts';
 import { parseLossless } from '../../src/core/json.ts';
 import type { ParsedRecord } from '../../src/diff/change.ts';
 import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';
 import type { Plan, PlanStep } from '../../src/restore/plan.ts';
-import {
-  type PlanInput,
-  type PlanOptions,
-  type PlanState,
-  DEFAULT_LIMITS,
-} from '../../src/restore/plan-input.ts';
+import { type PlanInput, type PlanOptions, type PlanState, DEFAULT_LIMITS } from '../../src/restore/plan.ts';
 import { planRestore } from '../../src/restore/planner.ts';
 
 export const ORG = 'org-1';

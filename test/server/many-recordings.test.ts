@@ -1,7 +1,7 @@
 /** A project with very many recordings stays quick to list. */
 import { describe, expect, it } from 'vitest';
 import type { MemoryStore } from '../../src/server/memory/memory-store.ts';
-import { recordingRecords } from '../../src/server/seed/recordings.ts';
+import { recordingRecords } from '../../src/server/seed/demo.ts';
 import { createChance } from '../../src/server/seed/chance.ts';
 import { startSandbox, withOrganization } from './running-sandbox.ts';
 

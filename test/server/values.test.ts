@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { encodePathSegment } from '../../src/catalog/catalog.ts';
-import { matchRoute } from '../../src/server/routes.ts';
+import { matchRoute } from '../../src/server/interface.ts';
 import { valueText } from '../../src/server/value-text.ts';
 import { type RunningSandbox, startSandbox, withOrganization } from './running-sandbox.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { RecreatedReferences } from '../../src/state/recreated-references.ts';
+import { RecreatedReferences } from '../../src/state/recreated-state.ts';
 
 const references = new RecreatedReferences(
   definitionOf,

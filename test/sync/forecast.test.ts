@@ -3,7 +3,7 @@ import { CATALOG } from '../../src/catalog/catalog.ts';
 import type { Kind, Scope } from '../../src/catalog/definition.ts';
 import type { CollectionRow } from '../../src/mirror/run-rows.ts';
 import { Discovery } from '../../src/sync/discovery.ts';
-import { forecast } from '../../src/sync/forecast.ts';
+import { forecast } from '../../src/sync/sync-run.ts';
 
 const limits = { organizations: 'all', projects: 'all', areProjectsTrusted: true } as const;
 const kinds: readonly Kind[] = [

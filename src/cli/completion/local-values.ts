@@ -1,9 +1,9 @@
 /** Values that the configuration and the mirror of this machine know. Reads both as they are, and changes neither. */
 import { type Config, SCHEDULE_NAMES } from '../../config/config.ts';
 import { loadConfig } from '../../config/load.ts';
-import { profileNames } from '../../config/profile-file.ts';
+import { profileNames } from '../../config/profile.ts';
 import { type MirrorSummary, peekMirror } from '../../mirror/summary.ts';
-import type { Candidate, LocalQuestion } from './candidate.ts';
+import type { Candidate, LocalQuestion } from './completion-of.ts';
 import type { ValueSort } from './value-sort.ts';
 
 /** More runs or restores than that nobody picks from a list. */

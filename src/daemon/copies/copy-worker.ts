@@ -2,8 +2,8 @@
 import process from 'node:process';
 import { systemClock } from '../../core/clock.ts';
 import { asTidemarkError } from '../../core/errors.ts';
-import { type CopyJob, type CopyProgress, makeCopy } from './copy-job.ts';
-import type { CopyMessage } from './copy-process.ts';
+import { type CopyJob, type CopyProgress, makeCopy } from './copy.ts';
+import type { CopyMessage } from './copy.ts';
 
 /** Without whoever asked for the copy nobody sweeps up behind it: it stops where it stands, before anything is finished. */
 const orphaned = (): void => void process.kill(process.pid, 'SIGKILL');

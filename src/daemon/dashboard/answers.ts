@@ -7,7 +7,7 @@ import type { HealthSnapshot } from '../http/health-snapshot.ts';
 import { drillScores } from '../http/last-jobs.ts';
 import { age, percent } from '../http/wording.ts';
 import { summaryOf } from '../jobs/summaries.ts';
-import { type Html, markup } from './html.ts';
+import { type Html, markup } from './pieces.ts';
 import type { Tone } from './pieces.ts';
 
 /** What is known of drift: null where there is no baseline. */

@@ -1,13 +1,16 @@
 /** One changed record with its fields, as the reports show it. */
 import type { ResourceDefinition, Severity } from '../../catalog/definition.ts';
+import { count } from '../../core/wording.ts';
 import type { RecordChange } from '../../diff/change.ts';
-import { recreatedText } from '../../report/recreated-text.ts';
 import { fieldHtml } from '../../report/html-value.ts';
 import { isMaskedId } from '../../report/mask.ts';
+import { recreatedText } from '../../report/recreated-text.ts';
 import { fieldsForPeople, nameText, SIGN } from '../../report/sections.ts';
-import { type Html, markup, NOTHING, trusted } from './html.ts';
+import { columnChart } from './column-chart.ts';
+import type { DayOfChanges } from './day-counts.ts';
+import { type Html, markup, NOTHING, trusted } from './pieces.ts';
 import { capital, nameHtml } from './pieces.ts';
-import { recordPath } from './record-path.ts';
+import { recordPath } from './record-page.ts';
 
 /** Told apart without colour, and without reading. */
 export const SEVERITY_SIGN: Readonly<Record<Severity, string>> = {
@@ -48,4 +51,29 @@ ${rest.length === 0 ? NOTHING : markup`<details class="rest"><summary>${rest.len
 
 function severityTag(severity: Severity): Html {
   return markup`<span class="tag ${severity}"><i aria-hidden="true">${SEVERITY_SIGN[severity]}</i> ${severity}</span>`;
+}
+
+// Changes of configuration by day as columns.
+
+const PARTS = ['added', 'changed', 'removed'] as const;
+const STEPS = [
+  1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400, 600, 800, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000,
+  100_000, 200_000, 500_000, 1_000_000,
+];
+
+export function changeChart(days: readonly DayOfChanges[]): Html {
+  const total = days.reduce((sum, { added, changed, removed }) => sum + added + changed + removed, 0);
+  const columns = days.map(({ day, added, changed, removed }) => ({
+    label: day.slice(5),
+    title: `${day}: ${count(added)} added, ${count(changed)} changed, ${count(removed)} removed`,
+    parts: PARTS.map((name) => ({ name, value: { added, changed, removed }[name] })),
+    sign: '',
+  }));
+  return columnChart(columns, {
+    label: `${count(total)} changes of configuration in ${days.length} days, as each run counted them`,
+    show: (value) => count(value),
+    steps: STEPS,
+    legend: PARTS.map((name) => ({ name, text: name })),
+    narrow: 14,
+  });
 }

@@ -1,5 +1,5 @@
 /** Columns over time as inline SVG, once for wide and once for narrow pages. Each column reads itself out as a title. */
-import { type Html, markup, NOTHING } from './html.ts';
+import { type Html, markup, NOTHING } from './pieces.ts';
 
 interface ChartColumn {
   /** Below the axis; empty for none. */

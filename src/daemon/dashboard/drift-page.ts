@@ -1,19 +1,19 @@
 /** Drift of every source as of now: gravest first, each field as it was and as it is. */
+import { type Kind, type ResourceDefinition, type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
+import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import { SEVERITIES } from '../../catalog/severities.ts';
 import { plural } from '../../core/wording.ts';
+import { compareSeverities } from '../../diff/severity.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { maskedFinding, severityCounts } from '../../report/drift-document.ts';
 import { FORMS_HEADING, formLine } from '../../report/form-text.ts';
 import type { ReportOptions } from '../../report/options.ts';
-import { comparedText, prepareReport } from '../../report/sections.ts';
-import { compareSeverities } from '../../diff/severity.ts';
+import { comparedText, prepareReport, nameText } from '../../report/sections.ts';
 import type { SourceDrift } from '../../state/drift.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { changeArticle, SEVERITY_SIGN } from './change-article.ts';
 import type { PageContent } from './frame.ts';
-import { type Html, markup, NOTHING } from './html.ts';
-import { emptyHtml, nameHtml, tableHtml, timeHtml } from './pieces.ts';
-import { placeOf } from './place.ts';
+import { type Html, markup, NOTHING, emptyHtml, nameHtml, tableHtml, timeHtml } from './pieces.ts';
 
 const RECORDS_SHOWN = 200;
 const ACCEPTED_SHOWN = 200;
@@ -122,4 +122,20 @@ function optionsOf(mirror: Mirror, { definitions, severityOf, source }: SourceDr
     isGravestFirst: true,
     parentName: parentNames(mirror, source, definitions),
   };
+}
+
+// Where a record stands, its parents by their names.
+
+/** E.g. `organization Harbor, role Analysts`: names where they are known, ids only where not. */
+export function placeOf(
+  scope: Scope,
+  definitions: (kind: Kind) => ResourceDefinition,
+  parentName: (kind: Kind, id: string) => string | undefined,
+): string {
+  return SCOPE_KEYS.flatMap((key) => {
+    const id = scope[key];
+    if (id === undefined) return [];
+    const kind = SCOPE_KIND[key];
+    return [`${definitions(kind).title.one} ${nameText(parentName(kind, id) ?? id)}`];
+  }).join(', ');
 }

@@ -7,7 +7,7 @@ import { requestText } from '../http/request-text.ts';
 import { SESSION_COOKIE, SESSION_SECONDS } from '../http/sessions.ts';
 import type { WrongTokens } from '../http/wrong-tokens.ts';
 import { bareHtml, PAGE_POLICY } from './frame.ts';
-import { markup, NOTHING } from './html.ts';
+import { markup, NOTHING } from './pieces.ts';
 
 interface LoginParts {
   readonly access: Access;

@@ -1,23 +1,26 @@
 /** The first page: is the copy fresh, complete, verified, restorable; what drifted; what needs a person. */
 import { SEVERITIES } from '../../catalog/severities.ts';
-import { count, plural } from '../../core/wording.ts';
+import type { CopiesConfig } from '../../config/config.ts';
+import { definitionsFor } from '../../config/source.ts';
+import { isoTime } from '../../core/clock.ts';
+import { count, plural, duration } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { severityCounts } from '../../report/drift-document.ts';
 import type { SourceDrift } from '../../state/drift.ts';
+import type { CopiesShown } from '../copies/copy.ts';
+import type { CopyManifest } from '../copies/manifest.ts';
+import type { HealthReason } from '../http/health-input.ts';
 import type { HealthSnapshot } from '../http/health-snapshot.ts';
-import { ahead, tookMs } from '../http/wording.ts';
+import type { SourceStatus } from '../http/source-status.ts';
+import { ahead, tookMs, byteSize } from '../http/wording.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
 import { type DriftCounts, answersHtml, verdictHtml } from './answers.ts';
-import { copiesSection } from './copies-section.ts';
-import type { CopiesShown } from '../copies/copy-shelf.ts';
-import { changeChart } from './change-chart.ts';
+import { changeChart } from './change-article.ts';
 import type { DayOfChanges } from './day-counts.ts';
 import { driftArticles } from './drift-page.ts';
 import type { PageContent } from './frame.ts';
-import { freshnessHtml } from './freshness.ts';
-import { type Html, markup, NOTHING } from './html.ts';
-import { needsHtml, needsOf } from './needs.ts';
+import { type Html, markup, NOTHING, type HtmlPart } from './pieces.ts';
 import {
   ageHtml,
   aheadHtml,
@@ -27,8 +30,10 @@ import {
   outcomeTone,
   tableHtml,
   toned,
+  hintHtml,
+  capital,
 } from './pieces.ts';
-import { runChart } from './run-chart.ts';
+import { runChart } from './run-page.ts';
 import { runsTable } from './runs-page.ts';
 
 const CHART_RUNS = 60;
@@ -204,4 +209,147 @@ function noticesSection({ owed, now }: HealthSnapshot): Html {
       error === null ? NOTHING : markup`<span class="faint">${error}</span>`,
     ]);
   return markup`<section aria-labelledby="notices"><h2 id="notices">Notices on their way</h2>${tableHtml('Notices that are not delivered yet', [{ head: 'Channel' }, { head: 'About' }, { head: 'Since' }, { head: 'Attempts', style: 'num spare' }, { head: 'Trouble', style: 'wide below' }], rows)}</section>`;
+}
+
+// What asks for a person, gravest first, each with what to do.
+
+interface Need extends HealthReason {
+  /** Null for what concerns the whole. */
+  readonly source: string | null;
+}
+
+/** A first sync under way asks for nobody. */
+function needsOf({ health }: HealthSnapshot): Need[] {
+  return [
+    ...health.reasons.map((reason): Need => ({ ...reason, source: null })),
+    ...health.sources.flatMap(({ source, reasons }) =>
+      reasons.map((reason): Need => ({ ...reason, source })),
+    ),
+  ]
+    .filter(({ code, hint }) => code !== 'first_sync' || hint !== null)
+    .sort((a, b) => rank(a) - rank(b));
+}
+
+function needsHtml(needs: readonly Need[], now: number): Html {
+  if (needs.length === 0) return NOTHING;
+  const items = needs.map(
+    ({ source, state, message, since, hint }) =>
+      markup`<li class="${state === 'failing' ? 'bad' : 'warn'}"><p><strong>${source === null ? NOTHING : markup`<bdi>${source}</bdi>: `}${message}</strong>${since === null ? NOTHING : markup` <span class="faint">${ageHtml(since, now)}</span>`}</p>${hintHtml(hint)}</li>`,
+  );
+  return markup`<section aria-labelledby="needs"><h2 id="needs">Needs you</h2><ul class="needs">${items}</ul></section>`;
+}
+
+function rank({ state }: Need): number {
+  return state === 'failing' ? 0 : 1;
+}
+
+// Copies elsewhere: when the latest was made, how large and how sound it is, and when the next one is due.
+
+/** @param shown null while the directory has not answered */
+function copiesSection(copies: CopiesConfig | null, shown: CopiesShown | null, now: number): Html {
+  return markup`<section aria-labelledby="copies"><h2 id="copies">Copies elsewhere</h2>${contentOf(copies, shown, now)}</section>`;
+}
+
+function contentOf(copies: CopiesConfig | null, shown: CopiesShown | null, now: number): Html {
+  if (copies === null)
+    return emptyHtml('None.', 'The mirror stands on this machine alone: `copies.directory` has copies made.');
+  if (shown === null) return emptyHtml('Not known yet.', 'Their directory has not answered so far.');
+  if (shown.trouble !== null)
+    return markup`<p class="plain">${toned('bad', 'Not readable')}: ${shown.trouble}</p>`;
+  const [latest] = shown.whole;
+  if (latest === undefined)
+    return emptyHtml(
+      'None yet.',
+      `The first one is made after a complete run, then one every ${duration(copies.everyMs)}.`,
+    );
+  const dueAt = Date.parse(latest.madeAt) + copies.everyMs;
+  const facts: readonly (readonly [string, HtmlPart])[] = [
+    [
+      'Latest',
+      markup`${ageHtml(latest.madeAt, now)}, as of <a href="/runs/${latest.run}">run ${latest.run}</a>`,
+    ],
+    ['Size', `${byteSize(latest.bytes)}${latest.isEncrypted ? ', encrypted' : ''}`],
+    ['Verified', verifiedHtml(latest)],
+    [
+      'Next',
+      dueAt <= now
+        ? 'after the next complete run'
+        : markup`${aheadHtml(isoTime(dueAt), now)}, after a complete run`,
+    ],
+    ['Kept', markup`${plural(shown.whole.length, 'copy', 'copies')}${damagedHtml(shown.damaged)}`],
+  ];
+  return markup`<dl class="facts plain">${facts.map(([name, value]) => markup`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
+}
+
+/** Nobody reads a copy again by itself: what is known is of the time when it was made. */
+function verifiedHtml({ manifest }: CopiesShown['whole'][number]): Html {
+  // A manifest is read as far as copies need it.
+  const { checked }: Partial<CopyManifest> = manifest ?? {};
+  const records =
+    checked === undefined ? '' : `, ${plural(checked.records, 'record')} and every seal checked`;
+  return markup`${toned('good', 'when it was made')}: opened${records}; <code>tidemark copies verify</code> reads it again`;
+}
+
+function damagedHtml(damaged: number): Html {
+  if (damaged === 0) return NOTHING;
+  return markup`, ${toned('bad', `${plural(damaged, 'more is', 'more are')} not whole`)}`;
+}
+
+// How fresh and whole the copy is, source by source and kind by kind.
+
+/** Collections that are not whole and named, of each source. */
+const TROUBLED_SHOWN = 8;
+
+function freshnessHtml(view: DaemonView, situation: HealthSnapshot): Html {
+  const { standings } = situation;
+  if (standings.length === 0) return NOTHING;
+  return markup`<section aria-labelledby="copy"><h2 id="copy">The copy<a href="/records">browse the records</a></h2>
+${standings.map((standing) => sourceHtml(view, standing, situation, standings.length > 1))}</section>`;
+}
+
+function sourceHtml(
+  view: DaemonView,
+  standing: SourceStatus,
+  { now }: HealthSnapshot,
+  hasOthers: boolean,
+): Html {
+  const { source, kinds, lastEnded, isConfigured, troubled, troubledCount } = standing;
+  const definitions = definitionsFor(view.config(), source);
+  const last =
+    lastEnded === null
+      ? markup`<span class="faint">no run has ended yet</span>`
+      : markup`<a href="/runs/${lastEnded.run}">run ${lastEnded.run}</a> ${toned(outcomeTone(lastEnded.outcome), lastEnded.outcome)} <span class="faint">${ageHtml(lastEnded.finishedAt ?? lastEnded.startedAt, now)}</span>`;
+  const heading = markup`<div class="source-name">${hasOthers ? markup`<h3>${nameHtml(source)}</h3>` : NOTHING}${isConfigured ? NOTHING : markup`<span class="faint">no longer configured</span>`}<span>${last}</span></div>`;
+  if (kinds.length === 0)
+    return markup`${heading}${emptyHtml('Nothing copied yet.', `The first sync fills this; \`tidemark sync\` starts one now.`)}`;
+  const rows = kinds.map(({ kind, collections, records, whole, oldestWholeAt }) => {
+    const bad = collections - whole;
+    return [
+      markup`<a href="/records?kind=${kind}${hasOthers ? markup`&source=${encodeURIComponent(source)}` : NOTHING}">${capital(definitions(kind).title.many)}</a>`,
+      bad === 0
+        ? toned('good', 'whole')
+        : toned(
+            'warn',
+            bad === collections ? 'not whole' : `${count(bad)} of ${count(collections)} not whole`,
+          ),
+      count(records),
+      ageHtml(oldestWholeAt, now),
+    ];
+  });
+  const table = tableHtml(
+    `Kinds of ${source}`,
+    [
+      { head: 'Kind', style: 'wraps' },
+      { head: 'State', style: 'wraps' },
+      { head: 'Records', style: 'num' },
+      { head: 'Last whole', style: 'wraps' },
+    ],
+    rows,
+  );
+  const names = troubled.slice(0, TROUBLED_SHOWN).map(({ kind, scope, outcome, error }) => {
+    const where = Object.values(scope).join(', ');
+    return markup`<li><strong>${definitions(kind).title.many}</strong>${where === '' ? NOTHING : markup` <span class="id">${where}</span>`}: ${outcome ?? 'never asked for'}${error === null ? NOTHING : markup`, ${error}`}</li>`;
+  });
+  const more = troubledCount - names.length;
+  return markup`${heading}${table}${names.length === 0 ? NOTHING : markup`<details class="rest" id="troubled-${standing.lastRun?.run ?? 0}"><summary>${plural(troubledCount, 'collection')} not whole</summary><ul class="faint">${names}${more > 0 ? markup`<li>and ${plural(more, 'other')}</li>` : NOTHING}</ul></details>`}`;
 }

@@ -1,7 +1,7 @@
 /** Small pieces that several pages show alike: times, outcomes, hints, tables. */
 import { count, duration } from '../../core/wording.ts';
+import { escapeMarkup } from '../../report/markup.ts';
 import { age, ahead } from '../http/wording.ts';
-import { type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
 
 /** How a state is told apart: by colour, by the shape of its mark, and by its word. */
 export type Tone = 'good' | 'warn' | 'bad' | 'plain';
@@ -107,4 +107,39 @@ export function emptyHtml(strong: string, rest: string): Html {
 /** At the beginning of a line or cell. */
 export function capital(text: string): string {
   return text.slice(0, 1).toUpperCase() + text.slice(1);
+}
+
+// HTML as values: a template escapes whatever is put into it unless it is HTML already, so that no page can forget to.
+// Active characters (terminal sequences, marks that turn the reading direction) are written out on the way.
+
+export class Html {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+export type HtmlPart = Html | string | number | null | readonly HtmlPart[];
+
+export const NOTHING = new Html('');
+
+/** The template's own text stays as it is; everything put into it is escaped. */
+export function markup(texts: TemplateStringsArray, ...parts: readonly HtmlPart[]): Html {
+  let text = texts[0] ?? '';
+  for (const [index, part] of parts.entries()) text += rendered(part) + (texts[index + 1] ?? '');
+  return new Html(text);
+}
+
+/** What a renderer of reports made: it has escaped what it was given. */
+export function trusted(markup: string): Html {
+  return new Html(markup);
+}
+
+function rendered(part: HtmlPart): string {
+  if (part === null) return '';
+  if (part instanceof Html) return part.text;
+  if (typeof part === 'string') return escapeMarkup(part);
+  if (typeof part === 'number') return String(part);
+  return part.map(rendered).join('');
 }

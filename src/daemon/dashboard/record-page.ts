@@ -1,25 +1,24 @@
 /** One record: its body, since when each field is as it is, and what changed in it over time. Secrets are masked. */
-import type { ResourceDefinition } from '../../catalog/definition.ts';
+import type { ResourceDefinition, Kind } from '../../catalog/definition.ts';
 import type { Config } from '../../config/config.ts';
-import { definitionsFor } from '../../config/source-definitions.ts';
+import { definitionsFor } from '../../config/source.ts';
 import { parseLossless, type JsonValue } from '../../core/json.ts';
 import { plural } from '../../core/wording.ts';
 import { type BlameField, type LogEntry, type Sighting, recordBlame, recordLog } from '../../diff/history.ts';
 import { recordName } from '../../diff/name.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RecordRow } from '../../mirror/records.ts';
-import { recreatedText } from '../../report/recreated-text.ts';
 import { fieldHtml } from '../../report/html-value.ts';
 import { escapeMarkup } from '../../report/markup.ts';
 import { maskedAt, maskedBody, maskedFields, maskedId, withMaskedId } from '../../report/mask.ts';
+import { recreatedText } from '../../report/recreated-text.ts';
 import { fieldsForPeople, nameText, placeText, SIGN } from '../../report/sections.ts';
 import { foldedValue } from '../../report/value-text.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { recordHistory } from '../../state/record-history.ts';
 import type { PageContent } from './frame.ts';
-import { type Html, type HtmlPart, markup, NOTHING, trusted } from './html.ts';
+import { type Html, type HtmlPart, markup, NOTHING, trusted } from './pieces.ts';
 import { ageHtml, capital, emptyHtml, nameHtml, tableHtml, timeHtml } from './pieces.ts';
-import { recordPath } from './record-path.ts';
 
 interface RecordFacts {
   readonly mirror: Mirror;
@@ -157,4 +156,13 @@ function bodyHtml(value: JsonValue, definition: ResourceDefinition): Html {
   const lines = shown.split('\n').map(escapeMarkup).join('\n');
   const more = text.length - shown.length;
   return markup`<pre class="body" tabindex="0"><bdi>${trusted(lines)}</bdi></pre>${more > 0 ? markup`<p class="faint">and ${plural(more, 'more character')}</p>` : NOTHING}`;
+}
+
+// Where a record's page is. A record number is no secret and stands for one record in one place; an id may be both.
+
+/** `id`: masked where it is a secret. */
+export function recordPath(kind: Kind, id: string, record: number | null = null): string {
+  // Browsers resolve these two wherever they stand in a path.
+  const shown = id === '.' || id === '..' || id === '' ? '-' : encodeURIComponent(id.toWellFormed());
+  return `/records/${kind}/${shown}${record === null ? '' : `?record=${record}`}`;
 }

@@ -2,17 +2,17 @@
 import { CATALOG } from '../../catalog/catalog.ts';
 import type { Kind } from '../../catalog/definition.ts';
 import type { Config } from '../../config/config.ts';
-import { definitionsFor } from '../../config/source-definitions.ts';
+import { definitionsFor } from '../../config/source.ts';
 import { count, plural } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { nameText } from '../../report/sections.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import type { PageContent } from './frame.ts';
-import { type Html, markup, NOTHING, trusted } from './html.ts';
+import { type Html, markup, NOTHING, trusted } from './pieces.ts';
 import { capital, emptyHtml, nameHtml, tableHtml } from './pieces.ts';
-import { placeOf } from './place.ts';
+import { placeOf } from './drift-page.ts';
 import { type ListedRecord, type ListPage, type SearchResult, countRecords } from './record-list.ts';
-import { recordPath } from './record-path.ts';
+import { recordPath } from './record-page.ts';
 
 interface RecordsFacts {
   readonly mirror: Mirror;

@@ -1,21 +1,22 @@
 /** One run: how it ended, what it saw of each collection, what it changed. */
 import { collectionKey } from '../../catalog/collection-key.ts';
 import type { Config } from '../../config/config.ts';
-import { definitionsFor } from '../../config/source-definitions.ts';
-import { count, plural } from '../../core/wording.ts';
+import { definitionsFor } from '../../config/source.ts';
+import { count, plural, duration } from '../../core/wording.ts';
 import type { NewlyRead, RecordChange } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../../mirror/run-rows.ts';
 import { forgottenInto, forgottenText } from '../../state/forgotten-history.ts';
-import { recreatedIn } from '../../state/recreated.ts';
 import { parentNames } from '../../state/parent-names.ts';
 import { previousRun } from '../../state/published-run.ts';
+import { recreatedIn } from '../../state/recreated.ts';
 import { FEEDS } from '../http/feeds.ts';
 import { readNewlyReadCollections } from '../http/newly-read.ts';
 import { tookMs } from '../http/wording.ts';
 import { changeArticle } from './change-article.ts';
+import { columnChart } from './column-chart.ts';
 import type { PageContent } from './frame.ts';
-import { type Html, markup, NOTHING } from './html.ts';
+import { type Html, markup, NOTHING } from './pieces.ts';
 import {
   ageHtml,
   changesText,
@@ -26,7 +27,7 @@ import {
   tableHtml,
   toned,
 } from './pieces.ts';
-import { placeOf } from './place.ts';
+import { placeOf } from './drift-page.ts';
 
 /** Changes of one run that its page shows. */
 export const RUN_CHANGES_SHOWN = 100;
@@ -151,4 +152,53 @@ function noteText({ error, held }: SweepRow, newHere: number | undefined): strin
   if (error !== null) return error;
   if (newHere !== undefined) return `${count(newHere)} new here, read for the first time`;
   return held > 0 ? `${plural(held, 'removal')} held` : '';
+}
+
+// The latest runs as columns: how long each took, and how it ended.
+
+const OUTCOMES = ['complete', 'partial', 'failed'] as const;
+const SIGN: Readonly<Record<string, string>> = { partial: '!', failed: '×' };
+const SECONDS = 1000;
+const MINUTES = 60 * SECONDS;
+/** Where a scale of durations may end. */
+const STEPS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 18_000, 36_000, 86_400].map(
+  (each) => each * SECONDS,
+);
+
+/** `runs`: newest first. */
+export function runChart(runs: readonly RunRow[], hasOthers: boolean): Html {
+  const ended = runs.filter(({ finishedAt }) => finishedAt !== null).reverse();
+  if (ended.length === 0) return NOTHING;
+  const columns = ended.map((run) => {
+    const ms = tookMs(run) ?? 0;
+    const what = hasOthers ? ` of ${run.source}` : '';
+    const changes = `${count(run.added)} added, ${count(run.changed)} changed, ${count(run.removed)} removed`;
+    return {
+      label: labelOf(run.startedAt),
+      title: `run ${run.run}${what}, ${run.startedAt.slice(0, 16).replace('T', ' ')} UTC: ${run.outcome} in ${duration(ms)}; ${changes}`,
+      parts: [{ name: partOf(run.outcome), value: ms }],
+      sign: SIGN[run.outcome] ?? '',
+    };
+  });
+  const legend = OUTCOMES.filter((outcome) => ended.some((run) => run.outcome === outcome)).map(
+    (outcome) => ({
+      name: outcome,
+      text: `${outcome}${SIGN[outcome] === undefined ? '' : ` ${SIGN[outcome]}`}`,
+    }),
+  );
+  return columnChart(columns, {
+    label: `Duration and outcome of the latest ${ended.length} runs; the table below has them in words`,
+    show: (ms) => (ms === 0 ? '0' : ms < MINUTES ? `${ms / SECONDS} s` : duration(ms)),
+    steps: STEPS,
+    legend,
+    narrow: 20,
+  });
+}
+
+function partOf(outcome: string): string {
+  return OUTCOMES.find((each) => each === outcome) ?? 'running';
+}
+
+function labelOf(at: string): string {
+  return `${at.slice(5, 10)} ${at.slice(11, 16)}`;
 }

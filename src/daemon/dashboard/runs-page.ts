@@ -4,7 +4,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { tookMs } from '../http/wording.ts';
 import type { PageContent } from './frame.ts';
-import { type Html, markup, NOTHING } from './html.ts';
+import { type Html, markup, NOTHING } from './pieces.ts';
 import {
   ageHtml,
   changesText,
@@ -15,7 +15,7 @@ import {
   tableHtml,
   toned,
 } from './pieces.ts';
-import { runChart } from './run-chart.ts';
+import { runChart } from './run-page.ts';
 
 const PAGE = 50;
 

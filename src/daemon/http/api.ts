@@ -1,30 +1,38 @@
 /** `/api/v1`: what the command line prints as JSON, from the living daemon (docs/http.md). */
 import { Hono, type Context } from 'hono';
+import type { Kind } from '../../catalog/definition.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
-import { suggest } from '../../core/suggest.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
+import { suggest } from '../../core/suggest.ts';
 import type { NewlyRead } from '../../diff/change.ts';
-import type { JobRow } from '../../mirror/daemon-jobs.ts';
+import type { JobRow, JobName } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { driftDocument } from '../../report/drift-document.ts';
 import { nameText } from '../../report/sections.ts';
 import { forgottenInto } from '../../state/forgotten-history.ts';
 import { previousRun } from '../../state/published-run.ts';
+import { recentSchemaChanges } from '../../state/recent-schema-changes.ts';
 import { runDocument } from '../../state/run-document.ts';
+import { sourceDocument } from '../../state/status-document.ts';
 import type { DaemonView } from '../view.ts';
-import { identityDocument, jobDocument, requestDocument, sweepDocument } from './documents.ts';
 import { countChanges } from './change-counts.ts';
 import type { ChangesCache } from './changes-cache.ts';
+import {
+  identityDocument,
+  jobDocument,
+  requestDocument,
+  sweepDocument,
+  healthDocument,
+} from './documents.ts';
 import type { DriftNow } from './drift-now.ts';
+import { lookAtCopies, readHealthSnapshot, type HealthSnapshot } from './health-snapshot.ts';
 import { type NewlyReadCollection, readNewlyReadCollections } from './newly-read.ts';
-import { lookAtCopies, readHealthSnapshot } from './health-snapshot.ts';
-import { kindsIn, numberIn, sourcesIn, timeIn } from './query.ts';
+import { kindsIn, numberIn, sourcesIn, timeIn, kindFrom } from './query.ts';
 import { Refusal } from './refusal.ts';
-import { changesOf, findChanges } from './run-changes.ts';
 import { requestText } from './request-text.ts';
-import { JOB_NAMES, parseRunRequest } from './run-request.ts';
-import { statusDocument } from './status-document.ts';
+import { changesOf, findChanges } from './run-changes.ts';
+import type { SourceStatus } from './source-status.ts';
 
 interface ApiParts {
   readonly view: DaemonView;
@@ -255,4 +263,130 @@ async function driftShown({ view, drift, clock }: ApiParts, query: URLSearchPara
     );
   }
   return { schema: 'tidemark.reports/1', documents, errors };
+}
+
+// `tidemark.status/1` as `tidemark status --json` prints it, with what only the living daemon knows beside it.
+
+/** Keys may be added within the version, never renamed. Times are ISO 8601 UTC. */
+function statusDocument(view: DaemonView, situation: HealthSnapshot): object {
+  const { mirror, health, standings, now } = situation;
+  return {
+    schema: 'tidemark.status/1',
+    mirror: mirror?.path ?? view.config().mirror,
+    sources: mirror === null ? [] : standings.map((standing) => documentOf(mirror, standing, situation)),
+    daemon: {
+      started_at: view.startedAt,
+      at: isoTime(now),
+      health: healthDocument(health, isoTime(now)),
+      config_trouble: view.configTrouble()?.message ?? null,
+      schedules: view.schedules().map((schedule) => ({
+        schedule: schedule.schedule,
+        cron: schedule.cron,
+        zone: schedule.zone,
+        sources: schedule.sources,
+        due_at: schedule.dueAt,
+        interval_seconds: schedule.intervalMs / 1000,
+        skipped_ticks: schedule.skippedTicks,
+        missed_ticks: schedule.missedTicks,
+      })),
+      running: view.running().map(({ job, name, source, trigger, startedAt, progress }) => ({
+        job,
+        name,
+        source,
+        trigger,
+        started_at: startedAt,
+        progress,
+      })),
+      queued: view.queued().map(({ name, source, trigger }) => ({ name, source, trigger })),
+      requests: view.figures().map((figures) => ({
+        source: figures.source,
+        requests: figures.requests,
+        retries: figures.retries,
+        throttled: figures.throttled,
+        left_this_minute: figures.leftThisMinute,
+        left_this_hour: figures.leftThisHour,
+      })),
+      notices_owed: situation.owed.length,
+    },
+  };
+}
+
+function documentOf(mirror: Mirror, standing: SourceStatus, { health, now }: HealthSnapshot): object {
+  const { source, lastPublished } = standing;
+  const own = health.sources.find((each) => each.source === source);
+  return sourceDocument(
+    {
+      ...standing,
+      schemaChanges: lastPublished === null ? [] : recentSchemaChanges(mirror, source, now),
+      collections: mirror.collectionsOf(source).filter(({ retiredRun }) => retiredRun === null),
+    },
+    (own?.reasons ?? []).flatMap(({ hint }) => hint ?? []),
+  );
+}
+
+// `POST /api/v1/runs`: what is asked for, proper or refused by name.
+
+interface RunRequest {
+  readonly job: JobName;
+  /** Null for all. */
+  readonly sources: readonly string[] | null;
+  readonly full: boolean;
+  /** Null for all. */
+  readonly kinds: readonly Kind[] | null;
+}
+
+const JOB_NAMES: readonly JobName[] = ['sync', 'drift', 'verify', 'forget', 'drill', 'copy'];
+const MEMBERS = ['job', 'sources', 'full', 'kinds'];
+const MOST_NAMES = 1_000;
+
+/** @throws Refusal 400 for what is no such request */
+function parseRunRequest(text: string): RunRequest {
+  const body = parsed(text);
+  const unknown = Object.keys(body).find((name) => !MEMBERS.includes(name));
+  if (unknown !== undefined)
+    throw wrong(`it has a member that is not known; known are ${MEMBERS.join(', ')}`);
+  const job = JOB_NAMES.find((name) => name === body['job']);
+  if (job === undefined) throw wrong(`"job" must be one of ${JOB_NAMES.join(', ')}`);
+  const full = body['full'] ?? false;
+  if (typeof full !== 'boolean') throw wrong('"full" must be true or false');
+  const kinds = names(body['kinds'], 'kinds');
+  if (job !== 'sync' && (full || kinds !== null)) throw wrong('"full" and "kinds" are for "sync" only');
+  return {
+    job,
+    sources: names(body['sources'], 'sources'),
+    full,
+    kinds: kinds === null ? null : kinds.map(kindFrom),
+  };
+}
+
+function parsed(text: string): Record<string, unknown> {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch (error) {
+    throw wrong(`it is no JSON: ${error instanceof SyntaxError ? 'mind quotes and commas' : 'unreadable'}`);
+  }
+  if (typeof body !== 'object' || body === null || Array.isArray(body))
+    throw wrong('it must be a JSON object');
+  return { ...body };
+}
+
+function names(value: unknown, member: string): readonly string[] | null {
+  if (value === undefined || value === null) return null;
+  const isList =
+    Array.isArray(value) &&
+    value.length > 0 &&
+    value.length <= MOST_NAMES &&
+    value.every((each) => typeof each === 'string');
+  if (!isList) throw wrong(`"${member}" must be null or a list of names`);
+  return [...new Set(value)];
+}
+
+function wrong(why: string): Refusal {
+  return new Refusal(
+    400,
+    'usage',
+    `the request is not understood: ${why}`,
+    'send e.g. {"job":"sync","sources":null,"full":false,"kinds":null}',
+  );
 }

@@ -1,9 +1,9 @@
 /** Sweeps, jobs and health as JSON documents show them. */
-import type { JobRow } from '../../mirror/daemon-jobs.ts';
+import type { JobRow } from '../../mirror/daemon.ts';
 import type { SweepRow } from '../../mirror/run-rows.ts';
 import { errorDocument } from '../../state/run-document.ts';
 import type { JobIdentity, RequestStatus } from '../view.ts';
-import type { HealthReason } from './health-reason.ts';
+import type { HealthReason } from './health-input.ts';
 import type { Health } from './health.ts';
 
 export function sweepDocument(sweep: SweepRow): object {

@@ -7,7 +7,7 @@ import { TidemarkError } from '../../core/errors.ts';
 import { formatInteger } from '../../core/grouped.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
-import { openMirrorState } from '../../state/mirror-state.ts';
+import { openMirrorState } from '../../state/mirror-diff.ts';
 import { pointOf } from '../../state/point.ts';
 import { parseReference } from '../../state/reference.ts';
 import { FEEDS } from './feeds.ts';

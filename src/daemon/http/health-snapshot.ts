@@ -2,10 +2,10 @@
 import type { Config } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, isLocalTrouble } from '../../core/errors.ts';
-import type { JobName, JobRow } from '../../mirror/daemon-jobs.ts';
-import type { Delivery } from '../../mirror/daemon-notices.ts';
+import type { JobName, JobRow } from '../../mirror/daemon.ts';
+import type { Delivery } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type { CopiesShown } from '../copies/copy-shelf.ts';
+import type { CopiesShown } from '../copies/copy.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
 import type { HealthFacts, SourceFacts } from './health-input.ts';

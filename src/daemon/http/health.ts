@@ -2,10 +2,11 @@
  * Whether the daemon does what it is there for (docs/http.md, Health). Pure: facts in, verdict and reasons out. The
  * readiness answer, the metrics and the head of the dashboard are three readings of it.
  */
-import { daemonReasons } from './daemon-reasons.ts';
-import type { HealthFacts, SourceFacts } from './health-input.ts';
-import { type HealthReason, type HealthState, HEALTH_STATES } from './health-reason.ts';
-import { allowedAgeMs, expectedSince, sourceReasons } from './source-reasons.ts';
+import { duration, plural } from '../../core/wording.ts';
+import type { HealthFacts, SourceFacts, EndedJob } from './health-input.ts';
+import { type HealthReason, type HealthState, HEALTH_STATES, type HealthCode } from './health-input.ts';
+import { allowedAgeMs, expectedSince, sourceReasons } from './source-status.ts';
+import { percent } from './wording.ts';
 
 interface SourceHealth {
   readonly source: string;
@@ -48,4 +49,121 @@ function sourceHealth(facts: SourceFacts, { now, startedAt }: HealthFacts): Sour
     expectedSince: expectedSince(facts, startedAt),
     allowedMs,
   };
+}
+
+// What is wrong with the daemon as a whole. Pure.
+
+function daemonReasons(facts: HealthFacts): HealthReason[] {
+  const { mirrorTrouble, configTrouble, troubles, verify, drills, failedJobs, silentChannels } = facts;
+  const degraded = (
+    code: HealthCode,
+    message: string,
+    since: string | null,
+    hint: string | null,
+  ): HealthReason => ({ code, state: 'degraded', message, since, hint });
+  const endOf = (job: EndedJob): string => job.finishedAt ?? job.startedAt;
+  return [
+    ...(mirrorTrouble === null ? [] : [mirrorReason(mirrorTrouble)]),
+    ...troubles.map(({ message, hint, since }) => degraded('daemon_trouble', message, since, hint)),
+    ...(configTrouble === null
+      ? []
+      : [
+          degraded(
+            'config_trouble',
+            `the new configuration was refused; ${configTrouble}`,
+            null,
+            '`tidemark config check` lists all mistakes',
+          ),
+        ]),
+    ...(verify === null || verify.problems === 0
+      ? []
+      : [
+          degraded(
+            'verify_failed',
+            `the last check of the mirror found ${plural(verify.problems, 'problem')}`,
+            endOf(verify),
+            '`tidemark verify` names them; `tidemark copies` has earlier copies',
+          ),
+        ]),
+    ...drills.flatMap((drill) =>
+      drill.score !== null && drill.scoreBefore !== null && drill.score < drill.scoreBefore
+        ? [
+            degraded(
+              'drill_fell',
+              `the last drill${of(drill.source)} would restore ${percent(drill.score)}, the one before ${percent(drill.scoreBefore)}`,
+              endOf(drill),
+              '`tidemark drill` lists what would not come back',
+            ),
+          ]
+        : [],
+    ),
+    ...failedJobs.map((job) =>
+      degraded(
+        'job_failed',
+        `the last ${job.name}${of(job.source)} ${job.outcome === 'interrupted' ? 'was interrupted' : 'failed'}${job.error === null ? '' : `: ${job.error}`}`,
+        endOf(job),
+        `\`tidemark ${job.name === 'copy' ? 'copies list' : job.name}\``,
+      ),
+    ),
+    ...copyReasons(facts),
+    ...silentChannels.map(({ channel, owed, since, error }) =>
+      degraded(
+        'notices_undelivered',
+        `${plural(owed, 'notice')} could not be delivered through ${channel}${error === null ? '' : `: ${error}`}`,
+        since,
+        `\`tidemark notify test\` tries the channels`,
+      ),
+    ),
+  ];
+}
+
+/** A copy may be one interval late, as a sync may. */
+const INTERVALS_ALLOWED = 2;
+
+/**
+ * A copy is made after a complete run: while none is, there is none, and no job says so. Where runs are complete and no copy
+ * comes of them, the failed job is the reason.
+ */
+function copyReasons({ copies, sources, now, startedAt }: HealthFacts): HealthReason[] {
+  if (copies === null) return [];
+  const { everyMs, lastAt } = copies;
+  const completeAt = sources.flatMap(({ lastComplete }) => lastComplete?.finishedAt ?? []).sort();
+  const triedAt = sources.map((source) => expectedSince(source, startedAt)).sort();
+  const since = lastAt ?? completeAt.at(-1) ?? triedAt[0] ?? startedAt;
+  const dueAt = lastAt === null ? null : Date.parse(lastAt) + everyMs;
+  const hadItsRun = dueAt !== null && completeAt.some((at) => Date.parse(at) >= dueAt);
+  const ageMs = now - Date.parse(since);
+  if (hadItsRun || ageMs <= INTERVALS_ALLOWED * everyMs) return [];
+  return [
+    {
+      code: 'copy_overdue',
+      state: 'degraded',
+      message: `no copy of the mirror was made ${lastAt === null ? 'yet' : `for ${duration(ageMs)}`}, one is due every ${duration(everyMs)}: no run was complete`,
+      since,
+      hint: '`tidemark status` tells what keeps runs from being complete; `tidemark copies make` makes a copy of what there is',
+    },
+  ];
+}
+
+function mirrorReason({ message, hint, isComing }: NonNullable<HealthFacts['mirrorTrouble']>): HealthReason {
+  if (isComing) {
+    return {
+      code: 'first_sync',
+      state: 'starting',
+      message: 'the first sync is about to make the mirror',
+      since: null,
+      hint: null,
+    };
+  }
+  return {
+    code: 'mirror_unreadable',
+    state: 'failing',
+    message: `the mirror cannot be read: ${message}`,
+    since: null,
+    hint,
+  };
+}
+
+function of(source: string | null): string {
+  return source === null ? '' : ` of ${source}`;
 }

@@ -1,5 +1,5 @@
 /** The latest ended job of each name and source, found by index whatever else ran since. */
-import type { JobName, JobRow } from '../../mirror/daemon-jobs.ts';
+import type { JobName, JobRow } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import { selectRows, sqlText } from './question.ts';

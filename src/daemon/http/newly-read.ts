@@ -4,7 +4,7 @@ import type { NewlyRead } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { CHANGE } from '../../mirror/publish-records.ts';
 import { NewlyReadCollections } from '../../state/newly-read.ts';
-import { openMirrorState } from '../../state/mirror-state.ts';
+import { openMirrorState } from '../../state/mirror-diff.ts';
 import { selectRows, kindOf, sqlNumber } from './question.ts';
 
 /** An SQL condition on the number of a run: it took over changes of others. */

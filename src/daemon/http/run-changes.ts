@@ -2,7 +2,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Kind } from '../../catalog/definition.ts';
 import type { Config } from '../../config/config.ts';
-import { definitionsFor } from '../../config/source-definitions.ts';
+import { definitionsFor } from '../../config/source.ts';
 import { parseLossless } from '../../core/json.ts';
 import { type RecordChange, compareRecords } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -10,7 +10,7 @@ import type { RunRow } from '../../mirror/run-rows.ts';
 import { maskedChange, withMaskedId } from '../../report/mask.ts';
 import { RecreatedBetween } from '../../state/recreated.ts';
 import { NewlyReadCollections } from '../../state/newly-read.ts';
-import { openMirrorState } from '../../state/mirror-state.ts';
+import { openMirrorState } from '../../state/mirror-diff.ts';
 import { previousRun } from '../../state/published-run.ts';
 import { type ForgottenRuns, forgottenInto } from '../../state/forgotten-history.ts';
 import { type ChangeCounts, countChanges, NO_CHANGES, readChangeCounts, totalOf } from './change-counts.ts';

@@ -1,7 +1,7 @@
 /** The other end of `child-executor.ts`: one job, done in this process for the daemon that started it. */
 import type { Config, SourceConfig } from '../../config/config.ts';
 import { type TidemarkError, asTidemarkError } from '../../core/errors.ts';
-import type { JobName } from '../../mirror/daemon-jobs.ts';
+import type { JobName } from '../../mirror/daemon.ts';
 import type { DaemonEffects } from '../effects.ts';
 import { MirrorAccessControl } from '../mirror-access.ts';
 import type { ProblemSink } from '../problems.ts';

@@ -5,7 +5,7 @@ import type { Finding } from '../../diff/drift.ts';
 import { severityCounts } from '../../report/drift-document.ts';
 import { maskedPlace, withMaskedId } from '../../report/mask.ts';
 import { type SourceDrift, driftBetween } from '../../state/drift.ts';
-import { openMirrorState } from '../../state/mirror-state.ts';
+import { openMirrorState } from '../../state/mirror-diff.ts';
 import { pointOf } from '../../state/point.ts';
 import { parseReference } from '../../state/reference.ts';
 import { type DriftSummary, type FindingSummary, NAMED_FINDINGS, storedSummary } from './summaries.ts';

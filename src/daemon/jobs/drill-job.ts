@@ -1,12 +1,12 @@
 /** A drill of the latest state of one source, as `tidemark drill` does it. */
 import { EXIT } from '../../core/errors.ts';
-import { definitionsFor } from '../../config/source-definitions.ts';
+import { definitionsFor } from '../../config/source.ts';
 import type { DrillDocument } from '../../diff/drill-document.ts';
 import { configuredSecrets } from '../../restore/configured-secrets.ts';
 import { runDrill } from '../../restore/drill.ts';
 import { NO_DRILL_EVENTS } from '../../restore/drill-passes.ts';
 import { type DrillSandbox, openDrillSandbox } from '../../server/drill-sandbox.ts';
-import { openMirrorState } from '../../state/mirror-state.ts';
+import { openMirrorState } from '../../state/mirror-diff.ts';
 import { pointOf } from '../../state/point.ts';
 import { parseReference } from '../../state/reference.ts';
 import { silentLogger } from '../../core/logger.ts';

@@ -2,7 +2,7 @@
 import type { Config, SourceConfig } from '../../config/config.ts';
 import type { DaemonEffects } from '../effects.ts';
 import type { MirrorAccessControl, WriterLease } from '../mirror-access.ts';
-import { failedResult } from './job-problem.ts';
+import { failedResult } from './job-log.ts';
 import type { JobContext, JobResult, JobWork, QueuedJob } from './work.ts';
 
 /** A job that has begun and is written down. */

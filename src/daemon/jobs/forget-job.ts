@@ -1,6 +1,6 @@
 /** Retention, as `tidemark forget` does it, by the rules of the configuration. */
 import { EXIT } from '../../core/errors.ts';
-import { contentComparison } from '../../sync/content-comparison.ts';
+import { contentComparison } from '../../sync/content.ts';
 import { type ForgetSummary, storedSummary } from './summaries.ts';
 import type { JobWork } from './work.ts';
 

@@ -1,5 +1,5 @@
 /** How a job is written down, before and after its end. */
-import type { JobEnd } from '../../mirror/daemon-jobs.ts';
+import type { JobEnd } from '../../mirror/daemon.ts';
 import type { JobResult } from './work.ts';
 
 export const UNENDED = {

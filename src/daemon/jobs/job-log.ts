@@ -1,9 +1,11 @@
 /** What the log says of jobs: a line at each beginning and end, loud only where the outcome is another than last time. */
 import { collectionText } from '../../catalog/scope-text.ts';
-import type { TidemarkError } from '../../core/errors.ts';
+import { TidemarkError, asTidemarkError, exitCodeFor } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { JobRow } from '../../mirror/daemon-jobs.ts';
+import type { JobRow, JobName } from '../../mirror/daemon.ts';
+import type { ActiveProblems } from '../problems.ts';
 import { type TroubledSweep, summaryOf } from './summaries.ts';
+import type { JobResult } from './work.ts';
 
 const LEVELS = {
   running: 'info',
@@ -94,4 +96,34 @@ export function jobKey({ name, source }: Pick<JobRow, 'name' | 'source'>): strin
 
 function named(source: string | null): { readonly source?: string } {
   return source === null ? {} : { source };
+}
+
+// What can befall a job beside its own work, in words.
+
+/** A job that threw, or could not begin. */
+export function failedResult(thrown: unknown, isStopped: boolean): JobResult {
+  const error = asTidemarkError(thrown);
+  return {
+    outcome: isStopped || error.code === 'interrupted' ? 'interrupted' : 'failed',
+    exitCode: exitCodeFor(error.code),
+    run: null,
+    summary: {},
+    error,
+    report: null,
+  };
+}
+
+export function unwritten(name: JobName, error: TidemarkError): TidemarkError {
+  return new TidemarkError(error.code, `what ${name} did could not be written down: ${error.message}`, {
+    ...(error.hint === undefined ? {} : { hint: error.hint }),
+    cause: error,
+  });
+}
+
+/** A job that failed is a trouble until the next one of its kind did not. Its own line in the log tells it. */
+export function noteJobTrouble(troubles: ActiveProblems, row: JobRow, error: TidemarkError | null): void {
+  if (row.outcome === 'interrupted') return;
+  if ((row.outcome === 'failed' || row.outcome === 'refused') && error !== null)
+    troubles.note(jobKey(row), error);
+  else troubles.clear(jobKey(row));
 }

@@ -1,6 +1,6 @@
 /** Who is told of jobs: notices, pings. An observer that fails is logged and disturbs neither the job nor the others. */
 import type { Kind } from '../../catalog/definition.ts';
-import type { JobRow } from '../../mirror/daemon-jobs.ts';
+import type { JobRow } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunReport } from '../../sync/run.ts';
 import type { MirrorAccessControl } from '../mirror-access.ts';

@@ -8,24 +8,23 @@ import type { Config, ScheduleName } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, exitCodeFor, TidemarkError, type ExitCode } from '../../core/errors.ts';
 import { withTimeout } from '../../core/within.ts';
-import type { JobName, JobRow } from '../../mirror/daemon-jobs.ts';
+import type { JobName, JobRow } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { narrowedKinds } from '../../sync/extent.ts';
 import type { DaemonEffects } from '../effects.ts';
 import type { MirrorAccessControl, WriterLease } from '../mirror-access.ts';
 import type { ActiveProblems } from '../problems.ts';
-import type { RequestStatus, RunningJob } from '../view.ts';
+import type { RequestStatus, RunningJob, JobIdentity } from '../view.ts';
+import { type Task, type Workplace, commandOf } from './executor.ts';
 import { endOf, UNENDED } from './job-end.ts';
 import { JobLog, jobKey } from './job-log.ts';
-import { failedResult, noteJobTrouble, unwritten } from './job-problem.ts';
+import { failedResult, noteJobTrouble, unwritten } from './job-log.ts';
 import type { EndedJob } from './observer.ts';
 import type { Observers } from './observers.ts';
-import { JobQueue } from './queue.ts';
+import { JobQueue, type Ticketed } from './queue.ts';
 import { FigureBook } from './request-figures.ts';
-import { type TicketAtWork, Tickets } from './tickets.ts';
 import { AnswerWatch, LastBeginnings, Rests, SILENT_MS, TURN_LOOK_MS } from './turns.ts';
 import type { JobResult, JobWork, QueuedJob } from './work.ts';
-import { type Task, type Workplace, commandOf } from './executor.ts';
 
 interface RunnerOptions {
   readonly effects: DaemonEffects;
@@ -351,3 +350,45 @@ const FINISH_SHARE = 0.7;
 const GIVE_WAY_MS = 10_000;
 /** Until a process that was ended is gone. */
 const KILL_MS = 1_000;
+
+// What became of jobs that somebody asked for, for as long as anybody may come back for it.
+
+/** A job whose turn has come. */
+interface TicketAtWork extends Ticketed {
+  /** As the mirror has it; 0 for one that is not written down (yet). */
+  readonly number: number;
+}
+
+/** Whoever follows a job looks several times a second: these are hours of jobs. */
+const KEPT = 1_000;
+
+class Tickets {
+  readonly #ended = new Map<number, RequestStatus>();
+
+  /** A job is over. The first word holds. */
+  end({ ticket, job, number }: TicketAtWork, error: TidemarkError | null): void {
+    if (this.#ended.has(ticket)) return;
+    this.#ended.set(ticket, { state: 'ended', ...identity(job), job: number === 0 ? null : number, error });
+    const [oldest] = this.#ended.keys();
+    if (this.#ended.size > KEPT && oldest !== undefined) this.#ended.delete(oldest);
+  }
+
+  /** What became of a ticket; null for one that is not known, or known no longer. */
+  standing(ticket: number, atWork: TicketAtWork | null, waiting: readonly Ticketed[]): RequestStatus | null {
+    const ended = this.#ended.get(ticket);
+    if (ended !== undefined) return ended;
+    if (atWork?.ticket === ticket) {
+      const { job, number } = atWork;
+      return { state: 'running', ...identity(job), job: number === 0 ? null : number };
+    }
+    const index = waiting.findIndex((each) => each.ticket === ticket);
+    const found = waiting[index];
+    if (found === undefined) return null;
+    const before = [...(atWork === null ? [] : [atWork]), ...waiting.slice(0, index)];
+    return { state: 'waiting', ...identity(found.job), before: before.map(({ job }) => identity(job)) };
+  }
+}
+
+function identity({ name, source }: JobIdentity): JobIdentity {
+  return { name, source };
+}

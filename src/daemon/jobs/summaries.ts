@@ -5,7 +5,7 @@
 import type { Kind, Scope, Severity } from '../../catalog/definition.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
-import type { JobRow } from '../../mirror/daemon-jobs.ts';
+import type { JobRow } from '../../mirror/daemon.ts';
 import type { RunOutcome, SweepOutcome } from '../../sync/outcome.ts';
 
 /** Sweeps, findings and problems named in a summary; the rest is only counted. */

@@ -1,9 +1,12 @@
 /** How a verification of the mirror is written down, whoever made it: the daemon or the command line. */
+import { definitionOf } from '../../catalog/catalog.ts';
 import type { Config } from '../../config/config.ts';
+import { definitionsFor } from '../../config/source.ts';
 import { EXIT, TidemarkError } from '../../core/errors.ts';
 import type { Mirror, verifyMirror } from '../../mirror/mirror.ts';
+import type { VerifyProblem } from '../../mirror/verify.ts';
+import { isSecretId, maskedId } from '../../report/mask.ts';
 import { type VerifySummary, NAMED_PROBLEMS, storedSummary } from './summaries.ts';
-import { problemLine, withMaskedId } from './verify-problems.ts';
 import type { JobResult } from './work.ts';
 
 type Verified = Awaited<ReturnType<typeof verifyMirror>>;
@@ -38,4 +41,28 @@ export function verifyResult(
         ),
     report: null,
   };
+}
+
+// What a verification found, fit to be shown: ids that are secrets themselves stay out of it.
+
+/** An id that is a secret itself stays out of what is shown, whichever source makes it one. */
+export function withMaskedId(problem: VerifyProblem, config: Config): VerifyProblem {
+  const { id, recordKind } = problem;
+  if (id === undefined || recordKind === undefined) return problem;
+  const definitions = [
+    definitionOf(recordKind),
+    ...config.configured.map(({ name }) => definitionsFor(config, name)(recordKind)),
+  ];
+  const secret = definitions.find(isSecretId);
+  return secret === undefined ? problem : { ...problem, id: maskedId(id, secret) };
+}
+
+/** One line: what is wrong, and where. */
+function problemLine({ kind, message, recordKind, id, run }: VerifyProblem): string {
+  const [what = ''] = message.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('***'));
+  const places = [
+    ...(recordKind === undefined ? [] : [`${recordKind} ${id ?? ''}`.trim()]),
+    ...(run === undefined ? [] : [`run ${run}`]),
+  ];
+  return `${kind}: ${what}${places.length === 0 ? '' : ` (${places.join(', ')})`}`;
 }

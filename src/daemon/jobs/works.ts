@@ -1,5 +1,5 @@
 /** The work of each job, loaded when it is first done: a drill brings a whole server along, and comes once a week. */
-import type { JobName } from '../../mirror/daemon-jobs.ts';
+import type { JobName } from '../../mirror/daemon.ts';
 import type { JobWork } from './work.ts';
 
 type Traits = Pick<JobWork, 'holds' | 'isPerSource'>;

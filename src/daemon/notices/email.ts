@@ -1,12 +1,12 @@
 /** The one door to nodemailer: a notice as a message of plain text and simple HTML. */
 import type { EmailChannel } from '../../config/notice-channel.ts';
-import { renderTemplate } from '../../config/notice-template.ts';
+import { renderTemplate } from '../../config/notice-rules.ts';
 import { isLoopback } from '../../config/source.ts';
 import { abortReason } from '../../core/clock.ts';
 import { TidemarkError, type ErrorCode } from '../../core/errors.ts';
 import { escapeControlCharacters } from '../../report/escape-control.ts';
 import { type Message, linesOf, templateValues } from './message.ts';
-import { scrubbed } from './scrub.ts';
+import { scrubbed } from './webhook.ts';
 
 interface Address {
   readonly name: string;

@@ -1,10 +1,11 @@
 /** Writes down what a job that ended changed, with the notices of it. */
+import { SEVERITIES } from '../../catalog/severities.ts';
 import type { ChannelConfig } from '../../config/notice-channel.ts';
-import type { JobRow } from '../../mirror/daemon-jobs.ts';
-import type { NoticeState } from '../../mirror/daemon-notices.ts';
+import { compareSeverities } from '../../diff/severity.ts';
+import type { JobRow, NoticeState, Notice } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { channelsFor } from './routing.ts';
-import type { JobDetails, Transition } from './job-observation.ts';
+import type { JobDetails, Transition } from './run-transitions.ts';
+import { contentOf } from './notice-content.ts';
 import { transitionsOf } from './transitions.ts';
 
 interface JobNotices {
@@ -42,4 +43,19 @@ export function recordTransition(
     });
   }
   return notices.length;
+}
+
+// Which channels are to hear of a notice.
+
+/** Names of the channels, in the order of the configuration. */
+export function channelsFor(notice: Notice, channels: readonly ChannelConfig[]): string[] {
+  return channels.filter((channel) => isFor(channel, notice)).map(({ name }) => name);
+}
+
+function isFor({ on, sources, severity }: ChannelConfig, notice: Notice): boolean {
+  if (!on.some((event) => event === notice.event)) return false;
+  if (notice.source !== '' && sources !== null && !sources.includes(notice.source)) return false;
+  const { severities } = contentOf(notice);
+  if (severities === null) return true;
+  return SEVERITIES.some((each) => severities[each] > 0 && compareSeverities(each, severity) <= 0);
 }

@@ -2,15 +2,15 @@
 import { hash } from 'node:crypto';
 import type { Severity } from '../../catalog/definition.ts';
 import { SEVERITIES } from '../../catalog/severities.ts';
-import type { TemplateValues } from '../../config/notice-template.ts';
+import type { TemplateValues } from '../../config/notice-rules.ts';
 import { formatInteger } from '../../core/grouped.ts';
 import { plural } from '../../core/wording.ts';
 import { compareSeverities, gravest } from '../../diff/severity.ts';
-import type { Notice } from '../../mirror/daemon-notices.ts';
+import type { Notice } from '../../mirror/daemon.ts';
 import { escapeControlCharacters } from '../../report/escape-control.ts';
 import type { FindingSummary } from '../jobs/summaries.ts';
 import { type NoticeContent, contentOf } from './notice-content.ts';
-import { subjectName } from './notice-words.ts';
+import { subjectName } from './notice-content.ts';
 
 export interface Message extends NoticeContent {
   /** The same for every attempt and every channel; of no other notice, of no other mirror. */

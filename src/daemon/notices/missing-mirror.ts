@@ -4,10 +4,10 @@
  */
 import type { ChannelConfig } from '../../config/notice-channel.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
-import type { Notice } from '../../mirror/daemon-notices.ts';
+import type { Notice } from '../../mirror/daemon.ts';
 import { noticeOf } from './notice-content.ts';
-import { subjectName } from './notice-words.ts';
-import { channelsFor } from './routing.ts';
+import { subjectName } from './notice-content.ts';
+import { channelsFor } from './job-notices.ts';
 
 /** Between two attempts through a channel that failed. */
 const RETRY_MS = 60_000;

@@ -1,9 +1,8 @@
 /** What a notice holds in the mirror, whatever channel it goes through: facts and lines, no values of fields, no secrets. */
 import type { Severity } from '../../catalog/definition.ts';
-import type { NoticeEvent } from '../../config/notice-events.ts';
+import type { NoticeEvent } from '../../config/notice-channel.ts';
 import type { JsonValue } from '../../core/json.ts';
-import type { JobName } from '../../mirror/daemon-jobs.ts';
-import type { Notice } from '../../mirror/daemon-notices.ts';
+import type { JobName, Notice } from '../../mirror/daemon.ts';
 import type { FindingSummary } from '../jobs/summaries.ts';
 
 /** Findings that a notice names; the rest is only counted. */
@@ -72,4 +71,19 @@ export function contentOf({
   readonly content: Readonly<Record<string, JsonValue>>;
 }): NoticeContent {
   return { severity: 'medium', title: '', ...EMPTY, ...content } as unknown as NoticeContent;
+}
+
+// Short forms in notices: the one who is told has a telephone, not a terminal.
+
+/** What a notice is about, before its colon. */
+export function subjectName(source: string): string {
+  return source === '' ? 'mirror' : source;
+}
+
+/** `45 min`, `26 h`. */
+export function span(ms: number): string {
+  const minutes = Math.round(ms / 60_000);
+  if (minutes < 120) return `${minutes} min`;
+  const hours = Math.round(minutes / 60);
+  return hours < 72 ? `${hours} h` : `${Math.round(hours / 24)} days`;
 }

@@ -6,19 +6,21 @@ import type { Config } from '../../config/config.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { JobRow } from '../../mirror/daemon-jobs.ts';
-import type { Notice, NoticeState } from '../../mirror/daemon-notices.ts';
+import type { JobRow } from '../../mirror/daemon.ts';
+import type { Notice, NoticeState } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { isMirrorGone, readHealthSnapshot } from '../http/health-snapshot.ts';
 import type { EndedJob, JobObserver, ObserverContext } from '../jobs/observer.ts';
 import { troubledSweeps } from '../jobs/unread-sweeps.ts';
 import type { DaemonView } from '../view.ts';
-import type { Freshness } from './freshness.ts';
+import { recordJobNotices, recordTransition } from './job-notices.ts';
+import { type JobDetails, type Transition, joined, NO_TRANSITION, stateOf } from './run-transitions.ts';
 import { messageOf } from './message.ts';
 import { MissingMirrorAlert } from './missing-mirror.ts';
-import { type Notifier, createNotifier } from './notifier.ts';
-import { channelsFor } from './routing.ts';
-import type { JobDetails } from './job-observation.ts';
+import { noticeOf } from './notice-content.ts';
+import { span, subjectName } from './notice-content.ts';
+import { type OutboxOptions, Outbox } from './outbox.ts';
+import { channelsFor } from './job-notices.ts';
 import type { Send } from './sending.ts';
 import { transitionsOf } from './transitions.ts';
 
@@ -246,4 +248,118 @@ function isCatchingUp(
     .daemonState()
     .jobs({ name: 'sync', source, limit: ATTEMPTS_READ })
     .some(({ outcome, startedAt }) => outcome !== 'running' && startedAt > overdueAt);
+}
+
+// Notices for the daemon: what a job changed is written down with its notices, and delivered afterwards.
+
+export type NotifierOptions = OutboxOptions;
+
+export interface Notifier {
+  /**
+   * Writes down what a job that ended changed, in one transaction with the notices of it; sends nothing. The same job
+   * again changes nothing.
+   * @returns how many notices there are to tell
+   * @throws TidemarkError whatever keeps the mirror from being written: then nothing of it is told, and the next job tells
+   */
+  afterJob(job: JobRow, details?: JobDetails): Promise<number>;
+  /**
+   * The same within a writer that is open already.
+   * @param assumed states that were told though they could not be written down
+   */
+  recordJob(mirror: Mirror, job: JobRow, details?: JobDetails, assumed?: readonly NoticeState[]): number;
+  /** Looks whether a sync is overdue, or no longer; writes only where that changed. Call it now and then. */
+  checkFreshness(sources: readonly Freshness[]): Promise<number>;
+  /** As `Outbox.deliverDue`. Need not be awaited. */
+  deliverDue(signal: AbortSignal): Promise<void>;
+  /** As `Outbox.nextDueAt`. */
+  nextDueAt(): number | null;
+  /** Ends what is being sent, without counting it as an attempt, and writes down what was delivered. */
+  close(): Promise<void>;
+}
+
+export function createNotifier(options: NotifierOptions): Notifier {
+  const { channels, clock, openWriter } = options;
+  const outbox = new Outbox(options);
+  const closing = new AbortController();
+
+  const recordJob = (
+    mirror: Mirror,
+    job: JobRow,
+    details: JobDetails = {},
+    assumed: readonly NoticeState[] = [],
+  ): number => recordJobNotices(mirror, { job, details, assumed, at: isoTime(clock.now()) }, channels());
+  const freshness = (mirror: Mirror, sources: readonly Freshness[]): Transition =>
+    joined(
+      sources.map((each) =>
+        freshnessTransition(mirror.daemonState().noticeStates(each.source), each, clock.now()),
+      ),
+    );
+
+  return {
+    afterJob: (job, details) => openWriter((mirror) => recordJob(mirror, job, details)),
+    recordJob,
+    checkFreshness: async (sources) => {
+      if (sources.length === 0) return 0;
+      const { states, cleared } = freshness(options.mirror(), sources);
+      if (states.length + cleared.length === 0) return 0;
+      return openWriter((mirror) => recordTransition(mirror, freshness(mirror, sources), channels()));
+    },
+    deliverDue: (signal) => outbox.deliverDue(AbortSignal.any([signal, closing.signal])),
+    nextDueAt: () => outbox.nextDueAt(),
+    close: async () => {
+      closing.abort(new Error('closed'));
+      await outbox.settled();
+    },
+  };
+}
+
+// Transitions of time alone. Subject `fresh`: `overdue` while no sync was complete for longer than the schedule allows.
+
+interface Freshness {
+  readonly source: string;
+  /** When its last complete run ended, ISO 8601; null where there never was one. */
+  readonly completeAt: string | null;
+  /** From when on one can be expected: when the daemon first had the source. */
+  readonly expectedSince: string;
+  /** The longest that a complete run may lie back, milliseconds. */
+  readonly allowedMs: number;
+}
+
+export function freshnessTransition(
+  states: readonly NoticeState[],
+  { source, completeAt, expectedSince, allowedMs }: Freshness,
+  nowMs: number,
+): Transition {
+  const before = stateOf(states, source, 'fresh');
+  const oldMs = nowMs - Date.parse(completeAt ?? expectedSince);
+  const isOverdue = oldMs > allowedMs;
+  if (isOverdue === (before !== undefined)) return NO_TRANSITION;
+  const at = new Date(nowMs).toISOString();
+  const of = { at, source, subject: 'fresh' };
+  const name = subjectName(source);
+  if (!isOverdue) {
+    const onTime = noticeOf(
+      { ...of, event: 'sync_on_time' },
+      { severity: 'low', title: `${name}: a sync was complete again`, job: 'sync' },
+    );
+    return { states: [], cleared: [{ source, subject: 'fresh' }], notices: [onTime] };
+  }
+  const overdue = noticeOf(
+    { ...of, event: 'sync_overdue' },
+    {
+      severity: 'high',
+      title: `${name}: no complete sync ${completeAt === null ? 'yet' : `for ${span(oldMs)}`}`,
+      lines: [
+        completeAt === null ? `expected since ${expectedSince}` : `the last one ended at ${completeAt}`,
+        `the schedule allows ${span(allowedMs)}`,
+      ],
+      job: 'sync',
+      hint: `\`tidemark status --source ${source}\` tells what is stale and why`,
+    },
+  );
+  return {
+    states: [{ source, subject: 'fresh', state: 'overdue', since: at, detail: {} }],
+    cleared: [],
+    notices: [overdue],
+  };
 }

@@ -7,7 +7,7 @@ import type { ChannelConfig } from '../../config/notice-channel.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { asTidemarkError, type TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import type { Delivery, DeliveryResult } from '../../mirror/daemon-notices.ts';
+import type { Delivery, DeliveryResult } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { messageOf } from './message.ts';
 import type { Send } from './sending.ts';

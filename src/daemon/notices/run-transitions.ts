@@ -3,16 +3,15 @@
  * Removals that wait are a subject of their own: a run that is partial for them alone counts as whole here.
  */
 import { scopeKey } from '../../catalog/catalog.ts';
+import type { Kind, Scope } from '../../catalog/definition.ts';
 import { collectionText } from '../../catalog/scope-text.ts';
 import { isLocalTrouble, type ErrorCode } from '../../core/errors.ts';
 import { formatInteger } from '../../core/grouped.ts';
 import { plural } from '../../core/wording.ts';
-import type { NoticeState } from '../../mirror/daemon-notices.ts';
+import type { NoticeState, JobRow, Notice } from '../../mirror/daemon.ts';
 import type { HeldRemovals } from '../../mirror/held-removals.ts';
-import { type TroubledSweep, summaryOf } from '../jobs/summaries.ts';
-import { noticeOf } from './notice-content.ts';
-import { subjectName } from './notice-words.ts';
-import { type JobObservation, type Transition, joined, NO_TRANSITION, stateOf } from './job-observation.ts';
+import { type TroubledSweep, summaryOf, type FindingSummary } from '../jobs/summaries.ts';
+import { noticeOf, subjectName } from './notice-content.ts';
 
 export function syncTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
   if (seen.job.outcome === 'interrupted' || seen.job.outcome === 'running') return NO_TRANSITION;
@@ -203,4 +202,57 @@ function heldKey({ kind, scope }: HeldRemovals): string {
 
 function sorted(counts: Readonly<Record<string, unknown>>): [string, unknown][] {
   return Object.entries(counts).sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+// What is handed to the transitions, and what they hand back.
+
+/** What a job knows beyond its summary, which names only the first of everything. */
+export interface JobDetails {
+  /** Of a sync: the kinds that it was narrowed to; null, or left out, for all. */
+  readonly kinds?: readonly Kind[] | null;
+  /** Of a sync: all sweeps that were not complete. */
+  readonly troubled?: readonly TroubledSweep[];
+  readonly drift?: {
+    /** All open findings. */
+    readonly findings: readonly FindingSummary[];
+    /** True for collections that could be compared: of the others, a missing finding says nothing. */
+    readonly isCompared: (kind: Kind, scope: Scope) => boolean;
+  };
+}
+
+/** A job that ended. */
+export interface JobObservation {
+  readonly job: JobRow;
+  readonly details: JobDetails;
+  /** Of a sync: what waits in the mirror after it. */
+  readonly held: readonly HeldRemovals[];
+  /** ISO 8601. */
+  readonly at: string;
+}
+
+/** New states, subjects that are as they should be again, and what is to be told. */
+export interface Transition {
+  readonly states: readonly NoticeState[];
+  readonly cleared: readonly Pick<NoticeState, 'source' | 'subject'>[];
+  readonly notices: readonly Notice[];
+}
+
+export const NO_TRANSITION: Transition = { states: [], cleared: [], notices: [] };
+
+export function joined(parts: readonly Transition[]): Transition {
+  return {
+    states: parts.flatMap(({ states }) => states),
+    cleared: parts.flatMap(({ cleared }) => cleared),
+    notices: parts.flatMap(({ notices }) => notices),
+  };
+}
+
+/** The state of a subject as it was last told; undefined where all was well. */
+export function stateOf(
+  states: readonly NoticeState[],
+  source: string,
+  subject: string,
+): NoticeState | undefined {
+  // What is written goes before what is assumed, which comes behind it.
+  return states.find((state) => state.source === source && state.subject === subject);
 }

@@ -1,9 +1,18 @@
 /** What a job that ended changes of what was last told. Pure: the same again changes nothing. */
-import type { NoticeState } from '../../mirror/daemon-notices.ts';
-import { driftTransitions } from './drift-transitions.ts';
-import { drillTransition, verifyTransition, workTransition } from './job-transitions.ts';
+import { scopeKey } from '../../catalog/catalog.ts';
+import type { Severity } from '../../catalog/definition.ts';
+import { SEVERITIES } from '../../catalog/severities.ts';
+import type { NoticeEvent } from '../../config/notice-channel.ts';
+import { formatInteger } from '../../core/grouped.ts';
+import { plural } from '../../core/wording.ts';
+import { compareSeverities, gravest } from '../../diff/severity.ts';
+import type { NoticeState, Notice } from '../../mirror/daemon.ts';
+import { percent } from '../http/wording.ts';
+import { summaryOf, type DriftSummary, type FindingSummary } from '../jobs/summaries.ts';
+import { type JobObservation, type Transition, joined, NO_TRANSITION, stateOf } from './run-transitions.ts';
+import { noticeOf, NAMED_IN_NOTICE } from './notice-content.ts';
+import { subjectName } from './notice-content.ts';
 import { syncTransitions } from './run-transitions.ts';
-import { type JobObservation, type Transition, joined } from './job-observation.ts';
 
 /** @param states those of the job's source */
 export function transitionsOf(states: readonly NoticeState[], seen: JobObservation): Transition {
@@ -14,4 +23,314 @@ export function transitionsOf(states: readonly NoticeState[], seen: JobObservati
   if (name === 'verify') return joined([work, verifyTransition(states, seen)]);
   if (name === 'drill') return joined([work, drillTransition(states, seen)]);
   return work;
+}
+
+// Transitions of the jobs beside sync: whether they did their work at all, and what verify and drill found.
+
+/** Subject `job:NAME`: `failed` while the job cannot do its work. Problems that a verification found are its work done. */
+function workTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
+  if (job.outcome === 'interrupted' || job.outcome === 'running') return NO_TRANSITION;
+  const source = job.source ?? '';
+  const subject = `job:${job.name}`;
+  const before = stateOf(states, source, subject);
+  const hasFound = (summaryOf('verify', job)?.problems ?? 0) > 0;
+  const isFailed = (job.outcome === 'failed' || job.outcome === 'refused') && !hasFound;
+  if (isFailed === (before !== undefined)) return NO_TRANSITION;
+  const shared = { job: job.name, run: job.run };
+  if (!isFailed) {
+    const recovered = noticeOf(
+      { at, source, subject, event: 'job_recovered' },
+      {
+        ...shared,
+        severity: 'low',
+        title: `${subjectName(source)}: ${job.name} works again`,
+        lines: before === undefined ? [] : [`it had failed since ${before.since}`],
+      },
+    );
+    return { states: [], cleared: [{ source, subject }], notices: [recovered] };
+  }
+  const failed = noticeOf(
+    { at, source, subject, event: 'job_failed' },
+    {
+      ...shared,
+      severity: 'high',
+      title: `${subjectName(source)}: ${job.name} failed`,
+      lines: job.error === null ? [] : [job.error],
+      error: job.error === null ? null : { code: job.errorCode, message: job.error },
+    },
+  );
+  return {
+    states: [{ source, subject, state: 'failed', since: at, detail: {} }],
+    cleared: [],
+    notices: [failed],
+  };
+}
+
+/** Subject `verify`: `failed` while the mirror does not hold what it sealed. More problems than before are told again. */
+function verifyTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
+  const summary = summaryOf('verify', job);
+  if (summary === null) return NO_TRANSITION;
+  const source = job.source ?? '';
+  const of = { at, source, subject: 'verify' };
+  const before = stateOf(states, source, 'verify');
+  const { problems } = summary;
+  const known = Number(before?.detail['problems'] ?? 0);
+  if (problems === known) return NO_TRANSITION;
+  if (problems === 0) {
+    const recovered = noticeOf(
+      { ...of, event: 'verify_recovered' },
+      { severity: 'low', title: `${subjectName(source)}: it holds again what it sealed`, job: 'verify' },
+    );
+    return { states: [], cleared: [{ source, subject: 'verify' }], notices: [recovered] };
+  }
+  const failed = noticeOf(
+    { ...of, event: 'verify_failed' },
+    {
+      severity: 'critical',
+      title: `${subjectName(source)}: it does not hold what it sealed: ${plural(problems, 'problem')}`,
+      lines: summary.found,
+      count: problems,
+      job: 'verify',
+      hint: 'restore the mirror from a copy, or move it away and sync anew (without history)',
+    },
+  );
+  return {
+    states: [
+      { source, subject: 'verify', state: 'failed', since: before?.since ?? at, detail: { problems } },
+    ],
+    cleared: [],
+    notices: problems > known ? [failed] : [],
+  };
+}
+
+/** Subject `drill`: `ok`, or `fallen` until it brings back as much as before it fell. */
+function drillTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
+  const summary = summaryOf('drill', job);
+  if (summary === null) return NO_TRANSITION;
+  const { score } = summary;
+  const source = job.source ?? '';
+  const of = { at, source, subject: 'drill' };
+  const before = stateOf(states, source, 'drill');
+  const last = before === undefined ? score : Number(before.detail['score']);
+  const reference = before?.state === 'fallen' ? Number(before.detail['reference']) : last;
+  const isFallen = score < reference;
+  const state: NoticeState = {
+    source,
+    subject: 'drill',
+    state: isFallen ? 'fallen' : 'ok',
+    since: before === undefined || (before.state === 'fallen') !== isFallen ? at : before.since,
+    detail: { score, reference: isFallen ? reference : score },
+  };
+  const isMoved = before === undefined || score !== last;
+  const name = subjectName(source);
+  const shared = { job: 'drill', run: summary.from } as const;
+  const notices =
+    score < last
+      ? [
+          noticeOf(
+            { ...of, event: 'drill_fell' },
+            {
+              ...shared,
+              severity: 'high',
+              title: `${name}: a practised restore brings back ${percent(score)}, before ${percent(last)}`,
+              lines: summary.kinds
+                .filter(({ restored, score: own }) => restored && own < 1)
+                .map(
+                  ({ kind, records, comesBack }) => `${kind}: ${comesBack} of ${plural(records, 'record')}`,
+                ),
+              hint: '`tidemark drill` tells what would be left to do',
+            },
+          ),
+        ]
+      : before?.state === 'fallen' && !isFallen
+        ? [
+            noticeOf(
+              { ...of, event: 'drill_recovered' },
+              {
+                ...shared,
+                severity: 'low',
+                title: `${name}: a practised restore brings back ${percent(score)} again`,
+              },
+            ),
+          ]
+        : [];
+  return { states: isMoved ? [state] : [], cleared: [], notices };
+}
+
+// Transitions of drift: a subject `drift:FINGERPRINT` for each open finding. A further change of the same value is another
+// fingerprint at the same place, and told as one that changed. Findings beyond `FOLLOWED` are told as one mass (subject
+// `drift`): nobody reads thousands, and their states would have to be kept.
+
+/** Findings that are followed one by one, of one source. */
+export const FOLLOWED = 5000;
+
+const PREFIX = 'drift:';
+const MASS = 'drift';
+
+function driftTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
+  const summary = summaryOf('drift', seen.job);
+  // Without a baseline there is nothing to measure from, and what was told still stands.
+  if (summary?.hasBaseline !== true) return NO_TRANSITION;
+  const findings = seen.details.drift?.findings ?? summary.findings;
+  const source = seen.job.source ?? '';
+  const mass = stateOf(states, source, MASS);
+  const followed = states.filter((state) => state.source === source && state.subject.startsWith(PREFIX));
+  if (findings.length > FOLLOWED || findings.length < summary.open) {
+    return mass === undefined ? massBegins(seen, summary, findings, followed) : massGoesOn(mass, summary);
+  }
+  if (mass !== undefined) return massEnds(seen, mass, findings);
+  return followedTransitions(seen, summary, findings, followed);
+}
+
+function followedTransitions(
+  seen: JobObservation,
+  { skipped }: DriftSummary,
+  findings: readonly FindingSummary[],
+  followed: readonly NoticeState[],
+): Transition {
+  const source = seen.job.source ?? '';
+  const open = new Map(findings.map((finding) => [finding.fingerprint, finding]));
+  const isCompared = seen.details.drift?.isCompared ?? (() => skipped === 0);
+  const known = new Map(followed.map((state) => [fingerprintOf(state), findingOf(state)]));
+  const gone = [...known.values()].filter(
+    (finding) => !open.has(finding.fingerprint) && isCompared(finding.kind, finding.scope),
+  );
+  const goneByRecord = Map.groupBy(gone, recordText);
+  const succeeded = new Set<string>();
+  const changed: FindingSummary[] = [];
+  const fresh: FindingSummary[] = [];
+  const restated: FindingSummary[] = [];
+  for (const finding of open.values()) {
+    const before = known.get(finding.fingerprint);
+    if (before !== undefined) {
+      if (before.severity !== finding.severity) restated.push(finding);
+      continue;
+    }
+    // A record that went takes its fields' findings with it, and one that came back brings others.
+    const ancestors = (goneByRecord.get(recordText(finding)) ?? []).filter(
+      ({ path }) => path === finding.path || path === '' || finding.path === '',
+    );
+    for (const ancestor of ancestors) succeeded.add(ancestor.fingerprint);
+    (ancestors.length > 0 ? changed : fresh).push(finding);
+  }
+  const resolved = gone.filter(({ fingerprint }) => !succeeded.has(fingerprint));
+  const sinceOf = new Map(followed.map((state) => [fingerprintOf(state), state.since]));
+  return {
+    states: [...fresh, ...changed, ...restated].map((finding) =>
+      stateOfFinding(source, finding, sinceOf.get(finding.fingerprint) ?? seen.at),
+    ),
+    cleared: gone.map(({ fingerprint }) => ({ source, subject: PREFIX + fingerprint })),
+    notices: [
+      ...driftNotice(seen, 'drift_new', fresh),
+      ...driftNotice(seen, 'drift_changed', changed),
+      ...driftNotice(seen, 'drift_resolved', resolved),
+    ],
+  };
+}
+
+/** From here on only the sum is followed. */
+function massBegins(
+  seen: JobObservation,
+  { open, severities }: DriftSummary,
+  findings: readonly FindingSummary[],
+  followed: readonly NoticeState[],
+): Transition {
+  const source = seen.job.source ?? '';
+  return {
+    states: [{ source, subject: MASS, state: 'open', since: seen.at, detail: { open } }],
+    cleared: followed.map(({ subject }) => ({ source, subject })),
+    notices: driftNotice(seen, 'drift_new', findings, severities, [
+      `${plural(open, 'finding')} are open: too many to be told one by one`,
+    ]),
+  };
+}
+
+function massGoesOn(mass: NoticeState, { open }: DriftSummary): Transition {
+  if (mass.detail['open'] === open) return NO_TRANSITION;
+  return { ...NO_TRANSITION, states: [{ ...mass, detail: { open } }] };
+}
+
+/** What is left was told of as part of the mass, and is followed again from here on. */
+function massEnds(seen: JobObservation, mass: NoticeState, findings: readonly FindingSummary[]): Transition {
+  const source = seen.job.source ?? '';
+  const before = Number(mass.detail['open'] ?? 0);
+  return {
+    states: findings.map((finding) => stateOfFinding(source, finding, mass.since)),
+    cleared: [{ source, subject: MASS }],
+    notices: [
+      noticeOf(
+        { at: seen.at, source, subject: MASS, event: 'drift_resolved' },
+        {
+          severity: 'low',
+          title: `${subjectName(source)}: ${plural(findings.length, 'finding')} of drift left of ${formatInteger(before)}`,
+          job: 'drift',
+          count: Math.max(0, before - findings.length),
+        },
+      ),
+    ],
+  };
+}
+
+const HINTS = {
+  drift_new: '`tidemark drift` shows the values; put them back, or accept them',
+  drift_changed: '`tidemark drift` shows the values; put them back, or accept them',
+  drift_resolved: null,
+} as const satisfies Partial<Record<NoticeEvent, string | null>>;
+
+/** One notice for all findings of an event; none for no findings. The title is made of what each channel is told. */
+function driftNotice(
+  { at, job }: JobObservation,
+  event: keyof typeof HINTS,
+  findings: readonly FindingSummary[],
+  severities = countsOf(findings),
+  lines: readonly string[] = [],
+): Notice[] {
+  const count = SEVERITIES.reduce((sum, severity) => sum + severities[severity], 0);
+  if (count === 0) return [];
+  const ordered = findings.toSorted((a, b) => compareSeverities(a.severity, b.severity));
+  return [
+    noticeOf(
+      { at, source: job.source ?? '', subject: MASS, event },
+      {
+        severity: gravest(SEVERITIES.filter((severity) => severities[severity] > 0)),
+        title: '',
+        lines,
+        hint: HINTS[event],
+        job: 'drift',
+        count,
+        severities,
+        findings: ordered.slice(0, NAMED_IN_NOTICE),
+      },
+    ),
+  ];
+}
+
+function countsOf(findings: readonly FindingSummary[]): Record<Severity, number> {
+  const counts: Record<Severity, number> = { critical: 0, high: 0, medium: 0, low: 0 };
+  for (const { severity } of findings) counts[severity] += 1;
+  return counts;
+}
+
+function recordText({ kind, scope, id }: FindingSummary): string {
+  return JSON.stringify([kind, scopeKey(scope), id]);
+}
+
+function stateOfFinding(source: string, finding: FindingSummary, since: string): NoticeState {
+  const { fingerprint, ...detail } = finding;
+  return {
+    source,
+    subject: PREFIX + fingerprint,
+    state: 'open',
+    since,
+    detail: { ...detail },
+  };
+}
+
+function fingerprintOf({ subject }: NoticeState): string {
+  return subject.slice(PREFIX.length);
+}
+
+function findingOf(state: NoticeState): FindingSummary {
+  // Written by `stateOfFinding` alone.
+  return { ...(state.detail as unknown as FindingSummary), fingerprint: fingerprintOf(state) };
 }

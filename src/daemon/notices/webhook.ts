@@ -1,14 +1,13 @@
 /** Webhooks: the notice as JSON or by a template, signed where there is a secret. */
 import { createHmac } from 'node:crypto';
+import { neutralText } from '../../api/neutral-text.ts';
 import type { PostRequest, PostAnswer } from '../../api/post.ts';
-import { parseRetryAfter } from '../../api/retry-after.ts';
+import { parseRetryAfter } from '../../api/retry.ts';
 import type { WebhookChannel } from '../../config/notice-channel.ts';
-import { renderTemplate } from '../../config/notice-template.ts';
+import { renderTemplate } from '../../config/notice-rules.ts';
 import { TidemarkError, type ErrorCode } from '../../core/errors.ts';
-import type { Secret } from '../../core/secret.ts';
-import { withoutMentions } from './mentions.ts';
+import { Secret } from '../../core/secret.ts';
 import { type Message, noticeDocument, templateValues } from './message.ts';
-import { scrubbed } from './scrub.ts';
 
 /** What is posted at a moment. The signature covers that moment, so that a recorded message cannot be sent again later. */
 export function webhookRequest(
@@ -77,4 +76,63 @@ export function requireAccepted(answer: PostAnswer, secrets: readonly Secret[], 
     isRetryable: status === 429 || status === 408 || status === 425 || status >= 500,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
   });
+}
+
+// Mentions in what a record holds: shown by a chat, but notifying nobody.
+
+/** U+2060: shown as nothing, and part of no name, so that `@\u2060channel` reads as before and calls nobody. */
+const WORD_JOINER = '\u2060';
+
+/** An address such as `ann@example.com` is left as it is, to be copied; Discord finds its own words within one too. */
+const MENTION = /@(?!\u2060)(?:(?=everyone|here|all\b|channel)|(?<![\w.+-]@)|(?![\w-]+\.\w))/giu;
+
+/** Slack's and Discord's markup of mentions and channels: `<!here>`, `<@U123>`, `<#C123>`. */
+const MARKUP = /<(?=[!@#])/gu;
+
+/**
+ * The text with a word joiner behind every `@` that a chat (Slack, Mattermost, Discord, Rocket.Chat) may take for a mention,
+ * and behind every `<` that begins one. Changes nothing in a text that went through it before.
+ */
+export function withoutMentions(text: string): string {
+  return text.replace(MENTION, `@${WORD_JOINER}`).replace(MARKUP, `<${WORD_JOINER}`);
+}
+
+// Keeps the secrets of a channel out of what receivers and libraries say about it.
+
+/** Shorter parts of a URL are no secrets, and hiding them would hide words. */
+const SHORTEST = 6;
+/** A user's name. The password beside it is hidden however short it is. */
+const SHORTEST_NAME = 4;
+
+/** One short line without control characters, in which no secret stands, nor a part of a URL that could be one. */
+export function scrubbed(text: string, secrets: readonly Secret[]): string {
+  const parts = secrets.flatMap((secret) => partsOf(secret.reveal()));
+  // Longest first: a part of what was already hidden is no longer there.
+  return [...new Set(parts)]
+    .sort((a, b) => b.length - a.length)
+    .reduce((line, part) => neutralText(new Secret(part))(line), neutralText(new Secret(''))(text));
+}
+
+function partsOf(value: string): string[] {
+  if (value === '') return [];
+  const url = /^[a-z]+:\/\//i.test(value) ? URL.parse(value) : null;
+  if (url === null) return [value];
+  const inside = [url.pathname + url.search, ...url.pathname.split('/'), ...url.searchParams.values()];
+  const both = (text: string): string[] => [text, decoded(text)];
+  return [
+    value,
+    url.href,
+    ...inside.filter(({ length }) => length >= SHORTEST),
+    ...both(url.username).filter(({ length }) => length >= SHORTEST_NAME),
+    ...both(url.password).filter((each) => each !== ''),
+  ];
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // No percent-encoding after all: then the text is what it stands for.
+    return text;
+  }
 }

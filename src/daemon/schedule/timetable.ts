@@ -4,7 +4,7 @@
  */
 import { type Config, type Schedule, type ScheduleName, SCHEDULE_NAMES } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
-import type { ScheduleRow } from '../../mirror/daemon-state.ts';
+import type { ScheduleRow } from '../../mirror/daemon.ts';
 import type { ScheduleView } from '../view.ts';
 import { type Cron, parseCron } from './cron.ts';
 

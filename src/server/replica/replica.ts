@@ -2,21 +2,26 @@
  * The mirror served over the interface's own paths, read-only (docs/replica.md). One function from a request to an
  * answer, whoever listens: `serve`, or the daemon beside its other pages.
  */
-import type { Kind, ResourceDefinition } from '../../catalog/definition.ts';
+import type { Kind, ResourceDefinition, Scope, ScopeKey, Operation } from '../../catalog/definition.ts';
+import { SCOPE_KIND } from '../../catalog/lineage.ts';
+import { NOT_MIRRORED } from '../../catalog/not-mirrored.ts';
+import { isLoopback } from '../../config/source.ts';
 import type { Clock } from '../../core/clock.ts';
+import { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
 import type { Secret } from '../../core/secret.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type { Point } from '../../state/point.ts';
+import type { RecordPage } from '../../mirror/record-page.ts';
+import type { RunRow } from '../../mirror/run-rows.ts';
+import { type Point, resolvePoint } from '../../state/point.ts';
+import type { SeenCollection } from '../../state/sweeps-as-of.ts';
+import { type AccessKey, type Authenticate, createAuthenticator } from '../authorization.ts';
 import { type Interface, type StoreView, createInterface } from '../interface.ts';
 import type { PageSize } from '../page.ts';
-import { type SealedPoint, pointAsked } from './as-of.ts';
-import { createCallers } from './callers.ts';
+import type { PageWindow, ReadableStore, StorePage } from '../store.ts';
+import { permissionDenied, invalid, notFound, type WireError, notHeld } from '../wire-error.ts';
 import { HeldMirror } from './held-mirror.ts';
-import { MirrorStore } from './mirror-store.ts';
-import { refuseReadingAction } from './refusals.ts';
-import { readState } from './replica-state.ts';
-import { StateMemory } from './state-memory.ts';
+import { readState, type ReplicaState, type HeldCollection } from './replica-state.ts';
 
 /** wire-notes.md, Lists: 100 by default. A maximum, since memory is bounded by pages in flight. */
 export const REPLICA_PAGE_SIZE: PageSize = { default: 100, max: 10_000 };
@@ -88,4 +93,235 @@ function stateHeaders({ run, at }: Point, now: number): Record<string, string> {
     'X-Tidemark-As-Of': at,
     'X-Tidemark-Age': String(Math.max(0, Math.floor((now - Date.parse(at)) / 1000))),
   };
+}
+
+// The states that were asked for last: what was found out about one holds as long as it is asked for.
+
+/** A dashboard on the latest state beside a few walks through earlier ones. */
+const STATES = 4;
+
+class StateMemory {
+  /** The one that was asked for longest ago stands first. */
+  readonly #states = new Map<string, ReplicaState>();
+
+  /** @param key names the content: the root that seals the state, and how it is read */
+  take(key: string, read: () => ReplicaState): ReplicaState {
+    const state = this.#states.get(key) ?? read();
+    this.#states.delete(key);
+    this.#states.set(key, state);
+    const [oldest] = this.#states.keys();
+    if (this.#states.size > STATES && oldest !== undefined) this.#states.delete(oldest);
+    return state;
+  }
+}
+
+// Who may read the replica: holders of one of its own tokens; without any, callers on this machine.
+
+const ANYBODY_HERE: AccessKey = { key: '', permissions: 'all' };
+
+/**
+ * With tokens: `Authorization: Bearer TOKEN`, nothing else. Without: whoever addresses it as this machine, so that a web
+ * page elsewhere, whose name was made to lead here, reads nothing.
+ */
+function createCallers(tokens: readonly Secret[]): Authenticate {
+  if (tokens.length > 0) {
+    return createAuthenticator(tokens.map((token) => ({ key: token.reveal(), permissions: 'all' })));
+  }
+  return ({ host }) => {
+    if (host === undefined || isLoopback(host.replace(/:\d+$/, ''))) return ANYBODY_HERE;
+    throw permissionDenied(
+      'This replica has no tokens: it only answers requests addressed to 127.0.0.1 or localhost.',
+    );
+  };
+}
+
+// `?as_of=REF`: which state of the mirror a request is about.
+
+const AS_OF = 'as_of';
+
+const LATEST = 'latest';
+const FORMS = 'It takes latest, baseline, run:N, snapshot:NAME or a time like 2026-03-01T12:00Z.';
+
+/** A point, and the root that seals all history up to its run. */
+interface SealedPoint extends Point {
+  readonly root: string;
+}
+
+/**
+ * The point that the query names; without `as_of` the latest.
+ * @param now milliseconds since the epoch
+ * @throws WireError 400 for what names no state that the mirror holds; TidemarkError `not_found` when nothing of the
+ * source was ever published
+ */
+function pointAsked(mirror: Mirror, query: URLSearchParams, source: string, now: number): SealedPoint {
+  const [text = LATEST, ...more] = query.getAll(AS_OF);
+  if (more.length > 0) throw invalid(AS_OF, 'invalid', 'as_of: given more than once.');
+  try {
+    // Asked for with nearly every request, and one look-up where a reference takes several.
+    const latest = text === LATEST ? mirror.latestRun(source) : undefined;
+    if (latest !== undefined) {
+      const at = latest.finishedAt ?? latest.startedAt;
+      return { ref: text, run: latest.run, at, isLatest: true, root: rootOf(latest) };
+    }
+    const point = resolvePoint(mirror, text, { source, now });
+    return { ...point, root: rootOf(mirror.run(point.run)) };
+  } catch (error) {
+    if (!(error instanceof TidemarkError)) throw error;
+    if (error.code !== 'reference_unknown' && error.code !== 'usage') throw error;
+    throw invalid(AS_OF, 'invalid', `as_of: ${error.message}. ${FORMS}`);
+  }
+}
+
+function rootOf(run: RunRow | undefined): string {
+  return run?.root ?? '';
+}
+
+// A state of the mirror as the interface's store: what was never read is refused, never shown as empty.
+
+/** False on a list of which no reading was ever whole: records may be missing from it. */
+const COMPLETE_HEADER = 'X-Tidemark-Complete';
+
+class MirrorStore implements ReadableStore {
+  readonly #mirror: Mirror;
+  readonly #state: ReplicaState;
+  readonly #definitionOf: (kind: Kind) => ResourceDefinition;
+  readonly #later: (read: () => void) => void;
+
+  /** @param later reads in the same state once the answer is on its way; not at all where it is another by then */
+  constructor(
+    mirror: Mirror,
+    state: ReplicaState,
+    definitionOf: (kind: Kind) => ResourceDefinition,
+    later: (read: () => void) => void,
+  ) {
+    this.#mirror = mirror;
+    this.#state = state;
+    this.#definitionOf = definitionOf;
+    this.#later = later;
+  }
+
+  list(kind: Kind, scope: Scope, window: PageWindow): StorePage | undefined {
+    const collection = this.#collection(kind, scope);
+    if (collection === undefined) return undefined;
+    // Without a record it may be the list of an organization that is no longer there.
+    if (collection.records === 0 && !this.#hasParents(scope)) return undefined;
+    const { shelf } = this.#state;
+    const { page, isOwn } = shelf.take(this.#mirror, collection.list, window);
+    const next = shelf.following(collection.list, window, page, collection.records);
+    const whenSent = (): void => {
+      if (isOwn) freePage(page);
+      if (next !== null) this.#later(() => shelf.readAhead(this.#mirror, collection.list, next));
+    };
+    return {
+      whenSent,
+      count: collection.records,
+      records: page.bodies,
+      headers: { [COMPLETE_HEADER]: String(collection.completeRun !== null) },
+    };
+  }
+
+  retrieve(kind: Kind, scope: Scope, id: string): string | undefined {
+    const collection = this.#collection(kind, scope);
+    if (collection === undefined) return undefined;
+    const text = this.#mirror.recordIn(collection.list, id);
+    if (text === undefined && collection.completeRun === null) {
+      throw noneHeld(this.#definitionOf(kind));
+    }
+    return text;
+  }
+
+  organizationOf(projectId: string): string | undefined {
+    return this.#holding('project_id', projectId, {})?.scope.organization_id;
+  }
+
+  /** Undefined where it was not there; throws where the mirror cannot know. */
+  #collection(kind: Kind, scope: Scope): HeldCollection | undefined {
+    const collection = this.#state.collection(kind, scope);
+    if (collection?.isRetired === true) return undefined;
+    if (collection?.wasRead === true) return collection;
+    if (collection === undefined && !this.#hasParents(scope)) throw notFound();
+    throw neverRead(this.#definitionOf(kind), collection ?? null);
+  }
+
+  #hasParents(scope: Scope): boolean {
+    const named = Object.entries(scope) as [ScopeKey, string][];
+    return named.every(([key, id]) => this.#holding(key, id, scope) !== undefined);
+  }
+
+  /** The collection that holds the record which a scope value names, where its own scope agrees with the rest. */
+  #holding(key: ScopeKey, id: string, scope: Scope): HeldCollection | undefined {
+    return this.#state
+      .ofKind(SCOPE_KIND[key])
+      .find(
+        ({ scope: above, list }) => agrees(above, scope) && this.#mirror.recordIn(list, id) !== undefined,
+      );
+  }
+}
+
+/** Smaller ones are not worth it. */
+const LEAST_FREED_BYTES = 64 * 1024;
+
+/**
+ * Gives the memory of a page back that nobody needs any more: the collector would look through everything once for some
+ * thirty large pages, which takes a third of the time of a walk.
+ */
+function freePage({ bodies }: RecordPage): void {
+  const { buffer, byteLength } = bodies;
+  // A small buffer shares its memory with others.
+  const isWhole = buffer instanceof ArrayBuffer && buffer.byteLength === byteLength;
+  if (isWhole && byteLength >= LEAST_FREED_BYTES) buffer.transfer(0);
+}
+
+function agrees(above: Scope, scope: Scope): boolean {
+  const named = Object.entries(above) as [ScopeKey, string][];
+  return named.every(([key, value]) => scope[key] === undefined || scope[key] === value);
+}
+
+// What the mirror does not hold, said clearly: a list that was never read is not an empty one.
+
+/**
+ * A collection that no run up to that state has read: 403 where the service denied it, else 404.
+ * @param seen what the last run knew of it; null where none has tried
+ */
+function neverRead(
+  definition: ResourceDefinition,
+  seen: Pick<SeenCollection, 'outcome' | 'error'> | null,
+): WireError {
+  const { many } = definition.title;
+  const why = seen?.error === null || seen === null ? '' : ` ${ended(seen.error)}`;
+  switch (seen?.outcome) {
+    case 'denied':
+      return permissionDenied(`The mirror holds no ${many}: the service denied the list to its key.${why}`);
+    case 'missing':
+      return notFound(`The mirror holds no ${many}: the service does not offer this list.${why}`);
+    case undefined:
+    case null:
+    case 'skipped':
+      return notFound(`The mirror holds no ${many}: this list was not read.${why}`);
+    default:
+      return notFound(`The mirror holds no ${many}: this list could not be read yet.${why}`);
+  }
+}
+
+/** A record that the mirror does not hold, of a collection that it never saw whole. */
+function noneHeld({ title, reading }: ResourceDefinition): WireError {
+  return notFound(
+    reading === 'each'
+      ? `The mirror holds no such ${title.one}: not all of them were asked for yet.`
+      : `The mirror holds no such ${title.one}, and it never read the whole list.`,
+  );
+}
+
+/**
+ * A GET operation whose answers are not mirrored.
+ * @throws WireError 501, always
+ */
+function refuseReadingAction({ method, action }: Operation): never {
+  const known = NOT_MIRRORED.find((each) => each.method === method && each.action === action);
+  const why = known === undefined ? '' : ` (${known.reason})`;
+  throw notHeld(`A mirror does not hold what "${action ?? ''}" answers${why}. Ask the service itself.`);
+}
+
+function ended(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
 }

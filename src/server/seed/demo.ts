@@ -3,9 +3,10 @@
  * equal states. The configuration (`demoConfiguration`) is apart from the recordings, which are many.
  */
 import type { Scope } from '../../catalog/definition.ts';
+import type { JsonObject, JsonValue } from '../../core/json.ts';
 import { inviteRecords, memberRecords, roleRecords } from './access.ts';
 import { kittiwakeExports, ternExports } from './batch-exports.ts';
-import { createChance } from './chance.ts';
+import { createChance, type Chance, daysBefore, exactNumber } from './chance.ts';
 import { componentRecords, sharedComponentRecords } from './components.ts';
 import {
   type SeedOrganization,
@@ -16,9 +17,7 @@ import {
   proxyRecords,
   WAREHOUSE_SETTINGS,
 } from './organizations.ts';
-import { type People, createPeople } from './people.ts';
-import { recordingRecords } from './recordings.ts';
-import type { Seed, SeedRecord } from './seed.ts';
+import type { Seed, SeedRecord, SeedUser } from './seed.ts';
 
 export const KITTIWAKE_ID = '0190b6f2-4c1e-4a57-9d3b-6e1f0a7c5d21';
 export const TERN_ID = '0190c0aa-77d4-4e0b-8a42-93b5d1e8f604';
@@ -216,4 +215,189 @@ function ternRecords(people: People): SeedRecord[] {
     ...ternExports(scope, [4], chance),
     ...proxyRecords(organization.id, ['e.tern-soehne.example'], owner, chance),
   ];
+}
+
+// The demo's session recordings, newest first, a few of them shared.
+
+const VISITORS = [
+  'Ada Byron',
+  'Bogdan Iliescu',
+  'Çelik Demir',
+  'Dörte Maß',
+  '王小明',
+  'Fatou Diop',
+  'Γιώργος Νικολάου',
+  'harbour cat 🐈',
+  null,
+];
+const PAGES = ['/', '/pricing', '/docs/über-uns', '/checkout?step=2', '/app/boards/42', '/signup#plan'];
+
+/** About one in so many recordings is shared. */
+const SHARED_EVERY = 250;
+const MINUTES_APART = 7;
+
+export function* recordingRecords(projectId: number, count: number, chance: Chance): Iterable<SeedRecord> {
+  const scope = { project_id: String(projectId) };
+  for (let index = 0; index < count; index += 1) {
+    const id = chance.uuid();
+    yield { kind: 'session_recordings', scope, body: recordingBody(id, projectId, index, chance) };
+    if (index % SHARED_EVERY !== 17) continue;
+    yield {
+      kind: 'recording_sharing',
+      scope,
+      id,
+      body: {
+        created_at: daysBefore(0, index * MINUTES_APART * 60_000),
+        enabled: index % (2 * SHARED_EVERY) === 17,
+        access_token: chance.token('', 30),
+      },
+    };
+  }
+}
+
+/** With two decimals, as a service with a decimal column writes it: `12.50`. */
+function exactTenths(tenths: number): JsonValue {
+  return exactNumber(`${Math.floor(tenths / 10)}.${tenths % 10}0`);
+}
+
+function recordingBody(id: string, projectId: number, index: number, chance: Chance): JsonObject {
+  const seconds = chance.between(3, 1_800);
+  const activeTenths = chance.between(1, seconds * 10);
+  const startedAgoMs =
+    (index * MINUTES_APART + chance.between(0, MINUTES_APART - 1)) * 60_000 + seconds * 1000;
+  const visitor = chance.between(0, VISITORS.length - 1);
+  const name = VISITORS[visitor] ?? null;
+  const distinctId = `visitor-${projectId}-${visitor}-${index % 13}`;
+  return {
+    id,
+    distinct_id: distinctId,
+    viewed: chance.often(0.2),
+    recording_duration: seconds,
+    active_seconds: exactTenths(activeTenths),
+    inactive_seconds: exactTenths(seconds * 10 - activeTenths),
+    start_time: daysBefore(0, startedAgoMs),
+    end_time: daysBefore(0, startedAgoMs - seconds * 1000),
+    click_count: chance.between(0, 90),
+    keypress_count: chance.between(0, 400),
+    mouse_activity_count: chance.between(0, 2_000),
+    console_log_count: chance.between(0, 40),
+    console_warn_count: chance.between(0, 9),
+    console_error_count: chance.between(0, 3),
+    start_url: `https://app-${projectId}.kittiwake.example${chance.pick(PAGES)}`,
+    person:
+      name === null
+        ? null
+        : {
+            id: projectId * 1_000 + visitor,
+            name,
+            distinct_ids: distinctId,
+            properties: {
+              plan: chance.pick(['free', 'team', 'scale']),
+              crm_id: exactNumber(String(9_007_199_254_740_993n + BigInt(visitor))),
+            },
+            created_at: daysBefore(100 + visitor),
+            uuid: `00000000-0000-4000-9000-00000000${String(projectId).padStart(2, '0')}${String(visitor).padStart(2, '0')}`,
+          },
+    storage: index % 40 === 0 ? 'object_storage_lts' : 'object_storage',
+    snapshot_source: chance.pick(['web', 'web', 'mobile']),
+    ongoing: index === 0,
+  };
+}
+
+// The demo's people.
+
+const KITTIWAKE: readonly (readonly [string, string])[] = [
+  ['Ingrid', 'Sørensen'],
+  ['Tomás', 'Ó Súilleabháin'],
+  ['Zoë', 'Łukasiewicz'],
+  ['李', '明'],
+  ['Nguyễn', 'Thị Hạnh'],
+  ['Мария', 'Соколова'],
+  ['Óscar', 'Núñez'],
+  ['Aïcha', "N'Diaye"],
+  ['山田', '花子'],
+  ['Jürgen', 'Groß'],
+  ['Priya', 'Ramanathan'],
+  ['محمد', 'الفارسي'],
+  ['Chloé', 'Lefèvre'],
+  ['Dmitri', 'Kowalczyk'],
+  ['Hana', 'Dvořáková'],
+  ['Kwame', 'Mensah'],
+  ['Freya', 'Lindqvist'],
+  ['Σοφία', 'Παπαδοπούλου'],
+  ['Rafael', 'Guimarães'],
+  ['Elif', 'Yıldız'],
+  ['נועה', 'לוי'],
+  ['Owen', 'Prys-Jones'],
+  ['Anaïs', 'Vandenberghe'],
+  ['Jae-won', 'Park'],
+  ['Birgit', 'Østergaard'],
+  ['Siobhán', 'McKenna'],
+  ['Luka', 'Đorđević'],
+  ['Amara', 'Okonkwo'],
+  ['Henrik', 'Mäkinen'],
+  ['Lucía', 'Fernández-Mora'],
+  ['Ravi', 'Chandrasekhar'],
+  ['Milena', 'Jovanović'],
+  ['Sam', 'Whitcombe'],
+  ['Ngozi', 'Adeyemi'],
+  ['Pål', 'Haugen'],
+  ['Veronika', 'Šimková'],
+  ['Abdul', 'Rahman Siddiqui'],
+  ['Catarina', 'Vaz'],
+  ['Gwendolyn', 'Ap Rhys'],
+  ['Ole', 'Bjørnstad'],
+  ['王', '秀英'],
+  ['Thandiwe', 'Dlamini'],
+  ['Matteo', "Dell'Acqua"],
+  ['Ewa', 'Wójcik'],
+  ['Iñaki', 'Etxeberria'],
+  ['Lê', 'Quốc Bảo'],
+  ['Annika', 'Ström'],
+  ['Farid', 'Benali'],
+];
+
+const TERN: readonly (readonly [string, string])[] = [
+  ['Mathilde', 'Brandt'],
+  ['Piotr', 'Wiśniewski'],
+  ['Yuki', '田中'],
+  ['Eoin', 'Gallagher'],
+  ['Rosa', 'Ibáñez'],
+  ['Torben', 'Thomsen'],
+];
+
+interface People {
+  /** In order of seniority; the first is the owner. */
+  readonly kittiwake: readonly SeedUser[];
+  readonly tern: readonly SeedUser[];
+}
+
+function createPeople(chance: Chance): People {
+  let id = 0;
+  const userOf =
+    (domain: string) =>
+    ([first_name, last_name]: readonly [string, string], index: number): SeedUser => {
+      id += 1;
+      const plain = `${first_name} ${last_name}`
+        .normalize('NFKD')
+        .replaceAll(/[^A-Za-z ]/g, '')
+        .trim()
+        .toLowerCase()
+        .replaceAll(/ +/g, '.');
+      return {
+        id,
+        uuid: chance.uuid(),
+        distinct_id: chance.token('', 32),
+        first_name,
+        last_name,
+        email: `${plain.length > 2 ? plain : `team.${index + 1}`}@${domain}`,
+        is_email_verified: index % 9 !== 8,
+        hedgehog_config:
+          index % 4 === 0 ? { color: chance.pick(['sea', 'dusk', 'moss']), enabled: true } : null,
+      };
+    };
+  return {
+    kittiwake: KITTIWAKE.map(userOf('kittiwake.example')),
+    tern: TERN.map(userOf('tern-soehne.example')),
+  };
 }

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Copy } from '../../../src/daemon/copies/copy-list.ts';
 import type { CopyManifest } from '../../../src/daemon/copies/manifest.ts';
 import { copyName } from '../../../src/daemon/copies/copy-name.ts';
-import { copiesToRemove } from '../../../src/daemon/copies/copy-retention.ts';
+import { copiesToRemove } from '../../../src/daemon/copies/copier.ts';
 
 const DAY = 86_400_000;
 const START = Date.UTC(2026, 2, 1);

@@ -6,8 +6,8 @@ import { type Clock, systemClock } from '../../../src/core/clock.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
 import { type Copier, createCopier } from '../../../src/daemon/copies/copier.ts';
-import { type CopyWork, makeCopy } from '../../../src/daemon/copies/copy-job.ts';
-import { copyInProcess } from '../../../src/daemon/copies/copy-process.ts';
+import { type CopyWork, makeCopy } from '../../../src/daemon/copies/copy.ts';
+import { copyInProcess } from '../../../src/daemon/copies/copy.ts';
 import type { Mirror } from '../../../src/mirror/mirror.ts';
 import { ORG, open, sync, temporaryDirectory } from '../../mirror/fixture.ts';
 

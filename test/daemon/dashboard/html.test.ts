@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { markup, trusted } from '../../../src/daemon/dashboard/html.ts';
+import { markup, trusted } from '../../../src/daemon/dashboard/pieces.ts';
 import { columnChart } from '../../../src/daemon/dashboard/column-chart.ts';
 import { PAGE_POLICY, pageHtml } from '../../../src/daemon/dashboard/frame.ts';
 

@@ -8,7 +8,7 @@ import { copyName, manifestName } from '../../../src/daemon/copies/copy-name.ts'
 import { type CopyManifest, MANIFEST_SCHEMA, manifestText } from '../../../src/daemon/copies/manifest.ts';
 import { mirrorId } from '../../../src/daemon/copies/plain-copy.ts';
 import { columnChart } from '../../../src/daemon/dashboard/column-chart.ts';
-import { BackupCatalog } from '../../../src/daemon/copies/copy-shelf.ts';
+import { BackupCatalog } from '../../../src/daemon/copies/copy.ts';
 import { ahead } from '../../../src/daemon/http/wording.ts';
 import { DAY_MS, HeldClock, MINUTE_MS, World } from '../http/world.ts';
 

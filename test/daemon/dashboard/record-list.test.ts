@@ -7,7 +7,7 @@ import {
   searchRecords,
   whereIs,
 } from '../../../src/daemon/dashboard/record-list.ts';
-import { recordPath } from '../../../src/daemon/dashboard/record-path.ts';
+import { recordPath } from '../../../src/daemon/dashboard/record-page.ts';
 import { World } from '../http/world.ts';
 
 async function synced(): Promise<World> {

@@ -5,7 +5,7 @@ import type {
   SlackChannel,
   WebhookChannel,
 } from '../../../src/config/notice-channel.ts';
-import { NOTICE_EVENTS } from '../../../src/config/notice-events.ts';
+import { NOTICE_EVENTS } from '../../../src/config/notice-channel.ts';
 import { Secret } from '../../../src/core/secret.ts';
 
 const shared = {

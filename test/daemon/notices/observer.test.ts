@@ -12,7 +12,7 @@ import { MirrorAccessControl } from '../../../src/daemon/mirror-access.ts';
 import { createNoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
 import { ActiveProblems } from '../../../src/daemon/problems.ts';
 import type { DaemonView } from '../../../src/daemon/view.ts';
-import type { JobRow } from '../../../src/mirror/daemon-jobs.ts';
+import type { JobRow } from '../../../src/mirror/daemon.ts';
 import { openMirror } from '../../../src/mirror/mirror.ts';
 import { FakeClock } from '../../faults/fake-clock.ts';
 import { begin, temporaryDirectory } from '../../mirror/fixture.ts';

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { EndedJob, ObserverContext } from '../../../src/daemon/jobs/observer.ts';
-import { createPingObserver } from '../../../src/daemon/notices/ping-observer.ts';
-import type { Pinger } from '../../../src/daemon/notices/pings.ts';
-import type { JobOutcome } from '../../../src/mirror/daemon-jobs.ts';
+import { createPingObserver } from '../../../src/daemon/notices/notice-service.ts';
+import type { Pinger } from '../../../src/daemon/notices/notice-service.ts';
+import type { JobOutcome } from '../../../src/mirror/daemon.ts';
 import { openMirror } from '../../../src/mirror/mirror.ts';
 import { scratch } from '../../journeys/harness.ts';
 

@@ -1,9 +1,9 @@
 /** Jobs as the daemon would hand them over, with only what a test cares about. */
-import type { JobName, JobOutcome, JobRow } from '../../../src/mirror/daemon-jobs.ts';
-import type { NoticeState } from '../../../src/mirror/daemon-notices.ts';
+import type { JobName, JobOutcome, JobRow } from '../../../src/mirror/daemon.ts';
+import type { NoticeState } from '../../../src/mirror/daemon.ts';
 import type { HeldRemovals } from '../../../src/mirror/held-removals.ts';
 import type { FindingSummary, TroubledSweep } from '../../../src/daemon/jobs/summaries.ts';
-import type { JobDetails, JobObservation, Transition } from '../../../src/daemon/notices/job-observation.ts';
+import type { JobDetails, JobObservation, Transition } from '../../../src/daemon/notices/run-transitions.ts';
 
 const AT = '2026-03-01T12:00:00.000Z';
 

@@ -11,7 +11,7 @@ import type { Logger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
 import { messageOf } from '../../../src/daemon/notices/message.ts';
 import { noticeOf } from '../../../src/daemon/notices/notice-content.ts';
-import { createPinger } from '../../../src/daemon/notices/pings.ts';
+import { createPinger } from '../../../src/daemon/notices/notice-service.ts';
 import { createSend } from '../../../src/daemon/notices/sending.ts';
 import { command, email, slack, webhook } from './channel.ts';
 import { mailServer, receiver } from './receiver.ts';

@@ -1,13 +1,13 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../../src/catalog/definition.ts';
-import type { JobOutcome, JobRow } from '../../../src/mirror/daemon-jobs.ts';
-import type { NoticeState } from '../../../src/mirror/daemon-notices.ts';
+import type { JobOutcome, JobRow } from '../../../src/mirror/daemon.ts';
+import type { NoticeState } from '../../../src/mirror/daemon.ts';
 import type { HeldRemovals } from '../../../src/mirror/held-removals.ts';
-import { FOLLOWED } from '../../../src/daemon/notices/drift-transitions.ts';
-import { freshnessTransition } from '../../../src/daemon/notices/freshness.ts';
+import { FOLLOWED } from '../../../src/daemon/notices/transitions.ts';
+import { freshnessTransition } from '../../../src/daemon/notices/notice-observer.ts';
 import { contentOf } from '../../../src/daemon/notices/notice-content.ts';
-import type { JobObservation } from '../../../src/daemon/notices/job-observation.ts';
+import type { JobObservation } from '../../../src/daemon/notices/run-transitions.ts';
 import { transitionsOf } from '../../../src/daemon/notices/transitions.ts';
 import { after, driftJob, finding, job, seen, sweep } from './seen.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Config, type Schedule, type ScheduleName, SCHEDULE_NAMES } from '../../../src/config/config.ts';
-import type { ScheduleRow } from '../../../src/mirror/daemon-state.ts';
+import type { ScheduleRow } from '../../../src/mirror/daemon.ts';
 import { Timetable } from '../../../src/daemon/schedule/timetable.ts';
 
 const MINUTE = 60_000;

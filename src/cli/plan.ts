@@ -1,0 +1,306 @@
+/** Shows a plan; where it is to be applied and nothing stands against it, asks and sends it. */
+import { resolve } from 'node:path';
+import { createColors } from 'picocolors';
+import type { Kind } from '../catalog/definition.ts';
+import { isoTime, systemClock } from '../core/clock.ts';
+import { type ExitCode, TidemarkError, asTidemarkError } from '../core/errors.ts';
+import { formatInteger } from '../core/grouped.ts';
+import { type JsonValue, parseLossless } from '../core/json.ts';
+import { valueDigest } from '../diff/canonical.ts';
+import type { ParsedRecord } from '../diff/change.ts';
+import { escapeControlCharacters } from '../report/escape-control.ts';
+import { renderPlanHtml, renderPlanMarkdown } from '../report/plan-html.ts';
+import { maskedPlan, type ShownPlan, planSummary } from '../report/plan-mask.ts';
+import { maskedRestore } from '../report/plan-restore.ts';
+import { renderPlanText } from '../report/plan-text.ts';
+import { configuredSecrets } from '../restore/configured-secrets.ts';
+import type { PlanState } from '../restore/plan.ts';
+import { type Plan, isExecutable, planExitCode, planDocument, type PlanStep } from '../restore/plan.ts';
+import { placeOf } from '../restore/record-place.ts';
+import { unsentReport } from '../restore/restore-report.ts';
+import { type Reference, parseReference } from '../state/reference.ts';
+import { print, printNote, tellReason, type CommandContext, isColoured } from './context.ts';
+import { planReason } from './plan-reason.ts';
+import { type DesiredLookup, sendPlan } from './restore-send.ts';
+import type { RestoreSession } from './restore-session.ts';
+import { writeWhole } from './whole-file.ts';
+
+interface ShowOptions {
+  readonly apply?: boolean;
+  readonly yes?: boolean;
+  readonly format?: PlanFormat;
+  readonly out?: string;
+}
+
+interface Shown {
+  readonly plan: Plan;
+  readonly desired: DesiredLookup;
+  readonly notes: readonly string[];
+  readonly approved?: Readonly<Record<string, JsonValue>>;
+  readonly undoes?: number;
+}
+
+/** Exit code of the plan where nothing was sent, else that of what became of it. */
+export async function showAndSend(
+  session: RestoreSession,
+  { plan, notes, ...sending }: Shown,
+  options: ShowOptions,
+): Promise<ExitCode> {
+  const { context } = session;
+  const format = planFormat(context, options);
+  const sends = plan.refused.length === 0 && plan.steps.some(isExecutable);
+  const isApplied = options.apply === true && sends;
+  printNote(context, notes);
+  // One JSON document: of the plan, or of what became of it. Whoever agreed beforehand and wants quiet has seen it.
+  const isSeen = options.yes === true && context.options.quiet === true;
+  if (options.apply === true && format === 'json' && plan.refused.length === 0 && !sends) {
+    const { definitions, source } = session;
+    const report = unsentReport(plan, source.name, sending.undoes ?? null, isoTime(systemClock.now()));
+    await print(context, `${JSON.stringify(maskedRestore(report, definitions))}\n`);
+    tellReason(context, planReason(plan, definitions));
+    printNote(context, ['nothing was sent']);
+    return planExitCode(plan);
+  }
+  if (!isApplied || (format !== 'json' && !isSeen)) await printPlan(session, plan, format, notes);
+  const reason = planReason(plan, session.definitions);
+  if (!isApplied) {
+    tellReason(context, reason);
+    if (options.apply === true) printNote(context, ['nothing was sent']);
+    else if (sends && format === 'text' && options.out === undefined) {
+      printNote(context, [
+        sending.undoes === undefined
+          ? 'nothing was sent: add --apply to send this, or --out FILE to keep it for `tidemark apply`'
+          : 'nothing was sent: add --apply to send this',
+      ]);
+    }
+    return planExitCode(plan);
+  }
+  if (!(await consents(context, options, plan, session.source.name))) {
+    tellReason(context, reason);
+    printNote(context, ['nothing was sent']);
+    return planExitCode(plan);
+  }
+  return sendPlan(session, { plan, ...sending });
+}
+
+/** For plans whose desired state is at hand. Of a hundred thousand records only those that are looked up are parsed. */
+export function lookupIn({ records }: Pick<PlanState, 'records'>): DesiredLookup {
+  let byPlace: ReadonlyMap<string, ParsedRecord> | null = null;
+  return ({ kind, scope, id }) => {
+    byPlace ??= new Map(records.map((record) => [placeOf(record.kind, record.scope, record.id), record]));
+    return byPlace.get(placeOf(kind, scope, id))?.body;
+  };
+}
+
+// Whether a plan may be sent: `--yes`, or a person on a terminal who has seen it (design.md, Commands).
+
+interface ConsentOptions {
+  readonly yes?: boolean;
+}
+
+/** The question names so many of the gravest steps. */
+const GRAVEST_SHOWN = 5;
+
+/**
+ * Before anything is read or sent: that somebody can say yes.
+ * @throws TidemarkError `usage` where nobody can be asked
+ */
+export function requireConsent(context: CommandContext, { yes }: ConsentOptions, command: string): void {
+  if (yes === true) return;
+  if (context.options.json === true) {
+    throw new TidemarkError('usage', 'with --json nobody sees the plan before it is sent', {
+      hint: `look at it with \`${command}\` without --json, or give --yes; nothing was sent`,
+    });
+  }
+  if (context.stdin.isTTY && context.stderr.isTTY === true) return;
+  throw new TidemarkError('usage', 'no terminal to ask on: what would be sent needs a yes', {
+    hint: `look at the plan with \`${command}\`, then give --yes; nothing was sent`,
+  });
+}
+
+/**
+ * Asks, unless `--yes` said it already. The plan stands above the question.
+ * @returns false for no
+ * @throws TidemarkError `interrupted` when the question was left; nothing was sent then
+ */
+export async function consents(
+  context: CommandContext,
+  { yes }: ConsentOptions,
+  plan: ShownPlan,
+  source: string,
+): Promise<boolean> {
+  if (yes === true) return true;
+  const { askYesNo } = await import('./prompt.ts');
+  const answer = await askYesNo(
+    context,
+    [`${planSummary(plan)}: send this to ${source}?`, ...gravest(plan)].join('\n'),
+    {
+      yes: 'Yes, send it',
+      no: 'No',
+    },
+  );
+  if (answer === null) {
+    throw new TidemarkError('interrupted', 'nothing was sent', {
+      hint: 'a plan that `tidemark restore --out FILE` saves can be applied later, with `tidemark apply FILE`',
+    });
+  }
+  return answer;
+}
+
+/** Removals first, then what touches what people may do; creations are the least of it. */
+const GRAVITY: Readonly<Record<string, number>> = { remove: 0, update: 1, act: 2, create: 3 };
+
+function gravest({ steps }: ShownPlan): string[] {
+  const sent = steps.filter(({ request }) => request !== null);
+  const order = sent.toSorted((a, b) => (GRAVITY[a.action] ?? 9) - (GRAVITY[b.action] ?? 9));
+  const more = sent.length - GRAVEST_SHOWN;
+  return [
+    ...order
+      .slice(0, GRAVEST_SHOWN)
+      .map(
+        ({ action, request, kind, name }) =>
+          `  ${request?.act ?? action} ${kind} ${escapeControlCharacters(name)}`,
+      ),
+    ...(more > 0 ? [`  and ${formatInteger(more)} more`] : []),
+  ];
+}
+
+// Prints a plan: text, JSON, Markdown or HTML; saves it for `tidemark apply`.
+
+export type PlanFormat = 'text' | 'json' | 'markdown' | 'html';
+
+interface PlanOutputOptions {
+  readonly format?: PlanFormat;
+  readonly out?: string;
+}
+
+/** @throws TidemarkError `usage` for `--json` with another format */
+export function planFormat({ options }: CommandContext, { format }: PlanOutputOptions): PlanFormat {
+  if (options.json !== true) return format ?? 'text';
+  if (format === undefined || format === 'json') return 'json';
+  throw new TidemarkError('usage', `--json and --format ${format} exclude each other`, {
+    hint: 'leave one of them out',
+  });
+}
+
+async function printPlan(
+  { context, definitions, parentName }: Pick<RestoreSession, 'context' | 'definitions' | 'parentName'>,
+  plan: Plan,
+  format: PlanFormat,
+  notes: readonly string[] = [],
+): Promise<void> {
+  if (format === 'json') {
+    const document = planDocument(maskedPlan(plan, definitions));
+    await print(context, `${JSON.stringify(document)}\n`);
+    return;
+  }
+  const planned = namesIn(plan);
+  const shared = {
+    definitions,
+    parentName: (kind: Kind, id: string) => parentName?.(kind, id) ?? planned.get(`${kind} ${id}`),
+    generatedAt: isoTime(systemClock.now()),
+  };
+  if (format === 'markdown') await print(context, renderPlanMarkdown(plan, { ...shared, notes }));
+  else if (format === 'html') await print(context, renderPlanHtml(plan, { ...shared, notes }));
+  else {
+    const colors = createColors(isColoured(context));
+    await print(context, renderPlanText(plan, { ...shared, colors, width: context.stdout.columns ?? 100 }));
+  }
+}
+
+/** Names of records that the plan is about, by `kind id`: a mirror that is made by this restore knows none of them. */
+function namesIn({ steps, adopted }: Plan): ReadonlyMap<string, string> {
+  return new Map([
+    ...adopted.map(({ kind, live_id: id, name }) => [`${kind} ${id}`, name] as const),
+    ...steps.map(({ kind, id, name }) => [`${kind} ${id}`, name] as const),
+  ]);
+}
+
+/** Saves the plan, whole: it is what `apply` takes, and holds no secret value. */
+export async function savePlan(context: CommandContext, plan: Plan, file: string): Promise<void> {
+  await writeWhole(resolve(context.cwd, file), [`${JSON.stringify(planDocument(plan), null, 1)}\n`], context);
+  const sends = plan.steps.some(isExecutable) && plan.refused.length === 0;
+  printNote(context, [`plan saved to ${file}${sends ? `: \`tidemark apply ${file}\` sends it` : ''}`]);
+}
+
+// The desired records of a plan that was made earlier: where its secrets stand, or where the configuration's belong.
+
+/**
+ * Reads the state that the plan was made from again, where a step fills something in from it, or creates a record that
+ * must be told from another desired one of its name. The state is looked up by its run: `latest` of then may be another
+ * one by now.
+ * @throws TidemarkError `unsafe_plan` when a record of it is no longer what the plan was made from; `config_invalid` when
+ * the configuration no longer has a secret that the plan counts on; what opening the state throws
+ */
+export async function desiredOf(session: RestoreSession, plan: Plan): Promise<DesiredLookup> {
+  const filling = plan.steps.filter((step) => step.desired !== null && needsDesired(step));
+  const creating = plan.steps.filter(({ request }) => request?.role === 'create');
+  const kinds = new Set([...filling, ...creating].flatMap(({ desired }) => desired?.kind ?? []));
+  if (kinds.size === 0) return () => undefined;
+  const bodies = await bodiesOf(session, plan, [...kinds], filling.length > 0);
+  checkDesired(session, filling, bodies);
+  return ({ kind, scope, id }) => bodies.get(placeOf(kind, scope, id));
+}
+
+async function bodiesOf(
+  session: RestoreSession,
+  plan: Plan,
+  kinds: readonly Kind[],
+  isNeeded: boolean,
+): Promise<ReadonlyMap<string, JsonValue>> {
+  const bodies = new Map<string, JsonValue>();
+  try {
+    const state = await session.open(referenceOf(plan), { kinds });
+    for (const { kind, scope, id, body } of state.records({ kinds })) {
+      bodies.set(placeOf(kind, scope, id), parseLossless(body));
+    }
+  } catch (error) {
+    if (isNeeded) throw error;
+    // Without it a namesake of a desired record counts as made by hand: its step is refused, nothing is doubled.
+    const why = `${plan.from.ref} cannot be read any more (${asTidemarkError(error).message})`;
+    printNote(session.context, [`${why}: a record whose name is taken is left alone`]);
+    return new Map();
+  }
+  return bodies;
+}
+
+function needsDesired({ request }: PlanStep): boolean {
+  return (request?.fills ?? []).some(({ from }) => from !== 'step');
+}
+
+function referenceOf({ from }: Plan): Reference {
+  return parseReference(from.run === undefined ? from.ref : `run:${from.run}`);
+}
+
+function checkDesired(
+  { source }: RestoreSession,
+  steps: readonly PlanStep[],
+  bodies: ReadonlyMap<string, JsonValue>,
+): void {
+  const secrets = configuredSecrets(source.secrets);
+  const missing: string[] = [];
+  for (const { n, name, desired, request } of steps) {
+    if (desired === null) continue;
+    const { kind, scope, id } = desired;
+    const body = bodies.get(placeOf(kind, scope, id));
+    if (body === undefined || valueDigest(body) !== desired.digest) {
+      throw new TidemarkError(
+        'unsafe_plan',
+        `step ${n}: the desired ${kind} ${name} is not as it was planned`,
+        {
+          hint: 'make the plan anew with `tidemark restore --out FILE`',
+        },
+      );
+    }
+    for (const { pointer, from } of request?.fills ?? []) {
+      if (from === 'configuration' && secrets.find({ kind, scope, id, body }, pointer) === undefined)
+        missing.push(`${kind} ${name}: ${pointer}`);
+    }
+  }
+  if (missing.length === 0) return;
+  throw new TidemarkError(
+    'config_invalid',
+    [`the plan needs secrets that the configuration does not have:`, ...missing].join('\n'),
+    { hint: 'give them under secrets (docs/configuration.md); nothing was sent' },
+  );
+}

@@ -1,0 +1,342 @@
+/** The one record that a command's KIND and ID mean: by id, else by its name; removed records are found too. */
+import { createColors } from 'picocolors';
+import { type Kind, type ResourceDefinition, SCOPE_KEYS } from '../catalog/definition.ts';
+import { scopeText } from '../catalog/scope-text.ts';
+import type { Config } from '../config/config.ts';
+import { definitionsFor } from '../config/source.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { parseLossless } from '../core/json.ts';
+import { suggest } from '../core/suggest.ts';
+import { count } from '../core/wording.ts';
+import type { RenewedId, Sighting } from '../diff/history.ts';
+import { recordName } from '../diff/name.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RecordFilter } from '../mirror/record-filter.ts';
+import type { MirrorRecord, RecordRow } from '../mirror/records.ts';
+import { isMaskedId, isSecretId, maskedId, withMaskedId } from '../report/mask.ts';
+import { recreatedByText } from '../report/recreated-text.ts';
+import { nameText, placeText } from '../report/sections.ts';
+import { parentNames } from '../state/parent-names.ts';
+import { kindName, type ArgumentRow, type OptionRow } from './command-row.ts';
+import { isColoured, type CommandContext } from './context.ts';
+import { idsMaskedAs } from './masked-ids.ts';
+
+/** What the user asks for. */
+export interface RecordQuestion {
+  readonly kind: string;
+  /** Remote id, a secret one as reports mask it too, or the record's whole name. */
+  readonly id: string;
+  readonly organization?: readonly string[];
+  readonly project?: readonly string[];
+}
+
+export interface FoundRecord {
+  readonly row: RecordRow;
+  readonly definition: ResourceDefinition;
+  /** Given when the record was found by its name: one line for stderr. */
+  readonly remark?: string;
+}
+
+const CANDIDATES_SHOWN = 10;
+const REMOVED_READ = 20_000; // removed records whose last name is looked at: each is decoded from its history
+const NEAR_READ = 10_000; // records among which one is sought that was probably meant
+
+/**
+ * Finds the record.
+ * @throws TidemarkError `usage` for an unknown kind, or when several records fit (they are listed); `reference_unknown`
+ * when none does, with the nearest id or name
+ */
+export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQuestion): FoundRecord {
+  const kind = kindArgument(question.kind);
+  const sources = sourcesToRead(config, mirror);
+  const filter = {
+    sources,
+    ...(question.organization === undefined ? {} : { organizations: question.organization }),
+    ...(question.project === undefined ? {} : { projects: question.project }),
+  };
+  const found = (row: RecordRow): FoundRecord => ({
+    row,
+    definition: definitionsFor(config, row.source)(kind),
+  });
+  const byId = mirror.findRecords(kind, question.id, filter);
+  if (byId.length === 0 && isMaskedId(question.id))
+    for (const id of idsMaskedAs(mirror, config, kind, question.id, filter))
+      byId.push(...mirror.findRecords(kind, id, filter));
+  if (byId.length > 1) throw ambiguous(byId.map(found), question.id, 'stands in');
+  if (byId[0] !== undefined) return found(byId[0]);
+
+  const search = searchByName(mirror, config, { kind, name: question.id }, filter);
+  const rows = search.matches.flatMap((key) =>
+    mirror
+      .findRecords(kind, key.id, { ...filter, sources: [key.source], scope: key.scope })
+      .map((row) => found(row)),
+  );
+  if (rows.length > 1) throw ambiguous(rows, question.id, 'is the name of');
+  const [only] = rows;
+  if (only === undefined) {
+    const definition = definitionsFor(config, sources[0] ?? '')(kind);
+    const near = hasNames(definition) ? nearest(mirror, config, definition, question.id, filter) : undefined;
+    throw unknownRecord(definition, question.id, near, search.isCut);
+  }
+  const id = maskedId(only.row.id, only.definition);
+  return {
+    ...only,
+    remark: `"${nameText(question.id)}" is ${only.definition.title.one} ${nameText(id)}`,
+  };
+}
+
+type Key = Pick<RecordRow, 'source' | 'scope' | 'id'>;
+
+/** True for kinds whose records people tell apart by name. Recordings bear that of whom they show: it tells of none. */
+function hasNames({ nameFrom, naturalKey, idPath }: ResourceDefinition): boolean {
+  return nameFrom.length > 0 && naturalKey.some((pointer) => pointer !== `/${idPath.join('/')}`);
+}
+
+/**
+ * Records of exactly this name, of this name in other case where none has it exactly, removed ones only where no other
+ * has it. `isCut`: there are more removed ones than were looked at.
+ */
+function searchByName(
+  mirror: Mirror,
+  config: Config,
+  { kind, name }: { readonly kind: Kind; readonly name: string },
+  filter: RecordFilter & { readonly sources: readonly string[] },
+): { matches: readonly Key[]; isCut: boolean } {
+  const named = filter.sources
+    .map((source) => ({ source, definition: definitionsFor(config, source)(kind) }))
+    .filter(({ definition }) => hasNames(definition));
+  const current = namesakes(
+    name,
+    named.flatMap(({ source, definition }) => {
+      const question = { kind, name, pointers: definition.nameFrom };
+      return [...mirror.recordsNamed(question, { ...filter, sources: [source] })].map((record) => ({
+        ...record,
+        definition,
+      }));
+    }),
+  );
+  if (current.length > 0 || named.length === 0) return { matches: current, isCut: false };
+  const definitions = new Map(named.map(({ source, definition }) => [source, definition]));
+  const removed = mirror.removedBodies({ ...filter, sources: [...definitions.keys()], kinds: [kind] });
+  let isCut = false;
+  const matches = namesakes(
+    name,
+    (function* () {
+      let read = 0;
+      for (const record of removed) {
+        isCut = read === REMOVED_READ;
+        if (isCut) break;
+        read += 1;
+        const definition = definitions.get(record.source);
+        if (definition !== undefined) yield { ...record, definition };
+      }
+    })(),
+  );
+  return { matches, isCut };
+}
+
+function namesakes(
+  name: string,
+  records: Iterable<MirrorRecord & { readonly definition: ResourceDefinition }>,
+): readonly Key[] {
+  const exact: Key[] = [];
+  const loose: Key[] = [];
+  for (const { source, scope, id, body, definition } of records) {
+    const own = recordName(definition, parseLossless(body), id);
+    if (own === name) exact.push({ source, scope, id });
+    else if (own.toLowerCase() === name.toLowerCase()) loose.push({ source, scope, id });
+  }
+  return exact.length > 0 ? exact : loose;
+}
+
+/** The id or name among the first records that was probably meant. */
+function nearest(
+  mirror: Mirror,
+  config: Config,
+  definition: ResourceDefinition,
+  text: string,
+  filter: RecordFilter,
+): string | undefined {
+  const ids = new Set<string>();
+  const names = new Set<string>();
+  let read = 0;
+  for (const { source, id, body } of mirror.readRecords({ ...filter, kinds: [definition.kind] })) {
+    const name = recordName(definitionsFor(config, source)(definition.kind), parseLossless(body), id);
+    // A secret id must not be told to whoever mistypes one.
+    if (!isSecretId(definition)) ids.add(id);
+    if (name !== id) names.add(name);
+    read += 1;
+    if (read === NEAR_READ) break;
+  }
+  return suggest(text, ids) ?? suggest(text, names);
+}
+
+function ambiguous(found: readonly FoundRecord[], text: string, verb: string): TidemarkError {
+  const shown = found.slice(0, CANDIDATES_SHOWN).map(({ row, definition }) => {
+    const id = maskedId(row.id, definition);
+    const where = [`source ${row.source}`, scopeText(row.scope)].filter((part) => part !== '').join(', ');
+    return `${row.kind} ${nameText(id)} (${nameText(where)}${row.isRemoved ? ', removed' : ''})`;
+  });
+  const more = found.length - shown.length;
+  const rows = found.map(({ row }) => row);
+  const differs = (of: (row: RecordRow) => string | undefined): boolean => new Set(rows.map(of)).size > 1;
+  const ways = [
+    ...(differs((row) => row.source) ? ['--source NAME'] : []),
+    ...SCOPE_KEYS.filter((key) => key !== 'role_id' && differs((row) => row.scope[key])).map(
+      (key) => `--${key.replace('_id', '')} ID`,
+    ),
+    ...(differs((row) => row.id) ? ['the id instead of the name'] : []),
+  ];
+  const summary = `${nameText(text)} ${verb} ${found.length} ${verb === 'stands in' ? 'places' : 'records'}`;
+  return new TidemarkError(
+    'usage',
+    [`${summary}:`, ...shown, ...(more > 0 ? [`and ${more} more`] : [])].join('\n'),
+    { hint: `name one with ${ways.join(', or ')}` },
+  );
+}
+
+function unknownRecord(
+  definition: ResourceDefinition,
+  text: string,
+  near: string | undefined,
+  isCut: boolean,
+): TidemarkError {
+  const word = `"${nameText(text)}"`;
+  const { kind, title } = definition;
+  const what = hasNames(definition) ? 'with the id or name' : 'with the id';
+  const remark = isCut
+    ? `; of more than ${count(REMOVED_READ)} removed ones, only the first were looked through for the name`
+    : '';
+  return new TidemarkError(
+    'reference_unknown',
+    `the mirror knows no ${title.one} ${what} ${word}${near === undefined ? '' : `; did you mean "${nameText(near)}"?`}`,
+    {
+      hint: `\`tidemark export --kind ${kind}\` lists them; \`tidemark status\` says how fresh they are${remark}`,
+    },
+  );
+}
+
+// How a command about one record begins: what it is called, where it stands, what is known of it.
+
+/** `run 4, 2026-03-01T07:00:00.000Z`. */
+export function sightingText({ run, at }: Sighting): string {
+  return `run ${run}, ${at}`;
+}
+
+/** Name first, then id and place, then the facts given, in two columns; ends with an empty line. */
+export function recordHeading(
+  context: CommandContext,
+  mirror: Mirror,
+  config: Config,
+  found: FoundRecord,
+  { name: ownName, showsSecrets }: { readonly name: string; readonly showsSecrets: boolean },
+  facts: readonly (readonly [string, string])[],
+): string {
+  const { bold, dim } = createColors(isColoured(context));
+  const { row, definition } = found;
+  const definitions = definitionsFor(config, row.source);
+  const own = { id: row.id, name: ownName };
+  const { id, name } = showsSecrets ? own : withMaskedId(own, definition);
+  const place = placeText(row.scope, {
+    definitions,
+    parentName: parentNames(mirror, row.source, definitions),
+  });
+  const lines: (readonly [string, string])[] = [
+    ['id', nameText(id)],
+    ...(place === '' ? [] : [['stands in', place] as const]),
+    ...(config.sources.length > 1 ? [['source', nameText(row.source)] as const] : []),
+    ...facts,
+  ];
+  const width = Math.max(...lines.map(([key]) => key.length)) + 2;
+  return [
+    `${definition.title.one} ${bold(nameText(name))}`,
+    ...lines.map(([key, value]) => `  ${dim(key.padEnd(width))}${value}`),
+    '',
+    '',
+  ].join('\n');
+}
+
+/** As it is to be shown: both ids masked where they are secrets. */
+export function shownRenewal(
+  renewal: RenewedId,
+  { definition }: FoundRecord,
+  { showSecrets }: RecordQuestion & { readonly showSecrets?: boolean },
+): RenewedId {
+  if (showSecrets === true) return renewal;
+  return { ...renewal, id: maskedId(renewal.id, definition), was: maskedId(renewal.was, definition) };
+}
+
+/** Under which ids a record went on, newest first: a line each. */
+export function renewalFacts(
+  renewals: readonly RenewedId[],
+  found: FoundRecord,
+  options: RecordQuestion & { readonly showSecrets?: boolean },
+): (readonly [string, string])[] {
+  // Asked for by an id that it had, a reader looks for where it is now.
+  const isLater = renewals.findIndex(({ was }) => was === found.row.id);
+  return renewals.map((renewal, index) => {
+    const shown = shownRenewal(renewal, found, options);
+    const [what, id] = index <= isLater ? ['goes on as', shown.id] : ['id before', shown.was];
+    return [what, `${nameText(id)}, ${recreatedByText(shown)}`];
+  });
+}
+
+/** The remarks that there are. */
+export function notesOf(...remarks: readonly (string | undefined)[]): string[] {
+  return remarks.filter((remark) => remark !== undefined);
+}
+
+/** Why there is nothing to show of a record, for stderr. */
+export function notThereYet({ row, definition }: FoundRecord, at: string, showsSecrets: boolean): string {
+  const { id } = showsSecrets ? row : withMaskedId({ id: row.id, name: row.id }, definition);
+  return `${row.kind} ${id} of ${row.source} was not there yet as of ${at}: \`tidemark log ${row.kind} ${id}\` tells since when it is`;
+}
+
+// What every command about one record takes: rows only, so that `--help` loads nothing else.
+
+/** The arguments of a command about one record. */
+export const recordArguments: readonly ArgumentRow[] = [
+  {
+    name: '<kind>',
+    key: 'kind',
+    description: 'kind of the record, for example batch_exports',
+    parse: kindName,
+  },
+  {
+    name: '<id>',
+    key: 'id',
+    description: 'its remote id, also as reports mask it, or its whole name where no record has that id',
+  },
+];
+
+export const secretsOption: OptionRow = {
+  flags: '--show-secrets',
+  description: 'print secret values in clear',
+};
+
+/** What tells records of the same id apart, and what of them is shown. */
+export const recordOptions: readonly OptionRow[] = [
+  { flags: '--organization <id>', description: 'the one below this organization', isRepeatable: true },
+  { flags: '--project <id>', description: 'the one below this project', isRepeatable: true },
+  secretsOption,
+];
+
+// A kind given as an argument.
+
+/** @throws TidemarkError `usage` with the nearest kind */
+export function kindArgument(text: string): Kind {
+  try {
+    return kindName(text) as Kind;
+  } catch (error) {
+    throw new TidemarkError('usage', `there is no kind ${JSON.stringify(text)}`, {
+      hint: error instanceof Error ? error.message : '`tidemark catalog` lists them',
+    });
+  }
+}
+
+// The sources that a mirror holds, whatever the configuration names today.
+
+/** The configured sources; without any, a command that only reads the mirror takes what the mirror holds. */
+export function sourcesToRead(config: Config, mirror: Mirror): string[] {
+  return config.sources.length > 0 ? config.sources.map(({ name }) => name) : mirror.sources();
+}

@@ -1,0 +1,378 @@
+/** A run for people and as `tidemark.sync/1`. */
+import { createColors } from 'picocolors';
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { Config } from '../config/config.ts';
+import { definitionsFor } from '../config/source.ts';
+import { count, duration, plural } from '../core/wording.ts';
+import type { NewlyRead, DiffDocument } from '../diff/change.ts';
+import { compareKeys } from '../diff/order.ts';
+import { MAX_FIELDS } from '../mirror/field-shapes.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { RecordFilter } from '../mirror/record-filter.ts';
+import type { RunRow } from '../mirror/run-rows.ts';
+import type { SchemaChange } from '../mirror/schema-changes.ts';
+import { formChangeText } from '../report/form-text.ts';
+import { maskedDocument } from '../report/mask.ts';
+import { datingLines } from '../report/not-fresh.ts';
+import { groupedNotes } from '../report/note-groups.ts';
+import { renderText } from '../report/text.ts';
+import { FullSweeps } from '../state/full-sweeps.ts';
+import { openMirrorState, diffPoints } from '../state/mirror-diff.ts';
+import { NewlyReadCollections } from '../state/newly-read.ts';
+import { parentNames } from '../state/parent-names.ts';
+import type { Point } from '../state/point.ts';
+import { isPublished, previousRun } from '../state/published-run.ts';
+import { type RecreatedCount, recreatedIn, RecreatedBetween } from '../state/recreated.ts';
+import type { SweepReport } from '../sync/outcome.ts';
+import type { RunReport } from '../sync/run.ts';
+import { isColoured, type CommandContext } from './context.ts';
+import { groupAlike, groupText, newlyReadLines } from './plan-reason.ts';
+import { renderTable } from './table.ts';
+
+/** A run, and what of its findings says nothing of the service's content. */
+export interface ReportedRun {
+  readonly report: RunReport;
+  readonly schemaChanges: readonly SchemaChange[];
+  /** Collections whose records are new to the mirror only. */
+  readonly firstReads: readonly NewlyRead[];
+  /** What of its counts are records that restores created again. */
+  readonly createdAgain: readonly RecreatedCount[];
+}
+
+/** A run that ended, with what the mirror knows of it. */
+export function reportedRun(mirror: Mirror, report: RunReport): ReportedRun {
+  return {
+    report: withReason(report, mirror.run(report.run)),
+    schemaChanges: mirror.schemaChanges({ run: report.run }),
+    firstReads: newlyReadInRun(mirror, report.run),
+    createdAgain: recreatedInRun(mirror, report.run),
+  };
+}
+
+/** A failed run that another process did has its reason in the mirror. */
+function withReason(report: RunReport, row: RunRow | undefined): RunReport {
+  if (report.outcome !== 'failed' || report.error !== undefined || !row?.errorCode) return report;
+  const error = { code: row.errorCode, message: row.error ?? '', hint: null, permission: null };
+  return { ...report, error };
+}
+
+/** In `tidemark.sync/1` the reason stands with the sweeps; `tidemark.run/1` has that of the whole run. */
+function withoutReason(report: RunReport): RunReport {
+  const { error, ...rest } = report;
+  return error === undefined ? report : rest;
+}
+
+/** The JSON document of one or more runs (design.md, JSON documents). */
+export function runDocument(runs: readonly ReportedRun[]): object {
+  return {
+    schema: 'tidemark.sync/1',
+    runs: runs.map(({ report, schemaChanges, firstReads, createdAgain }) => ({
+      ...withoutReason(report),
+      first_read: firstReads,
+      created_again: createdAgain,
+      schema_changes: schemaChanges.map(schemaChangeDocument),
+      sweeps: report.sweeps.map((sweep) => {
+        const { pageCap, ...rest } = sweep;
+        return { ...rest, page_cap: pageCap };
+      }),
+    })),
+  };
+}
+
+/**
+ * What a person should know before a run where the one before it died: that it did, and what the mirror shows meanwhile.
+ * Nothing where that run ended, however it did.
+ */
+export function afterDeath(mirror: Pick<Mirror, 'runs' | 'latestRun'>, source: string): string[] {
+  const [last] = mirror.runs({ source, limit: 1 });
+  // Its process wrote no end; opening the mirror for writing marked it.
+  if (last?.errorCode !== 'interrupted' || last.finishedAt !== null) return [];
+  const published = mirror.latestRun(source);
+  return [
+    `run ${last.run} of ${source}, begun ${last.startedAt}, did not end: its process died; ` +
+      (published === undefined ? 'nothing was published before' : `going on from run ${published.run}`),
+  ];
+}
+
+/** A run as a table per kind, then every sweep that was not whole with its reason and what to do. */
+export function renderRun(
+  { report, schemaChanges, firstReads, createdAgain }: ReportedRun,
+  {
+    mirrorPath,
+    isQuiet,
+    width,
+  }: {
+    readonly mirrorPath: string;
+    readonly isQuiet: boolean;
+    /** Columns of the terminal; undefined for lines of any length. */
+    readonly width?: number | undefined;
+  },
+): string {
+  const lines: string[] = [];
+  const seconds = duration(Date.parse(report.finished_at) - Date.parse(report.started_at));
+  const head = `run ${report.run} of ${report.source}: ${report.outcome} in ${seconds}, ${plural(report.requests, 'request')}`;
+  lines.push(report.retries > 0 ? `${head}, ${plural(report.retries, 'retry', 'retries')}` : head);
+  if (!isQuiet) {
+    lines.push(
+      '',
+      ...(report.sweeps.length === 0 ? [] : [kindTable(report.sweeps, width), '']),
+      ...newlyReadLines(firstReads),
+      ...recreatedLines(createdAgain),
+    );
+  }
+  lines.push(...shortcomings(report));
+  const pending = report.sweeps.reduce((sum, sweep) => sum + sweep.pending, 0);
+  if (pending > 0 && !isQuiet) {
+    lines.push(
+      `sharing not yet looked at: ${plural(pending, 'recording')}; the next runs go on (recordings.sharingPerRun)`,
+    );
+  }
+  lines.push(...schemaChangeLines(schemaChanges));
+  if (!isQuiet) lines.push(`mirror: ${mirrorPath}`);
+  return `${lines.join('\n')}\n`;
+}
+
+/** Why the run did not end as complete, for stderr; nothing of one that did. */
+export function runReason({ report }: ReportedRun): string[] {
+  const { run, source, outcome } = report;
+  if (outcome === 'complete') return [];
+  return [
+    `run ${run} of ${source} is ${outcome}`,
+    ...shortcomings(report).map((line) => `  ${line}`),
+    `  → what was not read stands as it was; \`tidemark doctor --source ${source}\` tells what the key reaches`,
+  ];
+}
+
+/** What the run as a whole and its collections lack, with what to do. */
+function shortcomings({ error, sweeps }: RunReport): string[] {
+  const lines: string[] = [];
+  // What a sweep ended with is said with its collection.
+  if (error !== undefined && sweeps.every((sweep) => sweep.error === null)) {
+    lines.push(error.message);
+    if (error.hint !== null) lines.push(`  → ${error.hint}`);
+  }
+  return [...lines, ...troubleLines(sweeps.filter((sweep) => sweep.outcome !== 'complete'))];
+}
+
+/** What befell several collections alike is said once: a key that is refused is refused everywhere. */
+function troubleLines(troubled: readonly SweepReport[]): string[] {
+  const groups = groupAlike(troubled, ({ outcome, error }) =>
+    JSON.stringify([outcome, error?.message ?? null, error?.hint ?? null]),
+  );
+  return groups.flatMap((sweeps) => {
+    const [{ outcome, error }] = sweeps;
+    const kinds = groupAlike(sweeps, ({ kind }) => kind).map(groupText);
+    const names =
+      kinds.length <= KINDS_NAMED
+        ? kinds.join(', ')
+        : plural(sweeps.length, 'collection') + ` of ${kinds.length} kinds`;
+    return [
+      `${names}: ${outcome}${error === null ? '' : `: ${error.message}`}`,
+      ...(error === null || error.hint === null ? [] : [`  → ${error.hint}`]),
+    ];
+  });
+}
+
+const KINDS_NAMED = 3; // with the same trouble; more are only counted, the table above names them
+
+/** One row per kind: its collections summed up. */
+function kindTable(sweeps: readonly SweepReport[], width: number | undefined): string {
+  const kinds = new Map<string, SweepReport[]>();
+  for (const sweep of sweeps) kinds.set(sweep.kind, [...(kinds.get(sweep.kind) ?? []), sweep]);
+  const sum = (of: readonly SweepReport[], key: 'records' | 'added' | 'changed' | 'removed'): number =>
+    of.reduce((total, sweep) => total + sweep[key], 0);
+  const shown = (value: number): string => (value === 0 ? '·' : count(value));
+  return renderTable(
+    ['kind', 'collections', 'records read', 'added', 'changed', 'removed', 'outcome'],
+    [...kinds].map(([kind, of]) => [
+      kind,
+      count(of.length),
+      count(sum(of, 'records')),
+      shown(sum(of, 'added')),
+      shown(sum(of, 'changed')),
+      shown(sum(of, 'removed')),
+      outcomes(of),
+    ]),
+    ['left', 'right', 'right', 'right', 'right', 'right', 'left'],
+    { width },
+  );
+}
+
+function outcomes(sweeps: readonly SweepReport[]): string {
+  const counts = new Map<string, number>();
+  for (const { outcome, mode } of sweeps) {
+    const name = mode === 'head' ? `${outcome} (newest)` : outcome;
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  return [...counts].map(([name, times]) => (counts.size === 1 ? name : `${times} ${name}`)).join(', ');
+}
+
+// What of a run's own counts is no change of the service, found without comparing anything.
+
+/** The collections that it read for the first time. None for a run that was not published, and for a source's first one: there is nothing before it to compare with. */
+function newlyReadInRun(mirror: Mirror, number: number): NewlyRead[] {
+  const run = mirror.run(number);
+  const previous = run === undefined || !isPublished(run) ? undefined : previousRun(mirror, run);
+  if (previous === undefined) return [];
+  const at = previous.finishedAt ?? previous.startedAt;
+  const before = { ref: `run:${previous.run}`, run: previous.run, at, isLatest: false };
+  const reads = new NewlyReadCollections(openMirrorState(mirror, previous.source, before));
+  return mirror.sweepsOf(number).flatMap(({ kind, scope, added }): NewlyRead[] => {
+    if (added === 0) return [];
+    const reason = reads.reasonFor({ kind, scope });
+    return reason === null ? [] : [{ kind, scope, records: added, reason }];
+  });
+}
+
+/** What of what it added and removed are records that restores created again. */
+export function recreatedInRun(mirror: Mirror, number: number): RecreatedCount[] {
+  const run = mirror.run(number);
+  const previous = run === undefined || !isPublished(run) ? undefined : previousRun(mirror, run);
+  return run === undefined || previous === undefined ? [] : recreatedIn(mirror, { from: previous, to: run });
+}
+
+// What a run changed: against the run of the same source that was published before it, by the one comparison.
+
+/** Records of a run that are printed before the rest is only counted: a run can change everything. */
+const RECORDS_SHOWN = 100;
+
+/** The changes from one published run to a later one of the same source. */
+export function changesBetween(
+  mirror: Mirror,
+  config: Config,
+  runs: { readonly from: RunRow; readonly to: RunRow },
+  filter: RecordFilter = {},
+): DiffDocument {
+  const { source } = runs.to;
+  const point = ({ run, finishedAt, startedAt }: RunRow): Point => ({
+    ref: `run:${run}`,
+    run,
+    at: finishedAt ?? startedAt,
+    isLatest: false,
+  });
+  const [from, to] = [point(runs.from), point(runs.to)];
+  const looks = new FullSweeps(openMirrorState(mirror, source, from));
+  const definitions = definitionsFor(config, source);
+  const again = RecreatedBetween.runs(mirror, runs, definitions);
+  const document = diffPoints(mirror, from, to, {
+    mode: 'default',
+    filter: { ...again.widened(filter), sources: [source] },
+    definitions,
+    // As in a diff: whoever names the kind sees them all.
+    isUnknown: (key, change) => filter.kinds?.includes(key.kind) !== true && looks.isUnknown(key, change),
+    through: (changes) => again.joined(changes, filter),
+  });
+  const changes = document.changes.map((change) => again.told(change)).sort(compareKeys);
+  return { ...document, changes, left_out: looks.leftOut() };
+}
+
+/** Records of its source as of a run: what a first run added is not that where retention dropped the runs before it. */
+export function recordsAt(mirror: Mirror, { run, source }: RunRow): number {
+  return mirror.recordCountsAt(run, { sources: [source] }).reduce((sum, { records }) => sum + records, 0);
+}
+
+/** The `changes` of a run's JSON document; null for a source's first run, where all is new, and for one not published. */
+export function runChangesDocument(mirror: Mirror, config: Config, run: RunRow): DiffDocument | null {
+  const from = isPublished(run) ? previousRun(mirror, run) : undefined;
+  if (from === undefined) return null;
+  return maskedDocument(
+    changesBetween(mirror, config, { from, to: run }),
+    definitionsFor(config, run.source),
+  );
+}
+
+/** A run's changes for people. */
+export interface PrintedChanges {
+  /** One or several lines; empty for a run that was not published. */
+  readonly text: string;
+  /** Of the same comparison; null for a source's first run, and for one that was not published. */
+  readonly summary: DiffDocument['summary'] | null;
+  readonly firstReads: readonly NewlyRead[];
+  readonly createdAgain: readonly RecreatedCount[];
+}
+
+export function printRunChanges(
+  context: CommandContext,
+  mirror: Mirror,
+  config: Config,
+  run: RunRow,
+): PrintedChanges {
+  if (!isPublished(run)) return { text: '', summary: null, firstReads: [], createdAgain: [] };
+  const from = previousRun(mirror, run);
+  if (from === undefined) {
+    const kept = mirror.forgottenBefore(run.run) === undefined ? '' : ' that is kept';
+    const records = plural(recordsAt(mirror, run), 'record');
+    return {
+      text: `the first run of ${run.source}${kept}: ${records}, all new\n`,
+      summary: null,
+      firstReads: [],
+      createdAgain: [],
+    };
+  }
+  const definitions = definitionsFor(config, run.source);
+  const document = changesBetween(mirror, config, { from, to: run });
+  const text = renderText(document, {
+    definitions,
+    notes: comparisonNotes(document, definitions),
+    parentName: parentNames(mirror, run.source, definitions),
+    colors: createColors(isColoured(context)),
+    width: context.stdout.columns ?? 100,
+    maxRecords: RECORDS_SHOWN,
+    moreHint: `tidemark diff run:${from.run} run:${run.run}`,
+  });
+  return {
+    text,
+    summary: document.summary,
+    firstReads: document.first_read ?? [],
+    createdAgain: recreatedIn(mirror, { from, to: run }),
+  };
+}
+
+// Beside a run's own counts: how much of what it added and removed is the same records, created again by restores.
+
+/** A line a restore: `2 of the added and 2 of the removed are records that restore 1 created again: projects, roles`. */
+export function recreatedLines(counts: readonly RecreatedCount[]): string[] {
+  return [...Map.groupBy(counts, ({ restore }) => restore)].map(([restore, own]) => {
+    const records = own.reduce((sum, each) => sum + each.records, 0);
+    const what = records === 1 ? 'is one record' : 'are the same records';
+    const kinds = own.map((each) => `${each.kind} (${count(each.records)})`).join(', ');
+    return `${count(records)} of the added and ${count(records)} of the removed ${what} that restore ${restore} created again under a new id: ${kinds}`;
+  });
+}
+
+// Changes of the service's contract, apart from drift: fields that its records gained, lost or retyped.
+
+/** One line, e.g. `roles: /name is gone (string)`. */
+function schemaChangeLine({ kind, field, change, before, after }: SchemaChange): string {
+  return change === 'unwatched'
+    ? `${kind}: more than ${MAX_FIELDS} fields; changes of further ones are not noticed`
+    : formChangeText({ kind, field, change, before, after });
+}
+
+/** As JSON documents show it (`schema_changes`). */
+export function schemaChangeDocument({ kind, field, change, before, after }: SchemaChange): object {
+  return { kind, field, change, before, after };
+}
+
+/** A heading and a line each; nothing when there are none. */
+export function schemaChangeLines(changes: readonly SchemaChange[]): string[] {
+  if (changes.length === 0) return [];
+  return [
+    'the service changed the form of its records:',
+    ...changes.map((change) => `  ${schemaChangeLine(change)}`),
+  ];
+}
+
+// What a comparison has to say beside its report: what was left out by choice, and what only dates its FROM. What may hide a
+// change stands in the report itself (`report/not-fresh.ts`).
+
+/** A line each. */
+export function comparisonNotes(
+  document: DiffDocument,
+  definitions: (kind: Kind) => ResourceDefinition,
+): string[] {
+  return [
+    ...datingLines(document, definitions),
+    ...groupedNotes('left out', document.left_out ?? [], definitions),
+  ];
+}

@@ -1,0 +1,346 @@
+/**
+ * Copying and verifying read the whole mirror, and the disk may take seconds to say that all of it is there: a process of
+ * its own does that, so that the daemon goes on answering, and so that it can be stopped at any instant. Not a thread:
+ * ending one that has a SQLite file open can end the whole process (WiseLibs/better-sqlite3, issue 1476).
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import process from 'node:process';
+import { afterRealTime, type Clock, isoTime } from '../../core/clock.ts';
+import { type ErrorCode, asTidemarkError, TidemarkError } from '../../core/errors.ts';
+import { asFileTrouble } from '../../core/file-errors.ts';
+import { programVersion } from '../../core/version.ts';
+import { withTimeout } from '../../core/within.ts';
+import { workerFile } from '../../core/worker-file.ts';
+import type { Mirror } from '../../mirror/mirror.ts';
+import type { Copy } from './copy-list.ts';
+import { copyName, manifestName, partialName } from './copy-name.ts';
+import type { Environment } from './hook-environment.ts';
+import { type CopyManifest, MANIFEST_SCHEMA, manifestText } from './manifest.ts';
+import { type Digests, damaged, digestOf, pack, unpack } from './packing.ts';
+import { takePlainCopy, type PlainFacts } from './plain-copy.ts';
+import { finish } from './unfinished.ts';
+
+/** What the process says: how far it is, and once how it ended. */
+export interface CopyMessage {
+  readonly progress?: CopyProgress;
+  readonly manifest?: CopyManifest;
+  readonly failure?: {
+    readonly code: ErrorCode;
+    readonly message: string;
+    readonly hint: string | undefined;
+    readonly isRetryable: boolean;
+  };
+}
+
+interface CopyProcessOptions {
+  /** Of this process: what the other one needs of it is handed on, and no key. */
+  readonly env: Environment;
+  /** Called when it was started, with its process id. */
+  readonly onStart?: (pid: number | undefined) => void;
+}
+
+/** What Node, the system's loader and SQLite read. */
+const HANDED_ON = [
+  ...['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'SQLITE_TMPDIR'],
+  ...['NODE_OPTIONS', 'LD_LIBRARY_PATH', 'LD_PRELOAD'],
+];
+
+/** It only streams, and V8 would let its young generation grow to many times these MB out of laziness. */
+const YOUNG_MB = 8;
+
+/** A process that told how it ended has nothing left to do. */
+const LEAVE_MS = 3_000;
+
+/** By these a terminal or the system stops all of a group at once, the one that asked for the copy among them. */
+const STOPPING: readonly unknown[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+
+/**
+ * Makes copies, each in a process of its own. When the signal is aborted, the process is killed where it stands; when
+ * this one dies, it ends by itself.
+ * @returns what throws as `makeCopy` does, `interrupted`, and `internal` where the process died; unfinished files stay
+ *   for the caller's sweep
+ */
+export function copyInProcess({ env, onStart }: CopyProcessOptions): CopyWork {
+  return async (job, { signal, onProgress }) => {
+    if (signal.aborted) throw interrupted();
+    const child = startProcess(env);
+    onStart?.(child.pid);
+    const stop = (): void => void child.kill('SIGKILL');
+    signal.addEventListener('abort', stop, { once: true });
+    try {
+      const { told, exit } = await talk(child, job, onProgress);
+      return outcome(told, exit, signal.aborted);
+    } finally {
+      signal.removeEventListener('abort', stop);
+    }
+  };
+}
+
+function startProcess(env: Environment): ChildProcess {
+  const handedOn = HANDED_ON.flatMap((name): [string, string][] => {
+    const value = env[name];
+    return value === undefined ? [] : [[name, value]];
+  });
+  try {
+    return fork(workerFile('daemon/copies/copy-worker'), [], {
+      env: Object.fromEntries(handedOn),
+      execArgv: [...process.execArgv, `--max-semi-space-size=${YOUNG_MB}`],
+      // It says nothing by itself; where the system's loader or V8 ends it, that is worth reading.
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    });
+  } catch (error) {
+    throw unstarted(error);
+  }
+}
+
+async function talk(
+  child: ChildProcess,
+  job: CopyJob,
+  onProgress: (progress: CopyProgress) => void,
+): Promise<{ readonly told: CopyMessage; readonly exit: unknown[] }> {
+  let told: CopyMessage = {};
+  child.on('message', (message: CopyMessage) => {
+    if (message.progress !== undefined) {
+      onProgress(message.progress);
+      return;
+    }
+    told = message;
+    child.once(
+      'exit',
+      afterRealTime(LEAVE_MS, () => child.kill('SIGKILL')),
+    );
+  });
+  // One that cannot be sent to, or killed, is gone: its end tells more.
+  child.on('error', () => undefined);
+  const disconnected = child.connected ? once(child, 'disconnect') : Promise.resolve([]);
+  // What is waited for is its exit: `disconnect` has nothing to add where it could not be started.
+  disconnected.catch(() => undefined);
+  const ended = once(child, 'exit');
+  child.send(job, () => undefined);
+  let exit: unknown[];
+  try {
+    exit = await ended;
+  } catch (error) {
+    throw unstarted(error);
+  }
+  // What it told last may still be on its way.
+  await disconnected;
+  return { told, exit };
+}
+
+function outcome(
+  { manifest, failure }: CopyMessage,
+  [code, signal]: unknown[],
+  isAborted: boolean,
+): CopyManifest {
+  if (manifest !== undefined) return manifest;
+  if (failure !== undefined) {
+    const { code: errorCode, message, hint, isRetryable } = failure;
+    throw new TidemarkError(errorCode, message, { ...(hint === undefined ? {} : { hint }), isRetryable });
+  }
+  if (isAborted || STOPPING.includes(signal)) throw interrupted();
+  const how = typeof signal === 'string' ? `was ended by ${signal}` : `ended with ${String(code)}`;
+  throw new TidemarkError('internal', `the process that made the copy ${how}: nothing is left of it`, {
+    hint: 'run `tidemark copies make` again; a system that is short of memory ends processes like this',
+    isRetryable: true,
+  });
+}
+
+function unstarted(thrown: unknown): TidemarkError {
+  const { code, message, hint } = asTidemarkError(thrown);
+  return new TidemarkError(code, `the process that makes the copy could not be started: ${message}`, {
+    ...(hint === undefined ? {} : { hint }),
+    isRetryable: true,
+    cause: thrown,
+  });
+}
+
+function interrupted(): TidemarkError {
+  return new TidemarkError('interrupted', 'the copy was interrupted: nothing is left of it', {
+    hint: 'run `tidemark copies make` again',
+  });
+}
+
+// The work on one copy, from the mirror to the finished files. It runs in a process of its own (`copy.ts`).
+
+/** Plain values only: it is handed to another process. */
+export interface CopyJob {
+  readonly mirrorPath: string;
+  /** For the plain SQLite file. */
+  readonly workDirectory: string;
+  readonly directory: string;
+  readonly recipients: readonly string[];
+  /** Whose unfinished files these are: `mirrorId`. */
+  readonly owner: string;
+}
+
+export type CopyPhase = 'copying' | 'verifying' | 'packing' | 'checking';
+
+export interface CopyProgress {
+  readonly phase: CopyPhase;
+  /** From 0 to 1. */
+  readonly share: number;
+}
+
+interface CopyEffects {
+  readonly clock: Clock;
+  readonly onProgress: (progress: CopyProgress) => void;
+}
+
+/** How the work is done: `copyInProcess` unless somebody has a reason. */
+export type CopyWork = (
+  job: CopyJob,
+  options: Omit<CopyEffects, 'clock'> & { readonly signal: AbortSignal },
+) => Promise<CopyManifest>;
+
+/**
+ * Makes a copy: takes it, verifies it by opening it, packs it, reads what was packed back, and only then gives it its
+ * name. Returns its manifest.
+ * @throws TidemarkError as its steps do; unfinished files may stay, which the next sweep removes
+ */
+export async function makeCopy(job: CopyJob, { clock, onProgress }: CopyEffects): Promise<CopyManifest> {
+  const plainPath = join(job.workDirectory, 'copy.db');
+  const share = (phase: CopyPhase) => (done: number, of: number) =>
+    onProgress({ phase, share: of === 0 ? 1 : Math.min(1, done / of) });
+  const copying = share('copying');
+  const verifying = share('verifying');
+  const madeAt = clock.now();
+  const facts = await takePlainCopy(job.mirrorPath, plainPath, {
+    clock,
+    onBackup: ({ pages, pagesLeft }) => copying(pages - pagesLeft, pages),
+    onVerify: ({ records, of }) => verifying(records, of),
+  });
+  const name = freeName(job, madeAt, facts.run);
+  const partial = join(job.directory, partialName(name, job.owner));
+  const digests = await pack(plainPath, partial, { recipients: job.recipients });
+  onProgress({ phase: 'packing', share: 1 });
+  await readBack(partial, digests, job.recipients.length > 0);
+  onProgress({ phase: 'checking', share: 1 });
+  const manifest = manifestOf(job, { name, madeAt, facts, digests });
+  const manifestPath = join(job.directory, partialName(manifestName(name), job.owner));
+  try {
+    await writeFile(manifestPath, manifestText(manifest), { flag: 'wx', mode: 0o600, flush: true });
+  } catch (error) {
+    throw asFileTrouble(error, manifestPath, 'written');
+  }
+  await finish(job.directory, name, job.owner);
+  return manifest;
+}
+
+/** A second copy within a second is called by the next one: the manifest has the time as it was. */
+function freeName({ directory, recipients }: CopyJob, madeAt: number, run: number): string {
+  for (let at = madeAt; ; at += 1000) {
+    const name = copyName(at, run, recipients.length > 0);
+    if (!existsSync(join(directory, name)) && !existsSync(join(directory, manifestName(name)))) return name;
+  }
+}
+
+/** What is on the disk is what was written; without encryption also that it can be unpacked to what was verified. */
+async function readBack(path: string, written: Digests, isEncrypted: boolean): Promise<void> {
+  const packed = isEncrypted ? await digestOf(path) : (await unpack(path, null, { identities: [] })).packed;
+  if (packed.sha256 !== written.packed.sha256) throw damaged(path);
+}
+
+function manifestOf(
+  { recipients }: CopyJob,
+  { name, madeAt, facts, digests }: { name: string; madeAt: number; facts: PlainFacts; digests: Digests },
+): CopyManifest {
+  const { schema, ...contents } = facts;
+  return {
+    schema: MANIFEST_SCHEMA,
+    file: name,
+    made_at: isoTime(madeAt),
+    ...contents,
+    bytes: digests.packed.bytes,
+    sha256: digests.packed.sha256,
+    plain_bytes: digests.plain.bytes,
+    plain_sha256: digests.plain.sha256,
+    compression: 'zstd',
+    encryption: recipients.length === 0 ? null : 'age',
+    versions: { tidemark: programVersion(), schema },
+  };
+}
+
+// Which copies there are, whoever made them, as pages show them and health judges by them. Their directory may stand on a
+// disk far away, or on one that does not answer: a page waits for it a moment and no longer, and shows what is known.
+
+export interface CopiesShown {
+  /** Whole ones of this mirror, newest first. */
+  readonly whole: readonly Pick<Copy, 'madeAt' | 'run' | 'bytes' | 'isEncrypted' | 'manifest'>[];
+  /** Of this mirror or unknown whose, and not what their manifests say. */
+  readonly damaged: number;
+  /** Why the directory could not be read; null where it was. */
+  readonly trouble: string | null;
+}
+
+const FRESH_MS = 30_000;
+const WAIT_MS = 250;
+
+export class BackupCatalog {
+  readonly #clock: Clock;
+  #directory = '';
+  #shown: CopiesShown | null = null;
+  #readAtMs = -Infinity;
+  #reading: Promise<void> | null = null;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Waits a moment where the directory has to be read. Null while it has not answered yet. */
+  async look(directory: string, mirror: Mirror): Promise<CopiesShown | null> {
+    const reading = this.#refresh(directory, mirror);
+    if (reading === null) return this.#shown;
+    await withTimeout(reading, WAIT_MS, this.#clock);
+    return this.#shown;
+  }
+
+  /** What is known at this moment; has it read beside, where that is of some time ago. Null as `look`. */
+  known(directory: string, mirror: Mirror): CopiesShown | null {
+    void this.#refresh(directory, mirror);
+    return this.#shown;
+  }
+
+  /** Null where what is known is fresh. */
+  #refresh(directory: string, mirror: Mirror): Promise<void> | null {
+    if (directory !== this.#directory) {
+      this.#directory = directory;
+      this.#shown = null;
+      this.#readAtMs = -Infinity;
+      this.#reading = null;
+    }
+    if (this.#clock.monotonicMs() - this.#readAtMs < FRESH_MS) return null;
+    this.#reading ??= this.#read(directory, mirror);
+    return this.#reading;
+  }
+
+  async #read(directory: string, mirror: Mirror): Promise<void> {
+    const shown = await readShown(directory, mirror);
+    if (directory !== this.#directory) return;
+    this.#shown = shown;
+    this.#readAtMs = this.#clock.monotonicMs();
+    this.#reading = null;
+  }
+}
+
+async function readShown(directory: string, mirror: Mirror): Promise<CopiesShown> {
+  try {
+    // Loaded where there are copies.
+    const [{ readCopies }, { mirrorId }] = await Promise.all([
+      import('./copy-list.ts'),
+      import('./plain-copy.ts'),
+    ]);
+    const owner = mirrorId(mirror);
+    const own = (await readCopies(directory)).filter(
+      ({ manifest }) => manifest === null || manifest.mirror === owner,
+    );
+    const whole = own.filter(({ state }) => state === 'whole');
+    return { whole, damaged: own.length - whole.length, trouble: null };
+  } catch (error) {
+    return { whole: [], damaged: 0, trouble: asTidemarkError(error).message };
+  }
+}

@@ -1,0 +1,369 @@
+/** Which files an export consists of, and their texts: a file, a directory that `export --output` wrote, or stdin. */
+import { createReadStream } from 'node:fs';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { isKind } from '../catalog/catalog.ts';
+import { type Kind, type Scope, KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
+import { scanList } from '../core/json-scan.ts';
+import { type JsonValue, isJsonObject, parseLossless, getOwn } from '../core/json.ts';
+import { systemCodeOf } from '../core/system-errors.ts';
+import { parseLosslessYaml, YamlMistake } from '../core/yaml.ts';
+import type { StateFilter } from './filter.ts';
+
+interface ExportText {
+  /** As messages name it. */
+  readonly name: string;
+  readonly format: TextFormat;
+  readonly text: string;
+}
+
+interface ExportFiles {
+  readonly texts: AsyncIterable<ExportText>;
+  /** Kinds that the directory has a place for, be it empty; null where nothing says which. */
+  readonly kinds: ReadonlySet<Kind> | null;
+  /** What the directory's manifest says of it; null where nothing does. */
+  readonly extent: ExportExtent | null;
+}
+
+const MANIFEST = '.tidemark-export.json';
+/** Opened anew: the process's own descriptor does not wait. */
+const STDIN = '/dev/stdin';
+
+/**
+ * Finds the files of an export.
+ * @throws TidemarkError `reference_unknown` when there is no such path, `usage` when it is no export that can be read
+ * back, `file_system` and `read_only` from reading
+ */
+export async function findExport(path: string, cwd: string): Promise<ExportFiles> {
+  if (path === '-')
+    return {
+      texts: oneText('standard input', null, () => buffer(createReadStream(STDIN))),
+      kinds: null,
+      extent: null,
+    };
+  const absolute = resolve(cwd, path);
+  const isDirectory = await isFolder(absolute, path);
+  if (!isDirectory) {
+    const format = formatOfName(path);
+    if (format === 'csv') throw isCsv(path);
+    return { texts: oneText(path, format ?? null, () => readFile(absolute)), kinds: null, extent: null };
+  }
+  const { kinds, extent } = await readManifest(absolute, path);
+  const names = (await readdir(absolute, { recursive: true, withFileTypes: true }))
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(absolute.length + 1))
+    // What begins with a dot is not the export's: the manifest, a `.git` beside the records, half-written files.
+    .filter((name) => !name.split(/[/\\]/).some((part) => part.startsWith('.')))
+    .sort();
+  const readable = names.filter((name) => {
+    const format = formatOfName(name);
+    return format !== undefined && format !== 'csv';
+  });
+  if (readable.length === 0 && names.some((name) => formatOfName(name) === 'csv')) throw isCsv(path);
+  if (readable.length === 0 && kinds === null) {
+    throw new TidemarkError('usage', `${path} holds no export`, {
+      hint: 'name a file or directory that `tidemark export` wrote as ndjson, json or yaml',
+    });
+  }
+  return { texts: textsOf(readable, absolute, path), kinds, extent };
+}
+
+async function isFolder(absolute: string, path: string): Promise<boolean> {
+  try {
+    return (await stat(absolute)).isDirectory();
+  } catch (error) {
+    if (systemCodeOf(error) !== 'ENOENT') throw asFileTrouble(error, path, 'read');
+    throw new TidemarkError('reference_unknown', `there is no file or directory ${path}`, {
+      hint: 'file:PATH names what `tidemark export` wrote; a relative path starts at the current directory',
+    });
+  }
+}
+
+function isCsv(path: string): TidemarkError {
+  return new TidemarkError('usage', `${path} is CSV: it does not say enough to be read back`, {
+    hint: 'write the export with --format ndjson, json or yaml',
+  });
+}
+
+async function* textsOf(
+  names: readonly string[],
+  directory: string,
+  path: string,
+): AsyncGenerator<ExportText> {
+  for (const name of names) {
+    yield* oneText(join(path, name), formatOfName(name) as TextFormat, () => readFile(join(directory, name)));
+  }
+}
+
+async function* oneText(
+  name: string,
+  format: TextFormat | null,
+  read: () => Promise<Buffer>,
+): AsyncGenerator<ExportText> {
+  let bytes: Buffer;
+  try {
+    bytes = await read();
+  } catch (error) {
+    throw asFileTrouble(error, name, 'read');
+  }
+  let text: string;
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch (error) {
+    throw new TidemarkError('usage', `${name} is not UTF-8 text`, {
+      hint: 'name a file that `tidemark export` wrote',
+      cause: error,
+    });
+  }
+  yield { name, format: format ?? formatOfText(text), text };
+}
+
+type Manifest = Pick<ExportFiles, 'kinds' | 'extent'>;
+
+/** The kinds that a manifest names places for, if its folders are kinds, and what it says of them. */
+async function readManifest(directory: string, path: string): Promise<Manifest> {
+  const none = { kinds: null, extent: null };
+  let manifest: JsonValue;
+  try {
+    manifest = parseLossless(await readFile(join(directory, MANIFEST), 'utf8'));
+  } catch (error) {
+    // What is no JSON is not what an export leaves; the records say what they are by themselves.
+    if (systemCodeOf(error) === 'ENOENT' || error instanceof SyntaxError) return none;
+    throw asFileTrouble(error, join(path, MANIFEST), 'read');
+  }
+  const paths = isJsonObject(manifest) ? manifest['paths'] : undefined;
+  if (!Array.isArray(paths)) return none;
+  const kinds = paths.map((each) => (typeof each === 'string' ? each : '').replace(/(?:\/|\.[a-z]+)$/, ''));
+  const isUnfinished = await isThere(join(directory, UNFINISHED_NAME));
+  return {
+    kinds: kinds.every(isKind) ? new Set(kinds) : null,
+    extent: isUnfinished ? null : extentIn(manifest),
+  };
+}
+
+async function isThere(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch (error) {
+    if (systemCodeOf(error) === 'ENOENT') return false;
+    throw asFileTrouble(error, path, 'read');
+  }
+}
+
+// The texts of an export as values with the line they stand on: NDJSON, one JSON document, or YAML. Pure.
+
+type TextFormat = 'ndjson' | 'json' | 'yaml';
+
+interface LocatedValue {
+  /** From 1. */
+  readonly line: number;
+  readonly value: JsonValue;
+}
+
+/** Text that cannot be read as its format. */
+export class TextMistake extends Error {
+  readonly line: number;
+
+  constructor(message: string, line: number) {
+    super(message);
+    this.line = line;
+  }
+}
+
+/** The format that a file's name says; `csv` is one that exports write and nobody can read back. */
+function formatOfName(name: string): TextFormat | 'csv' | undefined {
+  switch (/\.([a-z]+)$/i.exec(name)?.[1]?.toLowerCase()) {
+    case 'ndjson':
+    case 'jsonl':
+      return 'ndjson';
+    case 'json':
+      return 'json';
+    case 'yaml':
+    case 'yml':
+      return 'yaml';
+    case 'csv':
+      return 'csv';
+    default:
+      return undefined;
+  }
+}
+
+/** The format that a text looks like, where no name says it. */
+function formatOfText(text: string): TextFormat {
+  const start = text.trimStart();
+  if (!start.startsWith('{') && !start.startsWith('[')) return 'yaml';
+  return /^\{\s*"schema"|^\[/.test(start) ? 'json' : 'ndjson';
+}
+
+/** What a text holds. */
+interface ExportValues {
+  readonly values: readonly LocatedValue[];
+  /** The document around them; null where they stand by themselves. */
+  readonly document: JsonValue;
+}
+
+/**
+ * The values of a text, numbers digit by digit.
+ * @throws TextMistake
+ */
+export function valuesOf(text: string, format: TextFormat): ExportValues {
+  if (format === 'json') return documentOf(text);
+  return { values: format === 'ndjson' ? linesOf(text) : yamlOf(text), document: null };
+}
+
+function linesOf(text: string): LocatedValue[] {
+  return text.split('\n').flatMap((line, index) => {
+    if (line.trim() === '') return [];
+    try {
+      return [{ line: index + 1, value: parseLossless(line) }];
+    } catch (error) {
+      throw notJson(error, index + 1);
+    }
+  });
+}
+
+/** `{"schema": "tidemark.export/1", "records": […]}`, a bare array of records, or one record by itself. */
+function documentOf(text: string): ExportValues {
+  let whole: JsonValue;
+  try {
+    whole = parseLossless(text);
+  } catch (error) {
+    // What `export --format ndjson` wrote under another name.
+    if (text.trim().includes('\n') && isJsonLine(text.trim().split('\n')[0] ?? ''))
+      return { values: linesOf(text), document: null };
+    throw notJson(error, 1);
+  }
+  const schema = isJsonObject(whole) ? whole['schema'] : undefined;
+  if (schema !== undefined && schema !== 'tidemark.export/1') {
+    throw new TextMistake(`expected the schema tidemark.export/1, got ${JSON.stringify(schema)}`, 1);
+  }
+  if (isJsonObject(whole) && schema === undefined)
+    return { values: [{ line: 1, value: whole }], document: null };
+  const values = Array.isArray(whole)
+    ? whole
+    : whole !== null && isJsonObject(whole)
+      ? whole['records']
+      : null;
+  if (!Array.isArray(values)) throw new TextMistake('expected records: a list', 1);
+  const starts = startsOf(text);
+  const located = values.map((value, index) => ({ line: starts[index] ?? 1, value }));
+  return { values: located, document: isJsonObject(whole) ? whole : null };
+}
+
+function isJsonLine(line: string): boolean {
+  try {
+    return isJsonObject(parseLossless(line));
+  } catch {
+    // SyntaxError: then it is no NDJSON either.
+    return false;
+  }
+}
+
+/** The line of each record; none where one is no object, which the caller finds out by itself. */
+function startsOf(text: string): number[] {
+  try {
+    const { records } = scanList(text, ['records'], { idPath: [], volatile: new Set() });
+    let searched = 0;
+    let counted = 0;
+    let line = 1;
+    return records.map((record) => {
+      const start = text.indexOf(record.text, searched);
+      for (; counted < start; counted += 1) if (text.charCodeAt(counted) === 0x0a) line += 1;
+      searched = start + record.text.length;
+      return line;
+    });
+  } catch (error) {
+    if (error instanceof SyntaxError) return [];
+    throw error;
+  }
+}
+
+function yamlOf(text: string): LocatedValue[] {
+  try {
+    return parseLosslessYaml(text).filter(({ value }) => value !== null);
+  } catch (error) {
+    if (error instanceof YamlMistake) throw new TextMistake(`not valid YAML: ${error.message}`, error.line);
+    throw error;
+  }
+}
+
+function notJson(error: unknown, line: number): TextMistake {
+  if (!(error instanceof SyntaxError)) throw error;
+  const within = /\(line (\d+) column \d+\)/.exec(error.message)?.[1];
+  // The parser's message quotes the text, which may be a secret.
+  return new TextMistake(
+    'not valid JSON: cut, or edited wrongly',
+    within === undefined ? line : line + Number(within) - 1,
+  );
+}
+
+// What an export says of itself beside its records: what it was narrowed with, and which collections it holds whole. Only of
+// these does it mean anything that a record is not in it.
+
+/** Stands in the directory of an export while it is being written: what the manifest says does not hold meanwhile. */
+export const UNFINISHED_NAME = '.tidemark-export.unfinished';
+
+/** Collections of a kind that are whole. */
+interface WholeCollections {
+  /** Given where the export holds several sources. */
+  readonly source?: string;
+  readonly kind: Kind;
+  readonly scopes: readonly Scope[];
+}
+
+export interface ExportExtent {
+  readonly filter: StateFilter;
+  readonly whole: readonly WholeCollections[];
+}
+
+const FILTERS = ['kinds', 'organizations', 'projects', 'ids'] as const;
+
+/** From the members `filter` and `whole` of a manifest or of a JSON export; null where they say nothing that is known. */
+export function extentIn(value: JsonValue): ExportExtent | null {
+  if (!isJsonObject(value)) return null;
+  const [filter, whole] = [getOwn(value, 'filter'), getOwn(value, 'whole')];
+  if (filter === undefined || !isJsonObject(filter) || !Array.isArray(whole)) return null;
+  const narrowed: Partial<Record<(typeof FILTERS)[number], readonly string[]>> = {};
+  for (const [name, values] of Object.entries(filter)) {
+    const known = FILTERS.find((each) => each === name);
+    // A filter that a later version knows narrows in a way that this one cannot tell.
+    if (known === undefined || !Array.isArray(values)) return null;
+    narrowed[known] = values.map(String);
+  }
+  const { kinds, ...others } = narrowed;
+  const collections = whole.flatMap((entry) => wholeIn(entry) ?? []);
+  return {
+    filter: {
+      ...others,
+      ...(kinds === undefined ? {} : { kinds: KINDS.filter((kind) => kinds.includes(kind)) }),
+    },
+    whole: collections,
+  };
+}
+
+function wholeIn(value: JsonValue): WholeCollections | null {
+  if (!isJsonObject(value)) return null;
+  const [source, kind, scopes] = ['source', 'kind', 'scopes'].map((name) => getOwn(value, name));
+  if (typeof kind !== 'string' || !isKind(kind) || !Array.isArray(scopes)) return null;
+  if (source !== undefined && typeof source !== 'string') return null;
+  return {
+    ...(source === undefined ? {} : { source }),
+    kind,
+    scopes: scopes.flatMap((scope) => scopeIn(scope) ?? []),
+  };
+}
+
+function scopeIn(value: JsonValue): Scope | null {
+  if (!isJsonObject(value)) return null;
+  const scope: Partial<Record<(typeof SCOPE_KEYS)[number], string>> = {};
+  for (const [name, id] of Object.entries(value)) {
+    const key = SCOPE_KEYS.find((each) => each === name);
+    if (key === undefined || typeof id !== 'string') return null;
+    scope[key] = id;
+  }
+  return scope;
+}
