@@ -1,9 +1,12 @@
 /** What ends with 1, 3, 5 or 6 says why on stderr: of that alone a person hears where cron keeps stdout. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { commandLine } from '../journeys/command-line.ts';
+import { type Ended, commandLine } from '../journeys/command-line.ts';
 import { environment, scratch } from '../journeys/harness.ts';
 import { FakeService, forbidden, ORG, respond, type Quirk } from '../journeys/service.ts';
 
+const domain = (id: string, name = `${id}.example`): string => `{"id":"${id}","domain":"${name}"}`;
 const DOMAINS = `/api/organizations/${ORG}/domains/`;
 
 const domainsDenied: Quirk = ({ path }, response) =>
@@ -17,12 +20,20 @@ const keyRefused: Quirk = (_request, response) =>
     '{"type":"authentication_error","code":"authentication_failed","detail":"Invalid key."}',
   );
 
+interface Scene {
+  readonly service: FakeService;
+  readonly cwd: string;
+  readonly run: (...words: string[]) => Promise<Ended>;
+}
+
 interface Case {
   readonly name: string;
   readonly args: readonly string[];
   readonly quirk?: Quirk;
   /** False: no run came before. */
   readonly isSynced?: boolean;
+  /** What else comes before it, before the quirk. */
+  readonly before?: (scene: Scene) => Promise<void>;
   /** Whether a run with the quirk comes before the command. */
   readonly isSyncedWithQuirk?: boolean;
   readonly code: number;
@@ -96,6 +107,66 @@ const CASES: readonly Case[] = [
   },
   { name: 'export, no mirror', args: ['export'], isSynced: false, code: 1, says: /sync/ },
   { name: 'verify, no mirror', args: ['verify'], isSynced: false, code: 1, says: /sync|mirror/ },
+  {
+    name: 'restore, more removals than allowed',
+    args: ['restore', 'run:1', '--prune', '--max-removals', '1'],
+    before: async ({ service, run }) => {
+      service.lists.set(DOMAINS, ['d1', 'd2', 'd3'].map(domain));
+      expect((await run('sync')).code).toBe(0);
+    },
+    code: 6,
+    says: /2 .*1/,
+  },
+  {
+    name: 'apply, live has moved on',
+    args: ['apply', 'plan.json', '--yes'],
+    before: async ({ service, run }) => {
+      service.lists.set(DOMAINS, [domain('d1', 'two.example')]);
+      const planned = await run('restore', 'run:1', '--out', 'plan.json');
+      expect(planned.code, planned.stderr).toBe(2);
+      service.lists.set(DOMAINS, [domain('d1', 'three.example')]);
+    },
+    code: 6,
+    says: /live has moved since the plan/,
+  },
+  {
+    name: 'apply, key refused',
+    args: ['apply', 'plan.json', '--yes'],
+    before: async ({ service, run }) => {
+      service.lists.set(DOMAINS, [domain('d1', 'two.example')]);
+      expect((await run('restore', 'run:1', '--out', 'plan.json')).code).toBe(2);
+    },
+    quirk: keyRefused,
+    code: 5,
+    says: /key/,
+  },
+  {
+    name: 'copies make, the directory cannot be made',
+    args: ['copies', 'make'],
+    before: ({ cwd }) => {
+      writeFileSync(join(cwd, 'taken'), '');
+      writeFileSync(
+        join(cwd, 'tidemark.yaml'),
+        'mirror: ./mirror.db\ncopies: { directory: ./taken/copies }\nsources: [{ name: default, baseUrl: "${TIDEMARK_BASE_URL}", apiKey: "${TIDEMARK_API_KEY}" }]\n',
+      );
+      return Promise.resolve();
+    },
+    code: 1,
+    says: /taken/,
+  },
+  {
+    name: 'notify test, the channel fails',
+    args: ['notify', 'test'],
+    before: ({ cwd }) => {
+      writeFileSync(
+        join(cwd, 'tidemark.yaml'),
+        'mirror: ./mirror.db\nnotices: [{ name: hook, type: webhook, url: "http://127.0.0.1:9/" }]\nsources: [{ name: default, baseUrl: "${TIDEMARK_BASE_URL}", apiKey: "${TIDEMARK_API_KEY}" }]\n',
+      );
+      return Promise.resolve();
+    },
+    code: 1,
+    says: /hook/,
+  },
   { name: 'daemon --check, no daemon', args: ['daemon', '--check'], code: 1, says: /no daemon/ },
 ];
 
@@ -104,13 +175,14 @@ describe.each([[[]], [['--json']], [['--quiet']], [['--json', '--quiet']]] as st
   (flags) => {
     it.each(CASES)(
       '$name: exit $code and why',
-      async ({ args, quirk, isSynced, isSyncedWithQuirk, code, says }) => {
+      async ({ args, before, quirk, isSynced, isSyncedWithQuirk, code, says }) => {
         const service = await FakeService.start();
         service.lists.set(DOMAINS, ['{"id":"d1","domain":"one.example"}']);
         const cwd = scratch();
         const env = environment(service.url, cwd, { TIDEMARK_RETRY_ATTEMPTS: '1' });
         const run = (...words: string[]) => commandLine(words, { env, cwd });
         if (isSynced !== false) expect((await run('sync')).code).toBe(0);
+        await before?.({ service, cwd, run });
         if (quirk !== undefined) service.quirks.push(quirk);
         if (isSyncedWithQuirk === true) await run('sync');
 
