@@ -1,21 +1,10 @@
 /** Two states of one source, compared by the records that may differ: what is known to be equal is only counted. */
 import { definitionOf, scopeKey } from '../catalog/catalog.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
-import {
-  type RecordChange,
-  type StateReference,
-  compareRecords,
-  DiffBuilder,
-} from './change.ts';
+import { type RecordChange, type StateReference, compareRecords, DiffBuilder } from './change.ts';
 import { fieldFilter } from './field-filter.ts';
 import { skipTest } from './skip.ts';
-import {
-  type CompareOptions,
-  type DiffSteps,
-  type StatePair,
-  isUnknownPair,
-  parseState,
-} from './states.ts';
+import { type CompareOptions, type DiffSteps, type StatePair, isUnknownPair, parseState } from './states.ts';
 
 /** How many records a collection holds in TO. */
 interface CollectionSize {

@@ -14,17 +14,14 @@ import { type PageSize, DEFAULT_PAGE_SIZE } from './page.ts';
 import { type Seed, EMPTY_SEED } from './seed/seed.ts';
 import { createThrottle } from './interface.ts';
 
-const SEED_NAMES = ['demo', 'empty'] as const;
-export type SeedName = (typeof SEED_NAMES)[number];
-
-type SandboxKey = AccessKey;
+export type SeedName = 'demo' | 'empty';
 
 export interface SandboxOptions {
   readonly clock: Clock;
   /** Numbers in [0, 1) for ids and tokens; cryptographic chance when absent. */
   readonly random?: () => number;
   readonly log?: Logger;
-  readonly keys: readonly SandboxKey[];
+  readonly keys: readonly AccessKey[];
   /** What a new sandbox holds; a data file that exists is taken as it is. */
   readonly seed: SeedName;
   /** Data file (`--data`); memory only when absent. */
@@ -107,7 +104,7 @@ async function openStore(
   }
 }
 
-function withUser(store: MemoryStore, key: SandboxKey, index: number): AccessKey {
+function withUser(store: MemoryStore, key: AccessKey, index: number): AccessKey {
   const userUuid = key.userUuid ?? store.firstUser() ?? undefined;
   if (userUuid === undefined) return key;
   if (!store.hasUser(userUuid)) store.addUser(userUuid, `key-${index + 1}@sandbox.example`);
