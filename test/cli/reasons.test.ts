@@ -111,7 +111,10 @@ const CASES: readonly Case[] = [
     name: 'restore, more removals than allowed',
     args: ['restore', 'run:1', '--prune', '--max-removals', '1'],
     before: async ({ service, run }) => {
-      service.lists.set(DOMAINS, ['d1', 'd2', 'd3'].map((id) => domain(id)));
+      service.lists.set(
+        DOMAINS,
+        ['d1', 'd2', 'd3'].map((id) => domain(id)),
+      );
       expect((await run('sync')).code).toBe(0);
     },
     code: 6,
