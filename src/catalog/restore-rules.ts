@@ -98,8 +98,8 @@ export interface RestoreRules {
   /** True where the record of the key's own user is never changed or removed. */
   readonly protectsOwnUser: boolean;
   /**
-   * Other paths that take the same body, for when the documented one answers 500 (wire-notes.md, Restore). Parameters
-   * that are neither scope nor id are fields of the body.
+   * Paths that take the same body and are used in place of the documented ones, which stay the second choice
+   * (wire-notes.md, Restore). Parameters that are neither scope nor id are fields of the body.
    */
   readonly alternativePaths: Readonly<Partial<Record<'create' | 'update', string>>>;
 }

@@ -177,7 +177,7 @@ const KIND = section('One kind.', {
     ),
     {
       description:
-        'Other paths that take the same body, tried when the documented one answers 500. Parameters beside scope and id are fields of the body.',
+        'Paths that take the same body, used in place of the documented ones; after a 404, 405 or 5xx the documented one is tried. Parameters beside scope and id are fields of the body.',
       example: { create: '/api/projects/:team_id/batch_exports/' },
     },
   ),

@@ -179,6 +179,7 @@ function contextOf(
     log,
     events,
     perhapsSent: new Set(),
+    unknownPaths: new Set(),
     isResumed: options.restore !== undefined,
     // One of its own: a signal made of several looks at each of them whenever it is asked.
     signal: halt,

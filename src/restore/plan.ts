@@ -40,12 +40,12 @@ export interface PlannedRequest extends PathPlan {
   readonly role: 'create' | 'update' | 'remove' | 'act';
   /** Name of the action of an `act`; else null. */
   readonly act: string | null;
-  /** The path as far as it is known, for people: `{id of step 3}` where it is not. */
+  /** The path that is used first, as far as it is known, for people: `{id of step 3}` where it is not. */
   readonly path: string;
   /** Null for removals. Without the values of `fills`. */
   readonly body: JsonObject | null;
   readonly fills: readonly Fill[];
-  /** Another path that takes the same body when this one answers 500; null where there is none. */
+  /** The path that the profile names, which is used first; the documented one is the second choice. Null without one. */
   readonly alternative: PathPlan | null;
 }
 

@@ -328,13 +328,14 @@ function finishedPrecondition(precondition: DraftPrecondition, numberOf: NumberO
 function finishedRequest(draft: DraftRequest, numberOf: NumberOf): PlannedRequest {
   const { template, parameters, fills, alternative, body, ...rest } = draft;
   const path = finishedPath({ template, parameters }, numberOf);
+  const first = alternative === null ? null : finishedPath(alternative, numberOf);
   return {
     ...rest,
     ...path,
-    path: shownPath(path),
+    path: shownPath(first ?? path),
     body: body === null ? null : withStepTexts(body, fills, numberOf),
     fills: fills.map((fill): Fill => (fill.from === 'step' ? { ...fill, step: numberOf(fill.step) } : fill)),
-    alternative: alternative === null ? null : finishedPath(alternative, numberOf),
+    alternative: first,
   };
 }
 

@@ -48,6 +48,8 @@ export interface StepContext {
   readonly events: ApplyEvents;
   /** Steps of which a process that ended left behind that they were about to be sent, and not whether they were. */
   readonly perhapsSent: Set<number>;
+  /** Templates of a profile's paths that this deployment does not know: it took the documented one instead. */
+  readonly unknownPaths: Set<string>;
   /** The restore is gone on with: what it was planned against may be long ago. */
   readonly isResumed: boolean;
   /** Aborted: nothing more is begun. */

@@ -196,16 +196,15 @@ describe('putting back what was there', () => {
     });
   });
 
-  it('batch exports by the project, where the organization answers 500; omitted secrets survive', async () => {
+  it('batch exports by the project at once, for the organization answers 500; omitted secrets survive', async () => {
     const trial = await damaged({}, ({ state }) => {
       (state.exports[0]!['destination'] as { config: Body }).config['host'] = 'elsewhere.example.com';
     });
     await apply(trial);
     expect(trial.far.writes().map(({ path, status }) => `${path.split('/')[2]} ${status}`)).toEqual([
-      'organizations 500',
       'projects 200',
     ]);
-    expect(trial.far.writes()[1]?.body).toEqual({
+    expect(trial.far.writes()[0]?.body).toEqual({
       destination: { type: 'Postgres', config: { host: 'db.example.com', schema: 'public' } },
     });
     expect(trial.far.state.secrets.get(uuid(7, 2))).toEqual({ user: 'loader', password: 'stored-password' });
@@ -222,6 +221,9 @@ describe('putting back what was there', () => {
       request: { body: { hogql_query: 'SELECT event FROM events' } },
     });
     await apply(trial);
+    expect(trial.far.writes().map(({ path, status }) => `${path.split('/')[2]} ${status}`)).toEqual([
+      'projects 200',
+    ]);
     expect(trial.far.state.exports[0]!['schema']).toMatchObject({ hogql_query: 'SELECT event FROM events' });
     const undone = await trial.json<RestoreJson>(0, 'undo', '1', '--apply', '--yes');
     expect(undone.steps.map(({ outcome, verified }) => [outcome, verified])).toEqual([['applied', true]]);

@@ -27,7 +27,7 @@ import { FakeClock } from '../faults/fake-clock.ts';
 import { KEY, startSandbox, type RunningSandbox } from '../server/running-sandbox.ts';
 import { SOURCE } from './apply-source.ts';
 import { state } from './random-states.ts';
-import { OPTIONS, posthog } from './states.ts';
+import { onDocumentedPaths, OPTIONS } from './states.ts';
 
 export interface Rig {
   readonly running: RunningSandbox;
@@ -105,7 +105,7 @@ export async function startRig(records: readonly ParsedRecord[] = []): Promise<R
       return planRestore({
         desired: planState(desired),
         live: planState(liveOf(running)),
-        definitions: posthog,
+        definitions: onDocumentedPaths,
         idMap: idLookup(rig.mirror().idMap(SOURCE.name)),
         secrets: NO_SECRETS,
         now: 0,

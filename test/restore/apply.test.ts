@@ -202,25 +202,6 @@ describe('what the far side can do to a write', () => {
     expectRestored(rig, await rig.apply(plan, { restore: report.restore }));
   });
 
-  it('500 on the documented path: the other path takes the same body, once nothing was found', async () => {
-    const { rig, plan } = await damaged((all) => without(all, isKind('batch_exports')));
-    rig.proxy.setRules([
-      {
-        method: 'POST',
-        path: /organizations\/.*batch_exports\/$/,
-        fault: { kind: 'answer', status: 500, body: {} },
-      },
-    ]);
-    const report = await rig.apply(plan, { concurrency: 1 });
-    expect(
-      rig.proxy.requests.some(
-        ({ method, path }) => method === 'POST' && /^\/api\/projects\/\d+\/batch_exports\/$/.test(path),
-      ),
-    ).toBe(true);
-    // The sandbox has the documented paths only.
-    expect(report.steps[0]?.error).not.toBeNull();
-  });
-
   it('fields that the service ignores or normalises are told, and the restore is not called complete', async () => {
     const { rig, plan } = await damaged((all) => altered(all, isKind('projects'), { timezone: 'X' }));
     rig.proxy.setRules([

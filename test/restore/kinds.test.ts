@@ -159,7 +159,7 @@ const cases: Record<string, Case> = {
     live: without(project, exported),
     steps: [
       'create projects POST …/projects/ {"name":"Web","timezone":"UTC"}',
-      'create batch_exports POST …/batch_exports/ {"team_id":"{id of step 1}","name":"Nightly","model":"events","destination":{"type":"NoOp","config":{}},"interval":"day","paused":true,"last_paused_at":null,"start_at":null}',
+      'create batch_exports POST /api/projects/{id of step 1}/batch_exports/ {"team_id":"{id of step 1}","name":"Nightly","model":"events","destination":{"type":"NoOp","config":{}},"interval":"day","paused":true,"last_paused_at":null,"start_at":null}',
       'act batch_exports POST …/batch_exports/{id of step 2}/unpause/ {}',
     ],
     desired: without(invite),
@@ -262,13 +262,13 @@ const cases: Record<string, Case> = {
     desired: changed(exported, { paused: true, last_paused_at: '2026-01-01T00:00:00Z' }),
     steps: [
       'act batch_exports POST …/batch_exports/b1/pause/ {}',
-      'update batch_exports PATCH …/batch_exports/b1/ {"name":"Nightly","last_paused_at":"2026-01-01T00:00:00Z"}',
+      'update batch_exports PATCH /api/projects/7/batch_exports/b1/ {"name":"Nightly","last_paused_at":"2026-01-01T00:00:00Z"}',
     ],
   },
   'batch exports: changed first, then started': {
     live: changed(exported, { paused: true, interval: 'hour' }),
     steps: [
-      'update batch_exports PATCH …/batch_exports/b1/ {"interval":"day"}',
+      'update batch_exports PATCH /api/projects/7/batch_exports/b1/ {"interval":"day"}',
       'act batch_exports POST …/batch_exports/b1/unpause/ {}',
     ],
   },
@@ -326,7 +326,7 @@ describe('what each kind takes', () => {
       'create organizations POST /api/organizations/',
       'create projects POST /api/organizations/{id of step 1}/projects/',
       'create roles POST /api/organizations/{id of step 1}/roles/',
-      'create batch_exports POST /api/organizations/{id of step 1}/batch_exports/',
+      'create batch_exports POST /api/projects/{id of step 2}/batch_exports/',
       'act batch_exports POST /api/organizations/{id of step 1}/batch_exports/{id of step 4}/unpause/ {}',
     ]);
     expect(plan.steps.map(({ level }) => level)).toEqual([0, 1, 1, 2, 3]);

@@ -19,7 +19,9 @@ describe('matching', () => {
   it('adopts what was made again by hand, and changes it instead of making a double', () => {
     const again = withBody(exported('b9', 7), { interval: 'hour' });
     const plan = planOf([organization, web, exported('b1', 7)], [organization, web, again]);
-    expect(lines(plan)).toEqual(['update batch_exports PATCH …/batch_exports/b9/ {"interval":"day"}']);
+    expect(lines(plan)).toEqual([
+      'update batch_exports PATCH /api/projects/7/batch_exports/b9/ {"interval":"day"}',
+    ]);
     expect(plan.adopted).toMatchObject([{ desired_id: 'b1', live_id: 'b9', by: 'natural_key' }]);
     expect(plan.steps[0]?.desired).toMatchObject({ id: 'b1' });
   });
@@ -42,7 +44,7 @@ describe('matching', () => {
     );
     expect(lines(plan)).toEqual([
       'update projects PATCH …/projects/8/ {"name":"Web"}',
-      'update batch_exports PATCH …/batch_exports/b2/ {"name":"Nightly"}',
+      'update batch_exports PATCH /api/projects/8/batch_exports/b2/ {"name":"Nightly"}',
     ]);
     expect(plan.adopted.map(({ by }) => by)).toEqual(['id_map', 'id_map']);
   });
@@ -93,7 +95,7 @@ describe('matching', () => {
       const plan = planOf(desired, [fresh, ...strangers, below(7, 'App')], mapping());
       expect(lines(plan).map((each) => each.replace(/"destination.*/, '…'))).toEqual([
         'create projects POST /api/organizations/org-2/projects/ {"name":"Web"}',
-        'create batch_exports POST /api/organizations/org-2/batch_exports/ {"team_id":"{id of step 1}","name":"Nightly",…',
+        'create batch_exports POST /api/projects/{id of step 1}/batch_exports/ {"team_id":"{id of step 1}","name":"Nightly",…',
       ]);
     });
   });

@@ -20,6 +20,12 @@ export function lookup(rows: readonly ResourceDefinition[]): (kind: Kind) => Res
 export const svc = lookup(applyProfile(CATALOG, shippedProfile('svc'), {}));
 export const posthog = lookup(applyProfile(CATALOG, shippedProfile('posthog'), {}));
 
+/** The same for a deployment that has the documented paths only, as the sandbox: interface.md. */
+export const onDocumentedPaths: typeof posthog = (kind) => {
+  const definition = posthog(kind);
+  return { ...definition, restore: { ...definition.restore, alternativePaths: {} } };
+};
+
 /** A record of the one organization; `body` may be JSON text where digits matter. */
 export function record(kind: Kind, id: string, body: object | string, scope?: Scope): ParsedRecord {
   const parsed = parseLossless(typeof body === 'string' ? body : JSON.stringify(body));
