@@ -54,8 +54,8 @@ export function schemaVersion(
 }
 
 /**
- * Brings the schema up to date. An older mirror is copied to `<path>.before-N` first, N being its version; one
- * transaction applies everything, and is kept only when the schema then equals what the migrations make of an empty file.
+ * Brings the schema up to date in one transaction. An older mirror is copied to `<path>.before-N` first, N being its
+ * version, and is changed only when the schema then equals what the migrations make of an empty file.
  */
 export function migrate(
   connection: Connection,
@@ -71,7 +71,7 @@ export function migrate(
   try {
     apply(connection, all, version);
     const broken = connection.pragma('foreign_key_check') as unknown[];
-    const differences = schemaDifferences(connection, all);
+    const differences = version === 0 ? [] : schemaDifferences(connection, all);
     if (broken.length > 0 || differences.length > 0) {
       throw new TidemarkError(
         'mirror_corrupt',

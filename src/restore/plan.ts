@@ -236,12 +236,9 @@ export function readPlan(text: string): Plan {
   // The hash stands for the shape of the steps too: only what the planner wrote has one that fits.
   const { plan, ...rest } = document as unknown as PlanDocument;
   if (hashOf(rest) !== plan) {
-    const isOld = hashOfSteps(rest.steps) === plan;
     throw new TidemarkError(
       'unsafe_plan',
-      isOld
-        ? 'the plan was made by an older tidemark: its hash covers its steps only'
-        : 'the plan was changed since it was made: its hash is another one',
+      'the plan was changed since it was made: its hash is another one',
       {
         hint: 'make it anew with `tidemark restore --out FILE`; edit the desired state (an export), never the plan',
       },
@@ -295,11 +292,6 @@ export function planHash(plan: Omit<Plan, 'hash'>): string {
     adopted: adopted.map((each) => canonicalText(each as unknown as JsonValue)).sort(),
   };
   return digest(pinned);
-}
-
-/** What the hash was before it covered more than the steps: such a plan is told from one that was edited. */
-export function hashOfSteps(steps: readonly PlanStep[]): string {
-  return digest(steps);
 }
 
 function digest(value: object): string {

@@ -187,7 +187,7 @@ describe('from this machine', () => {
     const { directory, mirror } = await machine();
     const { default: Database } = await import('better-sqlite3');
     const database = new Database(mirror);
-    database.pragma('user_version = 1');
+    database.pragma('user_version = 0');
     database.pragma('wal_checkpoint(TRUNCATE)');
     database.close();
     const before = readFileSync(mirror);

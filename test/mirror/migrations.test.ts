@@ -123,29 +123,6 @@ describe('upgrading an older mirror', () => {
     expect(() => open({ path })).toThrow(expect.objectContaining({ code: 'mirror_newer' }));
   });
 
-  it('remembers when collections were last whole, and since when removals are held', () => {
-    const path = join(temporaryDirectory(), 'mirror.db');
-    const file = new Database(path);
-    migrate(file, path, shippedMigrations().slice(0, 1));
-    file.exec(`
-      INSERT INTO sources VALUES (1, 'production', 'https://svc.example.com');
-      INSERT INTO runs (run, source, trigger, started_at, finished_at, outcome, requests, retries, added, changed,
-        removed, unchanged) VALUES
-        (1, 1, 'sync', '2026-01-01T00:00:00.000Z', '2026-01-01T00:01:00.000Z', 'complete', 0, 0, 0, 0, 0, 0),
-        (2, 1, 'sync', '2026-01-02T00:00:00.000Z', NULL, 'failed', 0, 0, 0, 0, 0, 0);
-      INSERT INTO collections (id, source, kind, scope, records, last_run, last_complete_run)
-        VALUES (1, 1, 'roles', '{}', 0, 2, 1);
-      INSERT INTO held_records VALUES (1, 1, 2);`);
-    migrate(file, path);
-    expect(
-      file.prepare('SELECT last_at, last_complete_at, last_full_at FROM collections').raw().all(),
-    ).toEqual([[null, '2026-01-01T00:01:00.000Z', null]]);
-    expect(file.prepare('SELECT since_at FROM held_records').pluck().all()).toEqual([
-      '2026-01-02T00:00:00.000Z',
-    ]);
-    file.close();
-  });
-
   it.each([
     ['breaks off', { sql: [...next.sql, 'CREATE TABLE nonsense'] }, 'internal'],
     ['leaves references without their row', { sql: ['DELETE FROM sources'] }, 'mirror_corrupt'],
