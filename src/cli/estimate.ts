@@ -33,7 +33,7 @@ export interface EstimateOptions {
 const WHATS = ['sync', 'diff', 'restore'] as const;
 export type What = (typeof WHATS)[number];
 
-/** Looking at a record, writing it, reading it back (src/restore/cost.ts). */
+/** Looking at a record, writing it, reading it back (restore/planner.ts). */
 const REQUESTS_PER_STEP = 3;
 /** One request under way, where nothing is known of the service. */
 const USUAL_REQUEST_MS = 200;

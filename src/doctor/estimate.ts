@@ -63,7 +63,7 @@ const ANSWER_BYTES = 150;
 /** A record that nobody saw yet: the mean of what organizations have configured. */
 const RECORD_BYTES = 700;
 
-/** Absent records of one collection that a live reading looks for (src/state/live-absence.ts). */
+/** Absent records of one collection that a live reading looks for (state/live-parents.ts). */
 const LOOKED_UP_AT_MOST = 200;
 /** Those that a sync looks for where it holds the removals (src/sync/absence.ts). */
 const SAMPLED_AT_MOST = 10;
