@@ -1,6 +1,7 @@
-/** What `--log-level` shows of a run that meets a 429, a 502 and a removed record. */
+/** What `--log-level` shows of a run that meets a 429, a 502 and a removed record, and of a restore that loses an answer. */
 import { describe, expect, it } from 'vitest';
 import { environment, scratch, tidemark } from './harness.ts';
+import { ORGANIZATION, Story } from './restore-story.ts';
 import { FakeService, ORG, respond } from './service.ts';
 
 const KEY = 'phx_a-secret-key-0123456789';
@@ -115,5 +116,49 @@ describe('--log-level', () => {
     });
     expect(stderr).toContain('"x-echo":"Bearer [secret]"');
     expect(stderr).not.toMatch(/authorization|cookie/i);
+  });
+});
+
+describe('--log-level debug of a restore', () => {
+  it('tells each step from its look to what was read back, and what became of a lost answer', async () => {
+    const story = await Story.start({ TIDEMARK_PROFILE: 'posthog' });
+    const [changed, gone] = await story.list('roles');
+    await story.call('PATCH', `${ORGANIZATION}roles/${String(changed?.['id'])}/`, { name: 'Renamed' });
+    await story.call('DELETE', `${ORGANIZATION}roles/${String(gone?.['id'])}/`);
+    // The role is made, and nobody hears of it.
+    story.proxy.setRules([{ method: 'POST', path: /\/roles\/$/, nth: 1, fault: { kind: 'reset-after' } }]);
+    const args = ['restore', '--kind', 'roles', '--apply', '--yes', '--log-level', 'debug'];
+    const { stderr } = await story.expectRun(0, ...args);
+    const steps = linesOf(stderr).filter(({ step }) => step !== undefined);
+    const told = (action: string): string[] =>
+      steps.filter((line) => line['action'] === action).map(({ msg }) => msg);
+    expect(told('update')).toEqual([
+      'the step begins',
+      'journaled as about to be sent',
+      'looked at what the write expects',
+      'waits for its turn and is sent',
+      'answered',
+      'read back',
+    ]);
+    expect(steps).toContainEqual(
+      expect.objectContaining({
+        action: 'update',
+        kind: 'roles',
+        msg: 'answered',
+        outcome: 'done',
+        status: 200,
+      }),
+    );
+    expect(steps).toContainEqual(
+      expect.objectContaining({
+        action: 'create',
+        msg: 'looked up what became of a write without an answer',
+        found: 'done',
+      }),
+    );
+    // Found, and so not sent a second time.
+    expect(told('create').filter((msg) => msg === 'waits for its turn and is sent')).toHaveLength(1);
+    expect(story.writes().filter(({ method }) => method === 'POST')).toHaveLength(1);
+    expect(stderr).not.toContain(story.env['TIDEMARK_API_KEY']);
   });
 });
