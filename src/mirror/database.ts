@@ -165,7 +165,7 @@ export function asMirrorError(thrown: unknown, path: string): unknown {
       // Our statements are fixed, and fit the schema whose version was looked at: a name that is not there, or a path in it that
       // is none, was altered in the file. SQLite has no finer code for it.
       if (
-        /no such|unknown function|syntax error|malformed (database|JSON)|has no column|bad JSON path|JSON cannot hold/.test(
+        /no such|unknown function|syntax error|unsupported file format|malformed (database|JSON)|has no column|bad JSON path|JSON cannot hold/.test(
           (thrown as Error).message,
         )
       ) {
