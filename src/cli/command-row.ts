@@ -85,7 +85,7 @@ export const kindOption: OptionRow = {
 /** For commands that take `file:PATH`. */
 export const wholeFileOption: OptionRow = {
   flags: '--whole-file',
-  description: 'take file:PATH for all there is of what it speaks of, where it does not say so itself',
+  description: 'treat the export as complete even if it does not say so',
 };
 
 /** What narrows a command to some records (design.md, Commands). */
@@ -99,7 +99,7 @@ export const filterOptions: readonly OptionRow[] = [
   {
     flags: '--project <id>',
     description:
-      'only this project and what is below it, not batch exports, which are the organization’s; repeatable',
+      'only this project and what is below it (batch exports belong to the organization); repeatable',
     isRepeatable: true,
   },
   { flags: '--id <id>', description: 'only this remote id; repeatable', isRepeatable: true },

@@ -22,12 +22,12 @@ export type Shell = (typeof SHELLS)[number];
 const COMPLETION_COMMANDS: readonly CommandRow[] = [
   {
     name: 'completion',
-    description: 'Prints the script that completes commands, options, kinds and references in a shell',
-    arguments: [{ name: '<shell>', key: 'shell', description: 'which shell', choices: SHELLS }],
+    description: 'Print a shell completion script',
+    arguments: [{ name: '<shell>', key: 'shell', description: 'shell', choices: SHELLS }],
     notes: [
-      'The script asks the program itself at each TAB, and waits two seconds at most where the system has `timeout`:',
-      'commands and options are always those of the version that is installed, sources and references those of the',
-      'configuration that is in effect. It sends nothing, and only reads the mirror. For zsh, load compinit first.',
+      'The script asks the program at each TAB, so commands and options match the installed version, and sources and',
+      'references match the configuration. It sends nothing and only reads the mirror. It waits two seconds at most if the',
+      'system has `timeout`. For zsh, load compinit first.',
     ],
     examples: [
       'tidemark completion bash > ~/.local/share/bash-completion/completions/tidemark',
@@ -39,7 +39,7 @@ const COMPLETION_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'man',
-    description: 'Prints the manual page, of every command, as roff',
+    description: 'Print the manual page as roff',
     examples: ['tidemark man | man -l -', 'tidemark man > /usr/local/share/man/man1/tidemark.1'],
     load: async () => (await import('./man.ts')).man,
   },
@@ -58,22 +58,22 @@ const COMPLETION_COMMANDS: readonly CommandRow[] = [
 const MIRROR_COMMANDS: readonly CommandRow[] = [
   {
     name: 'sync',
-    description: 'One run now: read the service, bring the mirror up to date',
+    description: 'Sync the mirror from the service now',
     options: [
       kindOption,
-      { flags: '--full', description: 'list session recordings whole, not only the newest' },
+      { flags: '--full', description: 'list all session recordings, not only the newest' },
       {
         flags: '--accept-removals <n>',
-        description: 'let up to n held removals happen now',
+        description: 'confirm up to n held removals',
         parse: wholeNumber,
       },
       {
         flags: '--from-schedule <name>',
-        description: 'the sources of this schedule of the configuration',
+        description: 'only the sources of this configured schedule',
         values: 'schedule',
       },
     ],
-    notes: ['Where a daemon holds the mirror, it does the run, and this command follows it to its end.'],
+    notes: ['If a daemon is running for this mirror, the daemon does the run and this command waits for its result.'],
     examples: [
       'tidemark sync',
       'tidemark sync --kind batch_exports --json',
@@ -84,23 +84,23 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'status',
-    description: 'How fresh and how whole the mirror is, per collection',
+    description: 'Show freshness and completeness of each collection',
     examples: ['tidemark status', 'tidemark status --json'],
     load: async () => (await import('./status.ts')).status,
   },
   {
     name: 'runs',
-    description: 'Past runs',
+    description: 'List past runs',
     options: [
-      { flags: '--limit <n>', description: 'how many, newest first (default: 20)', parse: positiveNumber },
+      { flags: '--limit <n>', description: 'maximum number to list, newest first (default: 20)', parse: positiveNumber },
     ],
     examples: ['tidemark runs', 'tidemark runs show 3'],
     load: async () => (await import('./runs.ts')).runs,
     commands: [
       {
         name: 'show',
-        description: 'One run with its sweeps',
-        arguments: [{ name: '<run>', key: 'run', description: 'number of the run' }],
+        description: 'Show one run with its sweeps',
+        arguments: [{ name: '<run>', key: 'run', description: 'run number' }],
         examples: ['tidemark runs show 3', 'tidemark runs show 3 --json'],
         load: async () => (await import('./runs.ts')).showRun,
       },
@@ -108,24 +108,24 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'export',
-    description: "Writes the mirror's records; on stderr it names what of them is stale",
+    description: "Export the mirror's records; stale ones are listed on stderr",
     options: [
       {
         flags: '--format <format>',
-        description: 'how (default: ndjson)',
+        description: 'output format (default: ndjson)',
         choices: ['ndjson', 'json', 'yaml', 'csv'],
       },
       {
         flags: '--output <dir>',
         description:
-          'into this directory instead of stdout; what an earlier export left there and this one does not have goes',
+          'write to this directory instead of stdout; files of an earlier export that are no longer needed are removed',
       },
-      { flags: '--at <ref>', description: 'which state (default: latest)', values: 'point' },
+      { flags: '--at <ref>', description: 'state to read (default: latest)', values: 'point' },
       ...filterOptions,
     ],
     notes: [
-      'As json, or into a directory, an export says what it holds all of: `diff file:PATH` can then tell what came and went.',
-      'Lines (ndjson) and YAML on stdout have no room for that: what they do not hold counts as not compared.',
+      'An export as json, or into a directory, lists the collections that it holds completely, so that `diff file:PATH` can',
+      'report added and removed records. ndjson and YAML on stdout cannot say so: records that they lack are not compared.',
     ],
     examples: [
       'tidemark export --format json > backup.json',
@@ -137,7 +137,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'verify',
-    description: 'Checks that the mirror holds what it sealed: contents, histories, the chain of runs',
+    description: "Verify the mirror's checksums: contents, histories, the chain of runs",
     examples: ['tidemark verify', 'tidemark verify --json'],
     load: async () => (await import('./verify.ts')).verify,
   },
@@ -147,16 +147,16 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
 
 const allOption: OptionRow = {
   flags: '--all',
-  description: 'with fields that change though nobody configured anything, as far as they are known',
+  description: 'include fields that change without anyone configuring them, where recorded',
 };
 
 const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
   {
     name: 'show',
-    description: 'One record as it is, or as it was: removed ones too',
+    description: 'Show one record as it is or as it was, also when it was removed since',
     arguments: recordArguments,
     options: [
-      { flags: '--at <ref>', description: 'which state (default: latest)', values: 'point' },
+      { flags: '--at <ref>', description: 'state to read (default: latest)', values: 'point' },
       ...recordOptions,
     ],
     examples: [
@@ -168,7 +168,7 @@ const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'log',
-    description: "A record's revisions, newest first: what changed, and between which two looks",
+    description: "Show a record's revisions, newest first",
     arguments: recordArguments,
     options: [
       { flags: '--limit <n>', description: 'how many (default: all)', parse: positiveNumber },
@@ -180,11 +180,11 @@ const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'blame',
-    description: "Each of a record's fields: its value, and since when it has been so",
+    description: 'Show each field of a record, with the run that last changed it',
     arguments: recordArguments,
     options: [
-      { flags: '--at <ref>', description: 'which state (default: latest)', values: 'point' },
-      { flags: '--deep', description: 'the fields inside of objects one by one' },
+      { flags: '--at <ref>', description: 'state to read (default: latest)', values: 'point' },
+      { flags: '--deep', description: 'list the fields inside objects one by one' },
       allOption,
       ...recordOptions,
     ],
@@ -193,7 +193,7 @@ const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'changes',
-    description: 'What changed in a period, run by run; as a page with charts too',
+    description: 'Show what changed in a period, run by run, as text or as a page with charts',
     options: [
       {
         flags: '--since <ref>',
@@ -204,10 +204,10 @@ const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
       ...filterOptions,
       {
         flags: '--format <format>',
-        description: 'how (default: text)',
+        description: 'output format (default: text)',
         choices: ['text', 'json', 'html'],
       },
-      { flags: '--output <file>', description: 'into this file instead of stdout' },
+      { flags: '--output <file>', description: 'write to this file instead of stdout' },
       { flags: '--limit <n>', description: 'records shown as text (default: 200)', parse: positiveNumber },
       secretsOption,
     ],
@@ -224,14 +224,14 @@ const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
 
 const identityOption: OptionRow = {
   flags: '--identity <file>',
-  description: 'age identity that opens an encrypted copy, as `age-keygen` writes it; repeatable',
+  description: 'age identity file that decrypts the backup, as written by `age-keygen`; repeatable',
   isRepeatable: true,
 };
 
 const COPIES_COMMANDS: readonly CommandRow[] = [
   {
     name: 'copies',
-    description: 'Copies of the whole mirror in another place: made, verified, put back',
+    description: 'Back up the whole mirror to another place, verify backups and restore the mirror',
     examples: [
       'tidemark copies',
       'tidemark copies make',
@@ -242,13 +242,13 @@ const COPIES_COMMANDS: readonly CommandRow[] = [
     commands: [
       {
         name: 'list',
-        description: 'All of them, newest first',
+        description: 'List all backups, newest first',
         examples: ['tidemark copies list --json'],
         load: async () => (await import('./copies.ts')).listCopies,
       },
       {
         name: 'make',
-        description: 'Makes one now, then does what retention and `copies.command` say',
+        description: 'Create a backup now, then apply retention and run `copies.command`',
         examples: ['tidemark copies make'],
         outlivesOutput: () => true,
         load: async () => (await import('./copies.ts')).makeCopyNow,
@@ -256,7 +256,7 @@ const COPIES_COMMANDS: readonly CommandRow[] = [
       {
         name: 'verify',
         description:
-          'Reads a copy to its end, opens it and checks every seal; without an identity, its file only',
+          'Verify a backup; without an identity, only the checksum of an encrypted file is checked',
         arguments: [
           {
             name: '[file]',
@@ -271,7 +271,7 @@ const COPIES_COMMANDS: readonly CommandRow[] = [
       },
       {
         name: 'restore',
-        description: 'Puts the mirror of a copy at a new path, verified first; nothing remote is touched',
+        description: 'Restore the mirror of a backup to a new path, after verifying it; nothing remote is touched',
         arguments: [
           {
             name: '<file>',
@@ -281,7 +281,7 @@ const COPIES_COMMANDS: readonly CommandRow[] = [
           },
         ],
         options: [
-          { flags: '--to <path>', description: 'where the mirror goes; nothing may stand there' },
+          { flags: '--to <path>', description: 'destination path (must not exist)' },
           identityOption,
         ],
         examples: ['tidemark copies restore latest --to ./restored/mirror.db --identity ~/keys/tidemark.txt'],
@@ -298,21 +298,21 @@ const DAEMON_COMMANDS: readonly CommandRow[] = [
   {
     name: 'daemon',
     description:
-      'Runs the schedules: syncs, looks for drift, verifies, forgets, practises; answers over HTTP',
+      'Run the schedules for sync, drift, verify, forget and drill, and serve HTTP',
     options: [
       {
         flags: '--once',
-        description: 'do what is due now and leave: for cron, systemd timers, Kubernetes CronJobs',
+        description: 'run the jobs that are due and exit: for cron, systemd timers, Kubernetes CronJobs',
       },
-      { flags: '--no-http', description: 'without the HTTP endpoints' },
+      { flags: '--no-http', description: 'do not serve HTTP' },
       {
         flags: '--check',
         description:
-          'ask the daemon that is at work on this mirror how it is, and leave: 0 well or in its first sync, 1 failing or none',
+          "print the daemon's health and exit (0 healthy or in its first sync, 1 failing or not running)",
       },
     ],
     notes: [
-      'SIGTERM and Ctrl-C end it within daemon.shutdownGraceMs, a second one at once; SIGHUP reads the configuration anew.',
+      'SIGTERM and Ctrl-C stop it within daemon.shutdownGraceMs, a second one at once; SIGHUP reloads the configuration.',
       'Logs are JSON lines on stderr, and plain lines on a terminal.',
     ],
     examples: [
@@ -341,17 +341,17 @@ const DAEMON_COMMANDS: readonly CommandRow[] = [
 const NOTIFY_COMMANDS: readonly CommandRow[] = [
   {
     name: 'notify',
-    description: 'The channels that tell people what changed',
+    description: 'Work with the configured notice channels',
     examples: ['tidemark notify test', 'tidemark notify test ops'],
     commands: [
       {
         name: 'test',
-        description: 'Sends a test notice through every configured channel, or those named, right now',
+        description: 'Send a test notice through all configured channels, or those named',
         arguments: [
           {
             name: '[channel...]',
             key: 'channels',
-            description: 'names under `notices`',
+            description: 'channel names under `notices`',
             values: 'channel',
           },
         ],

@@ -10,37 +10,37 @@ const fieldOption: OptionRow = {
 };
 
 const modeOptions: readonly OptionRow[] = [
-  { flags: '--managed-only', description: 'only fields that a restore could change' },
-  { flags: '--all', description: 'also fields that change though nobody configured anything' },
+  { flags: '--managed-only', description: 'only fields that a restore can change' },
+  { flags: '--all', description: 'include fields that change without anyone configuring them' },
 ];
 
 /** How a comparison is written. */
 const reportOptions: readonly OptionRow[] = [
   {
     flags: '--format <format>',
-    description: 'how (default: text)',
+    description: 'output format (default: text)',
     choices: ['text', 'json', 'markdown', 'html', 'junit', 'sarif', 'patch'],
   },
-  { flags: '--output <file>', description: 'into this file instead of stdout' },
+  { flags: '--output <file>', description: 'write to this file instead of stdout' },
   secretsOption,
 ];
 
 const placeOptions: readonly OptionRow[] = [
-  { flags: '--organization <id>', description: 'the one below this organization', isRepeatable: true },
-  { flags: '--project <id>', description: 'the one below this project', isRepeatable: true },
+  { flags: '--organization <id>', description: 'disambiguate by organization id', isRepeatable: true },
+  { flags: '--project <id>', description: 'disambiguate by project id', isRepeatable: true },
 ];
 
 export const DIFF_COMMANDS: readonly CommandRow[] = [
   {
     name: 'diff',
-    description: 'What differs between two states, field by field',
+    description: 'Compare two states, field by field',
     arguments: [
       {
         name: '[from]',
         key: 'from',
         description: 'live, latest, baseline, run:N, snapshot:NAME, a time or file:PATH (default: latest)',
       },
-      { name: '[to]', key: 'to', description: 'likewise (default: live, or latest with --to-source)' },
+      { name: '[to]', key: 'to', description: 'another state (default: live, or latest with --to-source)' },
     ],
     options: [
       {
@@ -55,8 +55,8 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
       ...reportOptions,
     ],
     notes: [
-      'With several sources and none named, each is compared; --json then prints tidemark.reports/1',
-      '{documents, errors}: a tidemark.diff/1 for each source, and why others could not be compared.',
+      'With several sources and no --source, each source is compared; --json then prints tidemark.reports/1',
+      '{documents, errors}: a tidemark.diff/1 per source, and an error for each source that could not be compared.',
     ],
     examples: [
       'tidemark diff                                    # what changed since the last sync',
@@ -69,13 +69,13 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'drift',
-    description: 'What drifted from the baseline, less what was accepted or is ignored',
+    description: 'Show drift from the baseline, excluding accepted and ignored changes',
     options: [
-      { flags: '--from <ref>', description: 'the state that is wanted (default: baseline)' },
-      { flags: '--live', description: 'against the service now, instead of the latest run' },
+      { flags: '--from <ref>', description: 'the desired state (default: baseline)' },
+      { flags: '--live', description: 'compare with the service now, instead of the latest run' },
       {
         flags: '--severity <level>',
-        description: 'only what matters at least this much',
+        description: 'only drift of at least this severity',
         choices: SEVERITIES,
       },
       wholeFileOption,
@@ -94,17 +94,17 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
     commands: [
       {
         name: 'accept',
-        description: 'Accepts drift as it is now; another value, or the date passing, opens it again',
+        description: 'Accept current drift until the value changes or --until passes',
         arguments: [
           { name: '<kind>', key: 'kind', description: 'kind of the record', parse: kindName },
-          { name: '<id>', key: 'id', description: 'its remote id, as the report shows it' },
+          { name: '<id>', key: 'id', description: 'remote id, as the report shows it' },
         ],
         options: [
           { ...fieldOption, description: 'only this field; repeatable (default: all that drifted)' },
-          { flags: '--reason <text>', description: 'why: whoever reads the report sees it' },
-          { flags: '--until <date>', description: 'from then on it is drift again' },
-          { flags: '--from <ref>', description: 'the state that is wanted (default: baseline)' },
-          { flags: '--live', description: 'accept what the service has now' },
+          { flags: '--reason <text>', description: 'reason, shown in reports' },
+          { flags: '--until <date>', description: 'date on which the acceptance expires' },
+          { flags: '--from <ref>', description: 'the desired state (default: baseline)' },
+          { flags: '--live', description: 'accept the drift of the service now, instead of the latest run' },
           ...placeOptions,
         ],
         examples: [
@@ -114,13 +114,13 @@ export const DIFF_COMMANDS: readonly CommandRow[] = [
       },
       {
         name: 'accepted',
-        description: 'Lists what was accepted, why, and until when',
+        description: 'List accepted drift, with reasons and expiry dates',
         examples: ['tidemark drift accepted', 'tidemark drift accepted --json'],
         load: async () => (await import('./drift-accepted.ts')).acceptedDrift,
       },
       {
         name: 'unaccept',
-        description: 'Withdraws an acceptance: the drift is open again',
+        description: 'Withdraw an acceptance; the drift is reported again',
         arguments: [
           { name: '<kind>', key: 'kind', description: 'kind of the record', parse: kindName },
           { name: '<id>', key: 'id', description: 'its remote id' },

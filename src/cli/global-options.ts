@@ -11,9 +11,9 @@ export const GLOBAL_OPTIONS: readonly OptionRow[] = [
     values: 'source',
   },
   { flags: '--json', description: 'print one JSON document' },
-  { flags: '--quiet', description: 'no progress, no remarks' },
+  { flags: '--quiet', description: 'print no progress and no remarks' },
   { flags: '--log-level <level>', description: 'how much to log to stderr', choices: LOG_LEVELS },
-  { flags: '--no-color', description: 'no colours' },
+  { flags: '--no-color', description: 'print without colours' },
 ];
 
 /** Every command has it too, and ends with it. */

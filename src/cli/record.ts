@@ -305,19 +305,19 @@ export const recordArguments: readonly ArgumentRow[] = [
   {
     name: '<id>',
     key: 'id',
-    description: 'its remote id, also as reports mask it, or its whole name where no record has that id',
+    description: 'remote id (also masked as in reports), or the full name if no record has that id',
   },
 ];
 
 export const secretsOption: OptionRow = {
   flags: '--show-secrets',
-  description: 'print secret values in clear',
+  description: 'print secret values in clear text',
 };
 
 /** What tells records of the same id apart, and what of them is shown. */
 export const recordOptions: readonly OptionRow[] = [
-  { flags: '--organization <id>', description: 'the one below this organization', isRepeatable: true },
-  { flags: '--project <id>', description: 'the one below this project', isRepeatable: true },
+  { flags: '--organization <id>', description: 'disambiguate by organization id', isRepeatable: true },
+  { flags: '--project <id>', description: 'disambiguate by project id', isRepeatable: true },
   secretsOption,
 ];
 

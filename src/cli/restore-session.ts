@@ -143,26 +143,26 @@ function percentage(text: string): number {
 
 const yesOption: OptionRow = {
   flags: '--yes',
-  description: 'send it without asking: needed where no terminal can ask',
+  description: 'do not ask for confirmation (required without a terminal)',
 };
 
 const limitOption: OptionRow = {
   flags: '--limit <n>',
-  description: 'how many, newest first (default: 20)',
+  description: 'maximum number to list, newest first (default: 20)',
   parse: positiveNumber,
 };
 
 const sendOptions: readonly OptionRow[] = [
   {
     flags: '--format <format>',
-    description: 'how the plan is shown (default: text)',
+    description: 'format of the plan (default: text)',
     choices: ['text', 'json', 'markdown', 'html'],
   },
-  { flags: '--apply', description: 'send it, after asking' },
+  { flags: '--apply', description: 'apply the plan, after asking' },
   yesOption,
 ];
 
-const restoreArgument = { name: '<restore>', key: 'restore', description: 'number of the restore' };
+const restoreArgument = { name: '<restore>', key: 'restore', description: 'restore number' };
 
 /** Parses a share. */
 function shareOf(text: string): number {
@@ -179,7 +179,7 @@ function sends({ apply, resume }: Readonly<Record<string, unknown>>): boolean {
 export const RESTORE_COMMANDS: readonly CommandRow[] = [
   {
     name: 'restore',
-    description: 'The plan that puts back what was lost or altered; --apply sends it',
+    description: 'Plan how to put back what was lost or changed; --apply carries it out',
     arguments: [
       {
         name: '[from]',
@@ -193,35 +193,35 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
       ...filterOptions,
       {
         flags: '--field <pointer>',
-        description: 'only this field of records that are there, as a JSON pointer; repeatable',
+        description: 'only this field of existing records, as a JSON pointer; repeatable',
         isRepeatable: true,
       },
       {
         flags: '--prune',
-        description: 'also remove what the state does not have; never organizations or projects',
+        description: 'also remove records that the state does not have; never organizations or projects',
       },
       wholeFileOption,
       {
         flags: '--max-removals <n>',
-        description: 'remove at most so many; more, and the plan is refused (default: 0)',
+        description: 'refuse the plan if it removes more than n records (default: 0)',
         parse: wholeNumber,
       },
       {
         flags: '--max-share <share>',
-        description: 'change at most this share of a kind, from 0 to 1 (default: as configured, 0.3)',
+        description: 'refuse the plan if it changes more than this share of a kind, from 0 to 1 (default: as configured, 0.3)',
         parse: shareOf,
       },
       { flags: '--create-organizations', description: 'create organizations that are missing' },
       {
         flags: '--invite-missing',
-        description: 'invite members who are missing: there is no other way back',
+        description: 'send invites for missing members',
       },
-      { flags: '--send-email', description: 'let the service mail the invites that are created' },
-      { flags: '--out <file>', description: 'save the plan for `tidemark apply`' },
+      { flags: '--send-email', description: 'let the service send the invites by e-mail' },
+      { flags: '--out <file>', description: 'save the plan to this file, for `tidemark apply`' },
       ...sendOptions,
       {
         flags: '--resume [restore]',
-        description: 'go on with the latest unfinished restore, or with this one',
+        description: 'resume the latest unfinished restore, or this one',
       },
     ],
     examples: [
@@ -236,8 +236,8 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'apply',
-    description: 'Sends a saved plan, if live is still what it was made against',
-    arguments: [{ name: '<plan>', key: 'plan', description: 'file of `tidemark restore --out`' }],
+    description: 'Apply a saved plan, unless the service has changed since',
+    arguments: [{ name: '<plan>', key: 'plan', description: 'plan file written by `tidemark restore --out`' }],
     options: [yesOption],
     examples: ['tidemark apply plan.json', 'tidemark apply plan.json --yes --json'],
     outlivesOutput: () => true,
@@ -245,11 +245,11 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'undo',
-    description: 'The plan that takes a restore back; --apply sends it',
+    description: 'Plan how to undo a restore; --apply carries it out',
     arguments: [restoreArgument],
     options: [
       ...sendOptions,
-      { flags: '--force-changed', description: 'take back also what was changed since the restore' },
+      { flags: '--force-changed', description: 'also undo what was changed since the restore' },
     ],
     examples: ['tidemark undo 3', 'tidemark undo 3 --apply'],
     outlivesOutput: sends,
@@ -257,21 +257,21 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'restores',
-    description: 'Past restores',
+    description: 'List past restores',
     options: [limitOption],
     examples: ['tidemark restores', 'tidemark restores show 3'],
     load: async () => (await import('./restores.ts')).restores,
     commands: [
       {
         name: 'list',
-        description: 'Past restores',
+        description: 'List past restores',
         options: [limitOption],
         examples: ['tidemark restores list --limit 5'],
         load: async () => (await import('./restores.ts')).restores,
       },
       {
         name: 'show',
-        description: 'One restore, step by step',
+        description: 'Show one restore, step by step',
         arguments: [restoreArgument],
         examples: ['tidemark restores show 3', 'tidemark restores show 3 --json'],
         load: async () => (await import('./restores.ts')).showRestore,
@@ -280,7 +280,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'drill',
-    description: 'Practises a restore in a sandbox: what would come back, what needs a person, what is lost',
+    description: 'Rehearse a restore in a sandbox and report what could be recovered',
     arguments: [
       {
         name: '[from]',
@@ -293,18 +293,18 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
       {
         flags: '--damage <percent>',
         description:
-          'start with the whole snapshot and damage this share of it (default: start with nothing)',
+          'start from the full snapshot and damage this share of it (default: start empty)',
         parse: percentage,
       },
       {
         flags: '--seed <n>',
-        description: 'which records are damaged, and how (default: 1)',
+        description: 'seed that chooses which records are damaged, and how (default: 1)',
         parse: wholeNumber,
       },
       ...filterOptions,
-      { flags: '--format <format>', description: 'how (default: text)', choices: ['text', 'json', 'html'] },
-      { flags: '--output <file>', description: 'into this file instead of stdout' },
-      { flags: '--runbook <file>', description: 'write what is left to do by hand, as Markdown' },
+      { flags: '--format <format>', description: 'output format (default: text)', choices: ['text', 'json', 'html'] },
+      { flags: '--output <file>', description: 'write to this file instead of stdout' },
+      { flags: '--runbook <file>', description: 'write the remaining manual steps to this file, as Markdown' },
       secretsOption,
     ],
     examples: [

@@ -5,7 +5,7 @@ import { wholeNumber, type ArgumentRow, type CommandRow, type OptionRow } from '
 const nameArgument: ArgumentRow = {
   name: '<name>',
   key: 'name',
-  description: 'what follows snapshot: in a reference',
+  description: 'name of the snapshot',
   values: 'snapshot',
 };
 
@@ -23,7 +23,7 @@ function spanOfTime(text: string): number {
 export const RETENTION_COMMANDS: readonly CommandRow[] = [
   {
     name: 'snapshots',
-    description: 'States pinned under a name: retention keeps them, and drift is measured from one',
+    description: 'List, pin and unpin snapshots, and choose the baseline',
     examples: [
       'tidemark snapshots',
       'tidemark snapshots pin before-migration',
@@ -34,16 +34,16 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
     commands: [
       {
         name: 'list',
-        description: 'All of them',
+        description: 'List snapshots',
         examples: ['tidemark snapshots list --json'],
         load: async () => (await import('./snapshots.ts')).snapshots,
       },
       {
         name: 'pin',
-        description: 'Pins a state',
+        description: 'Pin a state under a name',
         arguments: [
           { ...nameArgument, values: 'free' },
-          { name: '[ref]', key: 'reference', description: 'which state (default: latest)', values: 'point' },
+          { name: '[ref]', key: 'reference', description: 'state to read (default: latest)', values: 'point' },
         ],
         examples: [
           'tidemark snapshots pin before-migration',
@@ -53,15 +53,15 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
       },
       {
         name: 'unpin',
-        description: 'Lets retention have it',
+        description: 'Unpin a snapshot',
         arguments: [nameArgument],
-        options: [{ flags: '--force', description: 'also where it is the baseline: then there is none' }],
+        options: [{ flags: '--force', description: 'unpin it even if it is the baseline, which then is unset' }],
         examples: ['tidemark snapshots unpin before-migration'],
         load: async () => (await import('./snapshots.ts')).unpinSnapshot,
       },
       {
         name: 'baseline',
-        description: 'Measures drift from this snapshot; without a name, says which it is',
+        description: 'Set the baseline for drift; without a name, print it',
         arguments: [{ name: '[name]', key: 'name', description: 'a pinned snapshot', values: 'snapshot' }],
         examples: ['tidemark snapshots baseline before-migration', 'tidemark snapshots baseline'],
         load: async () => (await import('./snapshots.ts')).baseline,
@@ -70,21 +70,20 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'forget',
-    description:
-      'Drops local history by retention; pinned snapshots, each latest run and each latest complete run stay',
+    description: 'Delete local history by retention; pinned snapshots, each latest run and each latest complete run stay',
     options: [
       keep('last', 'the n newest runs of each source'),
       keep('hourly', 'the newest run of each of the n newest hours that have one (UTC)'),
-      keep('daily', 'likewise of days'),
-      keep('weekly', 'likewise of weeks, from Monday on'),
-      keep('monthly', 'likewise of months'),
-      keep('yearly', 'likewise of years'),
+      keep('daily', 'the newest run of each of the n newest days that have one'),
+      keep('weekly', 'the newest run of each of the n newest weeks (from Monday) that have one'),
+      keep('monthly', 'the newest run of each of the n newest months that have one'),
+      keep('yearly', 'the newest run of each of the n newest years that have one'),
       {
         flags: '--keep-within <duration>',
-        description: "keep every run at most so much older than its source's newest, such as 12h or 30d",
+        description: "keep all runs up to this age before the source's newest, such as 12h or 30d",
         parse: spanOfTime,
       },
-      { flags: '--dry-run', description: 'say what would go, change nothing' },
+      { flags: '--dry-run', description: 'print what would be deleted, change nothing' },
     ],
     examples: [
       'tidemark forget --keep-last 7 --keep-daily 30 --keep-monthly 12 --dry-run',

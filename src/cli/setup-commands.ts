@@ -4,7 +4,7 @@ import { kindOption, type CommandRow } from './command-row.ts';
 export const SETUP_COMMANDS: readonly CommandRow[] = [
   {
     name: 'init',
-    description: 'Asks, checks the key against the service, and writes a commented configuration',
+    description: 'Create a commented configuration, after checking the key with the service',
     options: [
       { flags: '--url <url>', description: 'address of the service' },
       {
@@ -19,18 +19,18 @@ export const SETUP_COMMANDS: readonly CommandRow[] = [
       },
       {
         flags: '--profile <name>',
-        description: 'what is known about the deployment (default: by looking)',
+        description: 'profile of the deployment (default: detected)',
         values: 'profile',
       },
       { flags: '--name <name>', description: 'name of the source (default: production)', values: 'free' },
-      { flags: '--output <file>', description: 'the file to write (default: ./tidemark.yaml)' },
-      { flags: '--force', description: 'replace the file where there is one' },
-      { flags: '--no-check', description: 'write without asking the service anything' },
+      { flags: '--output <file>', description: 'file to write (default: ./tidemark.yaml)' },
+      { flags: '--force', description: 'replace an existing file' },
+      { flags: '--no-check', description: 'write without contacting the service' },
       { flags: '--sync', description: 'run the first sync afterwards' },
     ],
     notes: [
-      'On a terminal it asks for what no option gives; elsewhere --url and a key by reference are needed. The key never',
-      'stands in the configuration: it is named there as ${VARIABLE} or as a file that only you can read.',
+      'On a terminal it asks for whatever the options do not give; otherwise --url and --key-env or --key-file are required.',
+      'The key is never written to the configuration, only ${VARIABLE} or the path of a file that only you can read.',
     ],
     examples: [
       'tidemark init',
@@ -41,16 +41,16 @@ export const SETUP_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'doctor',
-    description: 'What the key reaches kind by kind, and how mirror, disk, clock and schedules are',
+    description: 'Check what the key can read, and the mirror, disk, clock and schedules',
     options: [
       {
         flags: '--openapi <file>',
-        description: 'instead: where this OpenAPI 3 document and the catalog differ; sends nothing',
+        description: 'compare this OpenAPI 3 document with the catalog instead; sends nothing',
       },
     ],
     notes: [
       'Sends GET only, within the rate limit: a page or two of each kind in at most 5 organizations, 5 roles and 5',
-      'projects. Exit 0 all fine or only warnings, 3 something cannot be read, 5 everything is denied, 1 unreachable.',
+      'projects. Exit 0 fine or only warnings, 3 something cannot be read, 5 everything is denied, 1 unreachable.',
       'With --openapi: 0 no differences, 2 differences.',
     ],
     examples: [
@@ -62,23 +62,23 @@ export const SETUP_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'estimate',
-    description: 'Requests, minutes and bytes of a sync, a live diff or a restore before it starts',
+    description: 'Estimate requests, minutes and bytes of a sync, a live diff or a restore',
     arguments: [
       {
         name: '[what]',
         key: 'what',
-        description: 'of what (default: sync)',
+        description: 'operation to estimate (default: sync)',
         choices: ['sync', 'diff', 'restore'],
       },
     ],
     options: [
       kindOption,
-      { flags: '--full', description: 'of a sync that walks every list whole' },
-      { flags: '--from <ref>', description: 'of a restore of this state (default: latest)', values: 'point' },
+      { flags: '--full', description: 'estimate a full sync, which walks every list to its end' },
+      { flags: '--from <ref>', description: 'estimate a restore of this state (default: latest)', values: 'point' },
     ],
     notes: [
-      'From what the last run cost, where there is a mirror: nothing is sent. Else from a look at the first pages, within',
-      'the bounds of `tidemark doctor`. What is known and what is guessed stands below the table.',
+      'With a mirror, the estimate uses the cost of the last run and sends nothing. Without one, it reads the first pages,',
+      'within the limits of `tidemark doctor`. Below the table it says what is measured and what is assumed.',
     ],
     examples: [
       'tidemark estimate',

@@ -10,17 +10,17 @@ function network(text: string): string {
 export const TOOL_COMMANDS: readonly CommandRow[] = [
   {
     name: 'serve',
-    description: 'The mirror as a read-only replica: the same GET paths, as of any state',
+    description: 'Serve the mirror as a read-only replica: the same GET paths, as of any state',
     options: [
-      { flags: '--host <address>', description: 'address to listen on (default: 127.0.0.1)' },
+      { flags: '--host <address>', description: 'IP address to listen on (default: 127.0.0.1)' },
       {
         flags: '--port <port>',
-        description: 'port to listen on; 0 for any (default: 8700)',
+        description: 'port to listen on; 0 picks a free one (default: 8700)',
         parse: portNumber,
       },
       {
         flags: '--token-file <file>',
-        description: 'tokens that callers may send, one a line (default: replica.token of the configuration)',
+        description: 'file with accepted tokens, one per line (default: replica.token of the configuration)',
       },
       {
         flags: '--trusted-proxy <address>',
@@ -31,8 +31,8 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
       },
     ],
     notes: [
-      'Callers name a state with ?as_of=latest, baseline, run:N, snapshot:NAME or a time. An address other than a',
-      "loopback one needs a token, which is the replica's own: never the key of the service.",
+      'Clients choose a state with ?as_of=latest, baseline, run:N, snapshot:NAME or a time. Any address other than',
+      'loopback requires a token. It belongs to the replica; never use the key of the service.',
     ],
     examples: [
       'tidemark serve',
@@ -43,30 +43,30 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'sandbox',
-    description: 'An embedded server of the whole interface, to try things on',
+    description: 'Run an embedded server of the whole interface, for trials',
     options: [
-      { flags: '--host <address>', description: 'address to listen on (default: 127.0.0.1)' },
+      { flags: '--host <address>', description: 'IP address to listen on (default: 127.0.0.1)' },
       {
         flags: '--port <port>',
-        description: 'port to listen on; 0 for any (default: 8600)',
+        description: 'port to listen on; 0 picks a free one (default: 8600)',
         parse: portNumber,
       },
-      { flags: '--data <file>', description: 'keep the state in this file (default: in memory)' },
+      { flags: '--data <file>', description: 'keep the data in this file (default: in memory)' },
       {
         flags: '--seed <name>',
-        description: 'what it starts with (default: demo)',
+        description: 'initial data (default: demo)',
         choices: ['demo', 'empty'],
       },
-      { flags: '--key <key>', description: 'the API key it accepts (default: sandbox-key)' },
+      { flags: '--key <key>', description: 'accepted API key (default: sandbox-key)' },
       {
         flags: '--permission <permission>',
-        description: 'limit the key to this permission; repeatable',
+        description: 'restrict the key to this permission; repeatable',
         isRepeatable: true,
       },
       {
         flags: '--trusted-proxy <address>',
         description:
-          'believe the forwarded headers of a proxy with this IP address, or in this CIDR range; repeatable',
+          'trust forwarded headers from this proxy IP address or CIDR range; repeatable',
         parse: network,
         isRepeatable: true,
       },
@@ -76,24 +76,24 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'catalog',
-    description: 'What is mirrored, compared and restorable, kind by kind',
+    description: 'List what is mirrored, compared and restorable, kind by kind',
     examples: ['tidemark catalog', 'tidemark catalog --json'],
     load: async () => (await import('./catalog.ts')).catalog,
   },
   {
     name: 'config',
-    description: 'The configuration: checked, or its schema',
+    description: 'Check the configuration, or print its schema',
     examples: ['tidemark config check', 'tidemark config schema > tidemark.schema.json'],
     commands: [
       {
         name: 'check',
-        description: 'Reads the configuration and says what is wrong with it, all at once',
+        description: 'Check the configuration and list everything wrong with it',
         examples: ['tidemark config check', 'tidemark config check --config /etc/tidemark.yaml'],
         load: async () => (await import('./config-check.ts')).configCheck,
       },
       {
         name: 'schema',
-        description: 'Prints the JSON Schema, for editors',
+        description: 'Print the JSON Schema of the configuration, for editors',
         examples: ['tidemark config schema > tidemark.schema.json'],
         load: async () => (await import('./config-schema.ts')).configSchema,
       },
@@ -101,8 +101,8 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'demo',
-    description: 'The whole story against an embedded sandbox, no key needed',
-    options: [{ flags: '--output <dir>', description: 'where the demo mirror goes (default: ./data/demo)' }],
+    description: 'Show sync, drift and restore against an embedded sandbox; no key needed',
+    options: [{ flags: '--output <dir>', description: 'directory of the demo mirror (default: ./data/demo)' }],
     examples: ['tidemark demo', 'tidemark demo --output ./try'],
     // Its sandbox is a process of its own, and would stay.
     outlivesOutput: () => true,

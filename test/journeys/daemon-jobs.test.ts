@@ -1,10 +1,10 @@
 /** Jobs in processes of their own: whatever becomes of such a process, the daemon stays, and none of them outlives it. */
-import { execFileSync, type ChildProcess } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type Ended, environment, runProgram, scratch, start, tidemark } from './harness.ts';
+import { type Ended, childOf, environment, runProgram, scratch, start, tidemark } from './harness.ts';
 import { FakeService, respond } from './service.ts';
 
 class Story {
@@ -64,7 +64,7 @@ class Story {
     await this.until(
       () => this.service.seen.filter(({ url }) => url.includes('/members/')).length > before || before > 0,
     );
-    return Number(execFileSync('pgrep', ['-P', String(this.child?.pid)], { encoding: 'utf8' }).trim());
+    return childOf(this.child?.pid);
   }
 
   async ask(target: string, body?: object): Promise<{ readonly status: number; readonly text: string }> {

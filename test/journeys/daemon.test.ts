@@ -1,10 +1,10 @@
 /** The daemon as its users meet it: a process of its own, its signals, its file, and the command line beside it. */
-import { execFileSync, type ChildProcess } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type Ended, environment, scratch, start, tidemark } from './harness.ts';
+import { type Ended, childOf, environment, scratch, start, tidemark } from './harness.ts';
 import { FakeService, respond } from './service.ts';
 
 interface Story {
@@ -239,7 +239,7 @@ describe('tidemark daemon', () => {
     await impatient.said(/^sync began/);
     impatient.child.kill('SIGTERM');
     await impatient.said(/^stopping/);
-    const job = Number(execFileSync('pgrep', ['-P', String(impatient.child.pid)], { encoding: 'utf8' }));
+    const job = childOf(impatient.child.pid);
     impatient.child.kill('SIGTERM');
     expect((await impatient.ended).code).toBe(130);
     while (existsSync(`/proc/${job}`)) await delay(10);

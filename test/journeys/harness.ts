@@ -1,6 +1,6 @@
 /** Runs the real command line as its users do, in this process or in one of its own: its output and exit code. */
 import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inject, onTestFinished } from 'vitest';
@@ -55,6 +55,23 @@ export function tidemark(
 /** Runs `tidemark ARGS` to its end, as a process of its own. */
 export function runProgram(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
   return start(args, options).ended;
+}
+
+/** The one child process that `parent` has now, from Linux's /proc: `pgrep` is not on every machine. */
+export function childOf(parent: number | undefined): number {
+  const children = readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) => {
+      try {
+        // "PID (NAME) STATE PPID …": the name may hold anything, parentheses too.
+        const afterName = readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\)/s, '');
+        return Number(afterName.trim().split(' ')[1]) === parent;
+      } catch {
+        return false; // It ended meanwhile.
+      }
+    });
+  if (children.length !== 1) throw new Error(`${parent} has ${children.length} children instead of one`);
+  return Number(children[0]);
 }
 
 /** A directory that goes with the test. */
