@@ -47,6 +47,6 @@ EXPOSE 8787
 STOPSIGNAL SIGTERM
 # Asks the daemon by the file beside the mirror, wherever it listens. During the first sync, which may take hours, it is well.
 HEALTHCHECK --interval=60s --timeout=15s --start-period=120s --retries=3 CMD ["node", "/app/dist/main.js", "daemon", "--check"]
-# Node handles SIGTERM itself, and ends what it started (`copies.command`) before itself.
+# Node handles SIGTERM itself, and ends what it started (`backup.command`) before itself.
 ENTRYPOINT ["node", "/app/dist/main.js"]
 CMD ["daemon"]

@@ -4,7 +4,7 @@ import { boundDaemonHeap } from '../src/cli/daemon-memory.ts';
 import { loadConfig } from '../src/config/load.ts';
 import { systemClock } from '../src/core/clock.ts';
 import { silentLogger } from '../src/core/logger.ts';
-import { BackupCatalog } from '../src/daemon/copies/copy.ts';
+import { BackupCatalog } from '../src/backup/work.ts';
 import { startHttp } from '../src/daemon/http/http.ts';
 import type { DaemonView } from '../src/daemon/view.ts';
 import { type Mirror, openMirror } from '../src/mirror/mirror.ts';
@@ -110,7 +110,7 @@ function viewOf(mirror: Mirror, path: string): DaemonView {
     config: () => config,
     configTrouble: () => null,
     mirror: () => mirror,
-    copies: new BackupCatalog(systemClock),
+    backups: new BackupCatalog(systemClock),
     schedules: () => [],
     running: () => [],
     queued: () => [],

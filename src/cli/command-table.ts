@@ -73,7 +73,9 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
         values: 'schedule',
       },
     ],
-    notes: ['If a daemon is running for this mirror, the daemon does the run and this command waits for its result.'],
+    notes: [
+      'If a daemon is running for this mirror, the daemon does the run and this command waits for its result.',
+    ],
     examples: [
       'tidemark sync',
       'tidemark sync --kind batch_exports --json',
@@ -92,7 +94,11 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
     name: 'runs',
     description: 'List past runs',
     options: [
-      { flags: '--limit <n>', description: 'maximum number to list, newest first (default: 20)', parse: positiveNumber },
+      {
+        flags: '--limit <n>',
+        description: 'maximum number to list, newest first (default: 20)',
+        parse: positiveNumber,
+      },
     ],
     examples: ['tidemark runs', 'tidemark runs show 3'],
     load: async () => (await import('./runs.ts')).runs,
@@ -220,7 +226,7 @@ const RECORD_HISTORY_COMMANDS: readonly CommandRow[] = [
   },
 ];
 
-// The commands over copies of the mirror in another place.
+// The commands for backups of the mirror in another place.
 
 const identityOption: OptionRow = {
   flags: '--identity <file>',
@@ -228,30 +234,30 @@ const identityOption: OptionRow = {
   isRepeatable: true,
 };
 
-const COPIES_COMMANDS: readonly CommandRow[] = [
+const BACKUP_COMMANDS: readonly CommandRow[] = [
   {
-    name: 'copies',
+    name: 'backup',
     description: 'Back up the whole mirror to another place, verify backups and restore the mirror',
     examples: [
-      'tidemark copies',
-      'tidemark copies make',
-      'tidemark copies verify latest --identity ~/keys/tidemark.txt',
-      'tidemark copies restore latest --to ./restored/mirror.db --identity ~/keys/tidemark.txt',
+      'tidemark backup',
+      'tidemark backup create',
+      'tidemark backup verify latest --identity ~/keys/tidemark.txt',
+      'tidemark backup restore latest --to ./restored/mirror.db --identity ~/keys/tidemark.txt',
     ],
-    load: async () => (await import('./copies.ts')).listCopies,
+    load: async () => (await import('./backup.ts')).listBackupsCommand,
     commands: [
       {
         name: 'list',
         description: 'List all backups, newest first',
-        examples: ['tidemark copies list --json'],
-        load: async () => (await import('./copies.ts')).listCopies,
+        examples: ['tidemark backup list --json'],
+        load: async () => (await import('./backup.ts')).listBackupsCommand,
       },
       {
-        name: 'make',
-        description: 'Create a backup now, then apply retention and run `copies.command`',
-        examples: ['tidemark copies make'],
+        name: 'create',
+        description: 'Create a backup now, then apply retention and run `backup.command`',
+        examples: ['tidemark backup create'],
         outlivesOutput: () => true,
-        load: async () => (await import('./copies.ts')).makeCopyNow,
+        load: async () => (await import('./backup.ts')).createBackupNow,
       },
       {
         name: 'verify',
@@ -261,32 +267,30 @@ const COPIES_COMMANDS: readonly CommandRow[] = [
           {
             name: '[file]',
             key: 'file',
-            values: 'copy',
-            description: 'path, name in the directory of copies, or latest (default: latest)',
+            values: 'backup',
+            description: 'path, name in the backup directory, or latest (default: latest)',
           },
         ],
         options: [identityOption],
-        examples: ['tidemark copies verify', 'tidemark copies verify latest --identity ~/keys/tidemark.txt'],
-        load: async () => (await import('./copies-read.ts')).verifyOneCopy,
+        examples: ['tidemark backup verify', 'tidemark backup verify latest --identity ~/keys/tidemark.txt'],
+        load: async () => (await import('./backup-read.ts')).verifyOneBackup,
       },
       {
         name: 'restore',
-        description: 'Restore the mirror of a backup to a new path, after verifying it; nothing remote is touched',
+        description:
+          'Restore the mirror of a backup to a new path, after verifying it; nothing remote is touched',
         arguments: [
           {
             name: '<file>',
             key: 'file',
-            description: 'path, name in the directory of copies, or latest',
-            values: 'copy',
+            description: 'path, name in the backup directory, or latest',
+            values: 'backup',
           },
         ],
-        options: [
-          { flags: '--to <path>', description: 'destination path (must not exist)' },
-          identityOption,
-        ],
-        examples: ['tidemark copies restore latest --to ./restored/mirror.db --identity ~/keys/tidemark.txt'],
+        options: [{ flags: '--to <path>', description: 'destination path (must not exist)' }, identityOption],
+        examples: ['tidemark backup restore latest --to ./restored/mirror.db --identity ~/keys/tidemark.txt'],
         outlivesOutput: () => true,
-        load: async () => (await import('./copies-read.ts')).restoreOneCopy,
+        load: async () => (await import('./backup-read.ts')).restoreOneBackup,
       },
     ],
   },
@@ -297,8 +301,7 @@ const COPIES_COMMANDS: readonly CommandRow[] = [
 const DAEMON_COMMANDS: readonly CommandRow[] = [
   {
     name: 'daemon',
-    description:
-      'Run the schedules for sync, drift, verify, forget and drill, and serve HTTP',
+    description: 'Run the schedules for sync, drift, verify, forget and drill, and serve HTTP',
     options: [
       {
         flags: '--once',
@@ -378,7 +381,7 @@ export const COMMANDS: readonly CommandRow[] = [
   ...HISTORY_COMMANDS,
   ...RESTORE_COMMANDS,
   ...DAEMON_COMMANDS,
-  ...COPIES_COMMANDS,
+  ...BACKUP_COMMANDS,
   ...NOTIFY_COMMANDS,
   ...TOOL_COMMANDS,
   ...COMPLETION_COMMANDS,

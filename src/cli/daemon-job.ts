@@ -2,7 +2,7 @@
 import process from 'node:process';
 import { afterRealTime } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { copyWork } from '../daemon/copies/copy-work.ts';
+import { backupWork } from '../daemon/jobs/backup-work.ts';
 import { performOrder } from '../daemon/jobs/child-job.ts';
 import type { ToChild, ToDaemon } from '../daemon/jobs/job-messages.ts';
 import { jobWorks } from '../daemon/jobs/works.ts';
@@ -47,7 +47,7 @@ export async function daemonJob(context: CommandContext): Promise<ExitCode> {
   await performOrder(order, {
     effects: (config) => daemonEffects(context, daemonLog(context, config.log.level)),
     loadConfig: () => readConfig(context, context.options),
-    works: jobWorks(copyWork(context.env)),
+    works: jobWorks(backupWork(context.env)),
     recentRequests,
     tell,
     signal: stop.signal,

@@ -5,7 +5,7 @@ import { definitionsFor } from '../config/source.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import { copyWork } from '../daemon/copies/copy-work.ts';
+import { backupWork } from '../daemon/jobs/backup-work.ts';
 import { type Daemon, startDaemon } from '../daemon/daemon.ts';
 import type { DaemonEffects } from '../daemon/effects.ts';
 import type { StartHttp } from '../daemon/http-endpoint.ts';
@@ -45,7 +45,7 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
       isOnce: options.once === true,
       startHttp: options.http === false ? null : httpStarter(context, log),
       observers: noticing.observers,
-      copy: copyWork(env),
+      backup: backupWork(env),
     });
     living.daemon = running;
     context.onHangup?.(() => running.reload());

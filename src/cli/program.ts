@@ -209,7 +209,7 @@ function takenByParents(command: Command): Record<string, unknown> {
   return taken;
 }
 
-/** E.g. `copies verify`. */
+/** E.g. `backup verify`. */
 function pathOf(command: Command): string {
   const above = command.parent === null || command.parent.parent === null ? '' : `${pathOf(command.parent)} `;
   return `${above}${command.name()}`;

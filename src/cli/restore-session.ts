@@ -208,7 +208,8 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
       },
       {
         flags: '--max-share <share>',
-        description: 'refuse the plan if it changes more than this share of a kind, from 0 to 1 (default: as configured, 0.3)',
+        description:
+          'refuse the plan if it changes more than this share of a kind, from 0 to 1 (default: as configured, 0.3)',
         parse: shareOf,
       },
       { flags: '--create-organizations', description: 'create organizations that are missing' },
@@ -237,7 +238,9 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
   {
     name: 'apply',
     description: 'Apply a saved plan, unless the service has changed since',
-    arguments: [{ name: '<plan>', key: 'plan', description: 'plan file written by `tidemark restore --out`' }],
+    arguments: [
+      { name: '<plan>', key: 'plan', description: 'plan file written by `tidemark restore --out`' },
+    ],
     options: [yesOption],
     examples: ['tidemark apply plan.json', 'tidemark apply plan.json --yes --json'],
     outlivesOutput: () => true,
@@ -292,8 +295,7 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
     options: [
       {
         flags: '--damage <percent>',
-        description:
-          'start from the full snapshot and damage this share of it (default: start empty)',
+        description: 'start from the full snapshot and damage this share of it (default: start empty)',
         parse: percentage,
       },
       {
@@ -302,9 +304,16 @@ export const RESTORE_COMMANDS: readonly CommandRow[] = [
         parse: wholeNumber,
       },
       ...filterOptions,
-      { flags: '--format <format>', description: 'output format (default: text)', choices: ['text', 'json', 'html'] },
+      {
+        flags: '--format <format>',
+        description: 'output format (default: text)',
+        choices: ['text', 'json', 'html'],
+      },
       { flags: '--output <file>', description: 'write to this file instead of stdout' },
-      { flags: '--runbook <file>', description: 'write the remaining manual steps to this file, as Markdown' },
+      {
+        flags: '--runbook <file>',
+        description: 'write the remaining manual steps to this file, as Markdown',
+      },
       secretsOption,
     ],
     examples: [

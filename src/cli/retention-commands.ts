@@ -43,7 +43,12 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
         description: 'Pin a state under a name',
         arguments: [
           { ...nameArgument, values: 'free' },
-          { name: '[ref]', key: 'reference', description: 'state to read (default: latest)', values: 'point' },
+          {
+            name: '[ref]',
+            key: 'reference',
+            description: 'state to read (default: latest)',
+            values: 'point',
+          },
         ],
         examples: [
           'tidemark snapshots pin before-migration',
@@ -55,7 +60,9 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
         name: 'unpin',
         description: 'Unpin a snapshot',
         arguments: [nameArgument],
-        options: [{ flags: '--force', description: 'unpin it even if it is the baseline, which then is unset' }],
+        options: [
+          { flags: '--force', description: 'unpin it even if it is the baseline, which then is unset' },
+        ],
         examples: ['tidemark snapshots unpin before-migration'],
         load: async () => (await import('./snapshots.ts')).unpinSnapshot,
       },
@@ -70,7 +77,8 @@ export const RETENTION_COMMANDS: readonly CommandRow[] = [
   },
   {
     name: 'forget',
-    description: 'Delete local history by retention; pinned snapshots, each latest run and each latest complete run stay',
+    description:
+      'Delete local history by retention; pinned snapshots, each latest run and each latest complete run stay',
     options: [
       keep('last', 'the n newest runs of each source'),
       keep('hourly', 'the newest run of each of the n newest hours that have one (UTC)'),

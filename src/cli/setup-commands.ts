@@ -74,7 +74,11 @@ export const SETUP_COMMANDS: readonly CommandRow[] = [
     options: [
       kindOption,
       { flags: '--full', description: 'estimate a full sync, which walks every list to its end' },
-      { flags: '--from <ref>', description: 'estimate a restore of this state (default: latest)', values: 'point' },
+      {
+        flags: '--from <ref>',
+        description: 'estimate a restore of this state (default: latest)',
+        values: 'point',
+      },
     ],
     notes: [
       'With a mirror, the estimate uses the cost of the last run and sends nothing. Without one, it reads the first pages,',

@@ -12,7 +12,7 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
     name: 'serve',
     description: 'Serve the mirror as a read-only replica: the same GET paths, as of any state',
     options: [
-      { flags: '--host <address>', description: 'IP address to listen on (default: 127.0.0.1)' },
+      { flags: '--host <address>', description: 'address to listen on (default: 127.0.0.1)' },
       {
         flags: '--port <port>',
         description: 'port to listen on; 0 picks a free one (default: 8700)',
@@ -45,7 +45,7 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
     name: 'sandbox',
     description: 'Run an embedded server of the whole interface, for trials',
     options: [
-      { flags: '--host <address>', description: 'IP address to listen on (default: 127.0.0.1)' },
+      { flags: '--host <address>', description: 'address to listen on (default: 127.0.0.1)' },
       {
         flags: '--port <port>',
         description: 'port to listen on; 0 picks a free one (default: 8600)',
@@ -65,8 +65,7 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
       },
       {
         flags: '--trusted-proxy <address>',
-        description:
-          'trust forwarded headers from this proxy IP address or CIDR range; repeatable',
+        description: 'trust forwarded headers from this proxy IP address or CIDR range; repeatable',
         parse: network,
         isRepeatable: true,
       },
@@ -102,7 +101,9 @@ export const TOOL_COMMANDS: readonly CommandRow[] = [
   {
     name: 'demo',
     description: 'Show sync, drift and restore against an embedded sandbox; no key needed',
-    options: [{ flags: '--output <dir>', description: 'directory of the demo mirror (default: ./data/demo)' }],
+    options: [
+      { flags: '--output <dir>', description: 'directory of the demo mirror (default: ./data/demo)' },
+    ],
     examples: ['tidemark demo', 'tidemark demo --output ./try'],
     // Its sandbox is a process of its own, and would stay.
     outlivesOutput: () => true,

@@ -87,14 +87,14 @@ export interface RetentionConfig {
   readonly withinMs?: number;
 }
 
-/** Copies of the mirror in another place. */
-export interface CopiesConfig {
+/** Backups of the mirror in another place. */
+export interface BackupConfig {
   /** Absolute path; has to exist. */
   readonly directory: string;
-  /** Least time between two copies. */
+  /** Least time between two backups. */
   readonly everyMs: number;
   readonly retention: RetentionConfig;
-  /** age recipients; empty, and no file, for copies that are not encrypted. */
+  /** age recipients; empty, and no file, for backups that are not encrypted. */
   readonly recipients: readonly string[];
   /** Absolute path of a file of further recipients. */
   readonly recipientsFile: string | null;
@@ -161,7 +161,7 @@ export interface Config {
   /** Null where no rule is given: nothing is forgotten then. */
   readonly retention: RetentionConfig | null;
   /** Null where no directory is given. */
-  readonly copies: CopiesConfig | null;
+  readonly backup: BackupConfig | null;
   readonly daemon: { readonly shutdownGraceMs: number };
   readonly drift: DriftConfig;
   /** Where the daemon tells what changed. */

@@ -5,7 +5,7 @@ import { Secret } from '../core/secret.ts';
 import { absolutePath, type Checking } from './checking.ts';
 import {
   type Config,
-  type CopiesConfig,
+  type BackupConfig,
   type HttpConfig,
   type ReplicaConfig,
   type RetentionConfig,
@@ -87,7 +87,7 @@ export function loadConfig(options: LoadOptions): Config {
     configured: sources,
     schedules: checkSchedules(checking, parsed),
     retention: rulesOf(parsed.retention),
-    copies: checkCopies(checking, parsed),
+    backup: checkBackupOptions(checking, parsed),
     daemon: parsed.daemon,
     drift: parsed.drift,
     notices: checkNotices(checking, parsed.notices, names),
@@ -223,31 +223,31 @@ function rulesOf(options: KeepOptions): RetentionConfig | null {
 }
 
 /** Seven days, four weeks and twelve months: two dozen files, of which each holds the whole history. */
-const COPIES_RETENTION: RetentionConfig = { daily: 7, weekly: 4, monthly: 12 };
+const BACKUP_RETENTION: RetentionConfig = { daily: 7, weekly: 4, monthly: 12 };
 
-function checkCopies(checking: Checking, { copies }: ParsedOptions): CopiesConfig | null {
+function checkBackupOptions(checking: Checking, { backup }: ParsedOptions): BackupConfig | null {
   const { tree, mistakes } = checking;
-  const { directory, command } = copies;
+  const { directory, command } = backup;
   if (directory === undefined) {
-    const given = valueAt(tree.root, ['copies']);
+    const given = valueAt(tree.root, ['backup']);
     const isEmpty = given === undefined || given === null || Object.keys(given).length === 0;
-    if (!isEmpty && !mistakes.covers(tree, ['copies'])) {
-      mistakes.add(tree, ['copies', 'directory'], 'missing; expected the directory that copies go to');
+    if (!isEmpty && !mistakes.covers(tree, ['backup'])) {
+      mistakes.add(tree, ['backup', 'directory'], 'missing; expected the directory for backups');
     }
     return null;
   }
-  const { recipients = [], recipientsFile } = copies;
+  const { recipients = [], recipientsFile } = backup;
   return {
-    directory: absolutePath(checking, ['copies', 'directory'], directory),
-    everyMs: copies.every,
-    retention: rulesOf(copies) ?? COPIES_RETENTION,
+    directory: absolutePath(checking, ['backup', 'directory'], directory),
+    everyMs: backup.every,
+    retention: rulesOf(backup) ?? BACKUP_RETENTION,
     recipients: [...new Set(recipients)],
     recipientsFile:
       recipientsFile === undefined
         ? null
-        : absolutePath(checking, ['copies', 'recipientsFile'], recipientsFile),
+        : absolutePath(checking, ['backup', 'recipientsFile'], recipientsFile),
     command: command === undefined || command.length === 0 ? null : command,
-    commandTimeoutMs: copies.commandTimeout,
+    commandTimeoutMs: backup.commandTimeout,
   };
 }
 

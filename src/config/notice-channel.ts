@@ -75,7 +75,7 @@ export const EVENT_MEANINGS = {
   verify_recovered: 'The mirror holds again what it sealed.',
   drill_fell: 'A practised restore brought back less than the one before.',
   drill_recovered: 'A practised restore brings back as much as before it fell.',
-  job_failed: 'Another job (drift, verify, forget, drill, copy) could not do its work.',
+  job_failed: 'Another job (drift, verify, forget, drill, backup) could not do its work.',
   job_recovered: 'That job did its work again.',
   test: 'Sent by `tidemark notify test`, to every channel.',
 } as const;

@@ -266,7 +266,7 @@ export const TEMPLATE_VALUES = {
   title: 'One line that says it all.',
   text: 'What there is to know beside the title, a line each.',
   hint: 'What to do about it.',
-  job: '`sync`, `drift`, `verify`, `forget`, `drill` or `copy`.',
+  job: '`sync`, `drift`, `verify`, `forget`, `drill` or `backup`.',
   run: 'Number of the run.',
   count: 'How many: findings, collections, removals or problems.',
   'error.code': 'Code of the error, e.g. `unreachable`.',

@@ -2,7 +2,7 @@
 import { KINDS } from '../catalog/definition.ts';
 import { LOG_LEVELS } from '../core/logger.ts';
 import { type Parsed, listOf, option, optional, section } from './option.ts';
-import { copyCommand, recipients } from './copy-rules.ts';
+import { backupCommand, recipients } from './backup-rules.ts';
 import { DRIFT_IGNORE, DRIFT_SEVERITIES } from './drift-rules.ts';
 import { NOTICES } from './notice-rules.ts';
 import { KIND_OVERRIDES } from './override-options.ts';
@@ -232,8 +232,8 @@ function schedule(what: string, defaultCron: string, defaultJitter: string) {
   });
 }
 
-/** What is kept of a growing number of things, by age: history, copies. */
-function retentionRules(one: 'run' | 'copy', unit: 'runs' | 'copies') {
+/** What is kept of a growing number of things, by age: history, backups. */
+function retentionRules(one: 'run' | 'backup', unit: 'runs' | 'backups') {
   const kept = (periods: string) =>
     optional(wholeNumber(1, 100_000), {
       unit,
@@ -277,30 +277,30 @@ export const OPTIONS = section('Tidemark configuration', {
     'History that `forget` keeps on its schedule; without any of these the daemon forgets nothing. Pinned snapshots stay.',
     RETENTION,
   ),
-  copies: section(
-    'Copies of the whole mirror in another place, made after complete runs; none without a directory. Where no rule says how many to keep, the newest of seven days, four weeks and twelve months stay.',
+  backup: section(
+    'Backups of the whole mirror in another place, made after complete runs; none without a directory. Where no rule says how many to keep, the newest of seven days, four weeks and twelve months stay.',
     {
       directory: optional(path, {
-        description: 'Where copies go. It has to exist: a disk that is not mounted must not pass for one.',
+        description: 'Where backups go. It has to exist: a disk that is not mounted must not pass for one.',
         example: '/var/backups/tidemark',
       }),
       every: option(duration, {
         default: '24h',
-        description: 'Least time between two copies; 0s makes one after every complete run.',
+        description: 'Least time between two backups; 0s makes one after every complete run.',
         example: '24h',
       }),
-      ...retentionRules('copy', 'copies'),
+      ...retentionRules('backup', 'backups'),
       recipients: optional(recipients, {
-        description: 'Encrypt copies so that only the holders of these age keys can read them.',
+        description: 'Encrypt backups so that only the holders of these age keys can read them.',
         example: ['age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p'],
       }),
       recipientsFile: optional(path, {
-        description: 'File of further recipients, one a line; it is read for each copy.',
+        description: 'File of further recipients, one a line; it is read for each backup.',
         example: '/etc/tidemark/recipients.txt',
       }),
-      command: optional(copyCommand, {
+      command: optional(backupCommand, {
         description:
-          'Program to start after each copy, with its arguments and without a shell: {file}, {manifest} and {directory} in them stand for paths, and TIDEMARK_COPY, TIDEMARK_COPY_MANIFEST and TIDEMARK_COPY_DIRECTORY of its environment hold them too.',
+          'Program to start after each backup, with its arguments and without a shell: {file}, {manifest} and {directory} in them stand for paths, and TIDEMARK_BACKUP_FILE, TIDEMARK_BACKUP_MANIFEST and TIDEMARK_BACKUP_DIRECTORY of its environment hold them too.',
         example: ['restic', 'backup', '{directory}'],
       }),
       commandTimeout: option(duration, {

@@ -3,7 +3,7 @@ import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { suggest } from '../core/suggest.ts';
 import type { JobName } from '../mirror/daemon.ts';
-import { BackupCatalog } from './copies/copy.ts';
+import { BackupCatalog } from '../backup/work.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
 import type { MirrorAccessControl } from './mirror-access.ts';
@@ -29,7 +29,7 @@ export function createView(parts: DaemonParts): DaemonView {
     config: () => settings.current(),
     configTrouble: () => settings.trouble(),
     mirror: () => keeper.reader(),
-    copies: new BackupCatalog(clock),
+    backups: new BackupCatalog(clock),
     schedules: () => timetable.views(),
     running: () => runner.running(),
     queued: () => runner.queued().map(({ name, source, trigger }) => ({ name, source, trigger })),

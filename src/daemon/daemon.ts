@@ -37,8 +37,8 @@ export interface DaemonOptions {
   readonly startHttp: StartHttp | null;
   /** Told of jobs: notices, pings. */
   readonly observers: readonly JobObserver[];
-  /** Makes a copy of the mirror after complete syncs; null where no copies are made. */
-  readonly copy: JobWork | null;
+  /** Backs up the mirror after complete syncs; null where no backups are made. */
+  readonly backup: JobWork | null;
 }
 
 export interface Daemon {
@@ -99,7 +99,7 @@ class LivingDaemon implements Daemon {
     this.#settings = new Settings(effects, this.#troubles, (config) => this.#takeNew(config));
     this.#keeper = new MirrorAccessControl(effects, this.#troubles, () => this.#settings.current());
     this.#books = new ScheduleStore(effects, this.#keeper, this.#timetable, this.#troubles);
-    this.#works = jobWorks(options.copy);
+    this.#works = jobWorks(options.backup);
     this.#observers = new Observers(options.observers, log, () => ({
       keeper: this.#keeper,
       signal: this.#stopSignal.signal,

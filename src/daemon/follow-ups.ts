@@ -1,4 +1,4 @@
-/** What follows from a sync: a copy of what it published, and drift judged at once where something changed. */
+/** What follows from a sync: a backup of what it published, and drift judged at once where something changed. */
 import type { Config } from '../config/config.ts';
 import { asTidemarkError } from '../core/errors.ts';
 import type { JobName } from '../mirror/daemon.ts';
@@ -18,8 +18,11 @@ export function followUps(
   const { row } = ended;
   if (row.name !== 'sync') return [];
   const isMeasured = isDriftOwed(row.source, config, keeper, troubles);
-  const isCopied = row.outcome === 'done' && config.copies !== null;
-  return [...(isMeasured ? [after('drift', row.source)] : []), ...(isCopied ? [after('copy', null)] : [])];
+  const isBackedUp = row.outcome === 'done' && config.backup !== null;
+  return [
+    ...(isMeasured ? [after('drift', row.source)] : []),
+    ...(isBackedUp ? [after('backup', null)] : []),
+  ];
 }
 
 function after(name: JobName, source: string | null): QueuedJob {

@@ -13,7 +13,7 @@ import type { Timetable } from './schedule/timetable.ts';
 
 /**
  * The jobs that a daemon makes up for at its start beside its schedules, in their order. Each start tries them again: what a
- * job dies of is its own process, and without them a first copy, or drift, would be missed until who knows when.
+ * job dies of is its own process, and without them a first backup, or drift, would be missed until who knows when.
  * @param isOnce who calls for what is due keeps the times itself: then only a sync that was cut short comes again
  */
 export function pendingJobs(mirror: Mirror, { schedules }: Config, isOnce: boolean): readonly QueuedJob[] {

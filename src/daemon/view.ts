@@ -7,7 +7,7 @@ import type { Config, ScheduleName } from '../config/config.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { JobName, JobTrigger } from '../mirror/daemon.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { BackupCatalog } from './copies/copy.ts';
+import type { BackupCatalog } from '../backup/work.ts';
 
 /** A job that is at work at this moment. */
 export interface RunningJob {
@@ -96,8 +96,8 @@ export interface DaemonView {
    * @throws TidemarkError `mirror_missing` and whatever else keeps it from being read
    */
   mirror(): Mirror;
-  /** The copies elsewhere, where there are any. */
-  readonly copies: Pick<BackupCatalog, 'look' | 'known'>;
+  /** The backups elsewhere, where there are any. */
+  readonly backups: Pick<BackupCatalog, 'look' | 'known'>;
   /** Those that are on, in the order of the configuration. */
   schedules(): readonly ScheduleView[];
   running(): readonly RunningJob[];

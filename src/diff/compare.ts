@@ -102,11 +102,11 @@ export function compareBodies(
       embedding: isWhole ? undefined : embeddingOf(definition).inside.get(name),
     });
   }
-  return mode === 'all' ? changes : withoutCopies(definition, changes);
+  return mode === 'all' ? changes : withoutBackups(definition, changes);
 }
 
 /** One change of a query is one change: the member that shows it again (`shownAt`) has moved with it. */
-function withoutCopies(definition: ResourceDefinition, changes: FieldChange[]): FieldChange[] {
+function withoutBackups(definition: ResourceDefinition, changes: FieldChange[]): FieldChange[] {
   const copies = definition.fields.flatMap(({ name, shownAt }) => {
     const isOther =
       shownAt !== undefined && changes.some(({ path }) => topSegment(path) === escapeSegment(name));

@@ -216,7 +216,7 @@ function deliveryOf({ at, source, subject, event, content, ...row }: StoredDeliv
 
 // The daemon's jobs as the mirror keeps them: one row each, the latest of each name and source.
 
-export type JobName = 'sync' | 'drift' | 'verify' | 'forget' | 'drill' | 'copy';
+export type JobName = 'sync' | 'drift' | 'verify' | 'forget' | 'drill' | 'backup';
 export type JobTrigger = 'schedule' | 'overdue' | 'request' | 'after_run';
 /** `refused`: the service refused the key. */
 export type JobOutcome = 'running' | 'done' | 'partial' | 'failed' | 'refused' | 'interrupted';

@@ -161,12 +161,12 @@ function connectReader(path: string, holder: LockHolder): Reader {
   } catch (error) {
     connection?.close();
     if (!/^SQLITE_(CANTOPEN|READONLY)/.test(sqliteCode(error) ?? '')) throw error;
-    return readCopy(takePrivateCopy(path));
+    return readBackup(takePrivateCopy(path));
   }
 }
 
 /** All readers of one copy share it; the last one that closes deletes it. */
-function readCopy(copy: PrivateCopy): Reader {
+function readBackup(copy: PrivateCopy): Reader {
   let readers = 0;
   const open = (): Reader => {
     // The copy is ours alone, and its log has to be taken into account: that needs writing.
@@ -211,12 +211,12 @@ function missing(path: string): TidemarkError {
 // reach the same file by another way: a mount that is read-only here only). The copy is one committed state.
 
 /** What copying needs of the machine. */
-interface CopyEffects {
+interface BackupEffects {
   readonly copyFile: (from: string, to: string) => void;
   readonly pause: (ms: number) => void;
 }
 
-const effects: CopyEffects = {
+const effects: BackupEffects = {
   copyFile: copyFileSync,
   // As SQLite waits for a lock: the caller has nothing else to do.
   pause: (ms) => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms),
@@ -240,7 +240,7 @@ interface PrivateCopy {
  * out an append that was copied in part.
  * @throws TidemarkError `mirror_locked` when it is being written all the time; file system errors as they are
  */
-export function takePrivateCopy(path: string, { copyFile, pause }: CopyEffects = effects): PrivateCopy {
+export function takePrivateCopy(path: string, { copyFile, pause }: BackupEffects = effects): PrivateCopy {
   const directory = makeTemporaryDirectory('tidemark-copy-');
   const discard = (): void => rmSync(directory, { recursive: true, force: true });
   const copy = join(directory, basename(path));

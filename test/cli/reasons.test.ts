@@ -144,13 +144,13 @@ const CASES: readonly Case[] = [
     says: /key/,
   },
   {
-    name: 'copies make, the directory cannot be made',
-    args: ['copies', 'make'],
+    name: 'backup create, the directory cannot be made',
+    args: ['backup', 'create'],
     before: ({ cwd }) => {
       writeFileSync(join(cwd, 'taken'), '');
       writeFileSync(
         join(cwd, 'tidemark.yaml'),
-        'mirror: ./mirror.db\ncopies: { directory: ./taken/copies }\nsources: [{ name: default, baseUrl: "${TIDEMARK_BASE_URL}", apiKey: "${TIDEMARK_API_KEY}" }]\n',
+        'mirror: ./mirror.db\nbackup: { directory: ./taken/backups }\nsources: [{ name: default, baseUrl: "${TIDEMARK_BASE_URL}", apiKey: "${TIDEMARK_API_KEY}" }]\n',
       );
       return Promise.resolve();
     },

@@ -135,21 +135,21 @@ describe('the image', () => {
 
     expect(await runContainer(image, ['verify', '--quiet'], { env })).toMatchObject({ code: 0 });
 
-    // Only what the image's user may write: his copies stand in a directory of his own on the volume.
-    const copies = join(image.root, image.volumes[0]!, 'copies');
-    mkdirSync(copies, { mode: 0o700 });
-    if (isRoot) chownSync(copies, image.user.uid, image.user.gid);
+    // Only what the image's user may write: his backups stand in a directory of his own on the volume.
+    const backups = join(image.root, image.volumes[0]!, 'backups');
+    mkdirSync(backups, { mode: 0o700 });
+    if (isRoot) chownSync(backups, image.user.uid, image.user.gid);
     const identity = await generateIdentity();
-    const copied = await runContainer(image, ['copies', 'make', '--json'], {
+    const copied = await runContainer(image, ['backup', 'create', '--json'], {
       env: {
         ...env,
-        TIDEMARK_COPIES_DIRECTORY: copies,
-        TIDEMARK_COPIES_RECIPIENTS: JSON.stringify([await identityToRecipient(identity)]),
+        TIDEMARK_BACKUP_DIRECTORY: backups,
+        TIDEMARK_BACKUP_RECIPIENTS: JSON.stringify([await identityToRecipient(identity)]),
       },
     });
     expect(copied).toMatchObject({ code: 0, stderr: '' });
     expect(JSON.parse(copied.stdout)).toMatchObject({ manifest: { run: 1, encryption: 'age' } });
-    expect(readdirSync(copies)).toHaveLength(2);
+    expect(readdirSync(backups)).toHaveLength(2);
     expect(tree()).toEqual(before);
   });
 

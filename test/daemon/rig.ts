@@ -91,7 +91,7 @@ export class Rig {
       isOnce: false,
       startHttp: null,
       observers: [],
-      copy: null,
+      backup: null,
       ...options,
     });
     this.#daemon = daemon;

@@ -24,7 +24,7 @@ const NEEDS: Readonly<Record<string, Needs>> = {
   'README.md': { hasService: true },
   'docs/cli.md': { isReference: true },
   'docs/container.md': { notRun: 6 },
-  'docs/copies.md': { notRun: 4 },
+  'docs/backup.md': { notRun: 4 },
   'docs/getting-started.md': { notRun: 1 },
   'docs/notices.md': { notRun: 1 },
   'docs/replica.md': { notRun: 1 },

@@ -141,8 +141,8 @@ describe('the process of a job', () => {
   });
 
   it('does every job, and logs in its name', async () => {
-    const copies = scratch();
-    const story = await Story.create({ TIDEMARK_COPIES_DIRECTORY: copies });
+    const backups = scratch();
+    const story = await Story.create({ TIDEMARK_BACKUP_DIRECTORY: backups });
     let isFirst = true;
     story.service.quirks.push(({ path }, response) => {
       if (!isFirst || !path.endsWith('/members/')) return false;
@@ -150,8 +150,8 @@ describe('the process of a job', () => {
       return respond(response, 429, '{"detail":"slow down"}', { 'retry-after': '0' });
     });
     const daemon = story.start();
-    await story.said(/^copy is done/);
-    expect(readdirSync(copies)).toHaveLength(2);
+    await story.said(/^backup is done/);
+    expect(readdirSync(backups)).toHaveLength(2);
     for (const job of ['drift', 'verify', 'forget', 'drill']) {
       expect((await story.ask('/api/v1/runs', { job })).status).toBe(202);
     }

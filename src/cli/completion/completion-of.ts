@@ -60,8 +60,8 @@ async function valuesOf(
           description: '',
         }),
       );
-    case 'copy':
-      return [{ value: 'latest', description: 'the newest copy' }];
+    case 'backup':
+      return [{ value: 'latest', description: 'the newest backup' }];
     default: {
       const config = given.get('--config')?.at(-1);
       const local = {
@@ -104,7 +104,7 @@ function wordsOf(sort: ValueSort): Candidate[] {
 function pathsOf(sort: ValueSort | undefined, { before, typed }: Position): Completion['paths'] {
   switch (sort) {
     case 'file':
-    case 'copy':
+    case 'backup':
     case 'profile':
       return { what: 'files', before };
     case 'directory':

@@ -15,7 +15,7 @@ export type ValueSort =
   | 'run'
   | 'snapshot'
   | 'restore'
-  | 'copy'
+  | 'backup'
   | 'file'
   | 'directory';
 

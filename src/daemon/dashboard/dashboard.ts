@@ -15,7 +15,7 @@ import { knownSources, queryOf, runNamed } from '../http/api.ts';
 import type { ChangesCache } from '../http/changes-cache.ts';
 import type { DriftNow } from '../http/drift-now.ts';
 import { CONFIGURED_KINDS } from '../http/feeds.ts';
-import { lookAtCopies, readHealthSnapshot } from '../http/health-snapshot.ts';
+import { lookAtBackups, readHealthSnapshot } from '../http/health-snapshot.ts';
 import { kindFrom } from '../http/query.ts';
 import { type Refusal, asRefusal } from '../http/refusal.ts';
 import { changesOf, findChanges, type FoundChanges, type RunChanges } from '../http/run-changes.ts';
@@ -80,13 +80,13 @@ export function createDashboard(parts: DashboardParts): Hono {
     context.body(ICON.replace('currentColor', '#1a5ac8'), 200, { 'Content-Type': 'image/svg+xml' }),
   );
   page('/', async () => {
-    const shown = await lookAtCopies(view);
+    const shown = await lookAtBackups(view);
     const situation = readHealthSnapshot(view, clock.now());
     const { mirror } = situation;
     const found = mirror === null ? { drifts: [], trouble: [] } : await findDrifts(parts, mirror);
     const days = mirror === null ? [] : await parts.dayCounts.read(mirror, CHART_DAYS, clock.now());
     const { drifts, trouble } = found;
-    return overviewPage({ view, situation, drifts, driftTrouble: trouble, days, copies: shown });
+    return overviewPage({ view, situation, drifts, driftTrouble: trouble, days, backups: shown });
   });
   page('/drift', async () => {
     const mirror = view.mirror();

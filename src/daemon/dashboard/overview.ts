@@ -1,14 +1,14 @@
 /** The first page: is the copy fresh, complete, verified, restorable; what drifted; what needs a person. */
 import { SEVERITIES } from '../../catalog/severities.ts';
-import type { CopiesConfig } from '../../config/config.ts';
+import type { BackupConfig } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { isoTime } from '../../core/clock.ts';
 import { count, plural, duration } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { severityCounts } from '../../report/drift-document.ts';
 import type { SourceDrift } from '../../state/drift.ts';
-import type { CopiesShown } from '../copies/copy.ts';
-import type { CopyManifest } from '../copies/manifest.ts';
+import type { BackupsShown } from '../../backup/work.ts';
+import type { BackupManifest } from '../../backup/manifest.ts';
 import type { HealthReason } from '../http/health-input.ts';
 import type { HealthSnapshot } from '../http/health-snapshot.ts';
 import type { SourceStatus } from '../http/source-status.ts';
@@ -49,7 +49,7 @@ interface OverviewFacts {
   readonly driftTrouble: readonly string[];
   readonly days: readonly DayOfChanges[];
   /** Null where there are none to look for, and while their directory has not answered. */
-  readonly copies: CopiesShown | null;
+  readonly backups: BackupsShown | null;
 }
 
 export function overviewPage(facts: OverviewFacts): PageContent {
@@ -62,7 +62,7 @@ export function overviewPage(facts: OverviewFacts): PageContent {
 ${answersHtml(situation, counts)}
 ${needsHtml(needs, situation.now)}
 ${mirror === null ? NOTHING : markup`${driftSection(facts, mirror)}${runsSection(mirror, situation)}${changesSection(facts)}`}
-<div class="two">${freshnessHtml(view, situation)}<div>${planSection(view, situation)}${copiesSection(view.config().copies, facts.copies, situation.now)}</div></div>
+<div class="two">${freshnessHtml(view, situation)}<div>${planSection(view, situation)}${backupsSection(view.config().backup, facts.backups, situation.now)}</div></div>
 ${noticesSection(situation)}`;
   return {
     title:
@@ -161,7 +161,7 @@ function planSection(view: DaemonView, { lastJobs, now }: HealthSnapshot): Html 
     dueAt === null ? markup`<span class="faint">never</span>` : aheadHtml(dueAt, now),
     markup`<span class="faint">${cron}${zone === 'UTC' ? '' : ` ${zone}`}${skippedTicks + missedTicks === 0 ? '' : ` (${skippedTicks} skipped, ${missedTicks} missed)`}</span>`,
   ]);
-  const done = (['sync', 'drift', 'verify', 'forget', 'drill', 'copy'] as const).flatMap((name) =>
+  const done = (['sync', 'drift', 'verify', 'forget', 'drill', 'backup'] as const).flatMap((name) =>
     lastJobs
       .of(name)
       .map((job) => [
@@ -243,16 +243,19 @@ function rank({ state }: Need): number {
   return state === 'failing' ? 0 : 1;
 }
 
-// Copies elsewhere: when the latest was made, how large and how sound it is, and when the next one is due.
+// Backups: when the latest was made, how large and how sound it is, and when the next one is due.
 
 /** @param shown null while the directory has not answered */
-function copiesSection(copies: CopiesConfig | null, shown: CopiesShown | null, now: number): Html {
-  return markup`<section aria-labelledby="copies"><h2 id="copies">Copies elsewhere</h2>${contentOf(copies, shown, now)}</section>`;
+function backupsSection(backup: BackupConfig | null, shown: BackupsShown | null, now: number): Html {
+  return markup`<section aria-labelledby="backups"><h2 id="backups">Backups</h2>${contentOf(backup, shown, now)}</section>`;
 }
 
-function contentOf(copies: CopiesConfig | null, shown: CopiesShown | null, now: number): Html {
-  if (copies === null)
-    return emptyHtml('None.', 'The mirror stands on this machine alone: `copies.directory` has copies made.');
+function contentOf(backup: BackupConfig | null, shown: BackupsShown | null, now: number): Html {
+  if (backup === null)
+    return emptyHtml(
+      'None.',
+      'The mirror is on this machine only: set `backup.directory` to have backups made.',
+    );
   if (shown === null) return emptyHtml('Not known yet.', 'Their directory has not answered so far.');
   if (shown.trouble !== null)
     return markup`<p class="plain">${toned('bad', 'Not readable')}: ${shown.trouble}</p>`;
@@ -260,9 +263,9 @@ function contentOf(copies: CopiesConfig | null, shown: CopiesShown | null, now: 
   if (latest === undefined)
     return emptyHtml(
       'None yet.',
-      `The first one is made after a complete run, then one every ${duration(copies.everyMs)}.`,
+      `The first one is made after a complete run, then one every ${duration(backup.everyMs)}.`,
     );
-  const dueAt = Date.parse(latest.madeAt) + copies.everyMs;
+  const dueAt = Date.parse(latest.madeAt) + backup.everyMs;
   const facts: readonly (readonly [string, HtmlPart])[] = [
     [
       'Latest',
@@ -276,18 +279,18 @@ function contentOf(copies: CopiesConfig | null, shown: CopiesShown | null, now: 
         ? 'after the next complete run'
         : markup`${aheadHtml(isoTime(dueAt), now)}, after a complete run`,
     ],
-    ['Kept', markup`${plural(shown.whole.length, 'copy', 'copies')}${damagedHtml(shown.damaged)}`],
+    ['Kept', markup`${plural(shown.whole.length, 'backup')}${damagedHtml(shown.damaged)}`],
   ];
   return markup`<dl class="facts plain">${facts.map(([name, value]) => markup`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
 }
 
-/** Nobody reads a copy again by itself: what is known is of the time when it was made. */
-function verifiedHtml({ manifest }: CopiesShown['whole'][number]): Html {
-  // A manifest is read as far as copies need it.
-  const { checked }: Partial<CopyManifest> = manifest ?? {};
+/** Nobody reads a backup again by itself: what is known is of the time when it was made. */
+function verifiedHtml({ manifest }: BackupsShown['whole'][number]): Html {
+  // A manifest is read as far as backups need it.
+  const { checked }: Partial<BackupManifest> = manifest ?? {};
   const records =
     checked === undefined ? '' : `, ${plural(checked.records, 'record')} and every seal checked`;
-  return markup`${toned('good', 'when it was made')}: opened${records}; <code>tidemark copies verify</code> reads it again`;
+  return markup`${toned('good', 'when it was made')}: opened${records}; <code>tidemark backup verify</code> reads it again`;
 }
 
 function damagedHtml(damaged: number): Html {

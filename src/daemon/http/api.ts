@@ -26,7 +26,7 @@ import {
   healthDocument,
 } from './documents.ts';
 import type { DriftNow } from './drift-now.ts';
-import { lookAtCopies, readHealthSnapshot, type HealthSnapshot } from './health-snapshot.ts';
+import { lookAtBackups, readHealthSnapshot, type HealthSnapshot } from './health-snapshot.ts';
 import { type NewlyReadCollection, readNewlyReadCollections } from './newly-read.ts';
 import { kindsIn, numberIn, sourcesIn, timeIn, kindFrom } from './query.ts';
 import { Refusal } from './refusal.ts';
@@ -53,7 +53,7 @@ export function createApi(parts: ApiParts): Hono {
   const api = new Hono();
   api.get('/status', async (context) => {
     queryWith(context, []);
-    await lookAtCopies(view);
+    await lookAtBackups(view);
     return context.json(statusDocument(view, readHealthSnapshot(view, clock.now())));
   });
   api.get('/runs', (context) => {
@@ -335,7 +335,7 @@ interface RunRequest {
   readonly kinds: readonly Kind[] | null;
 }
 
-const JOB_NAMES: readonly JobName[] = ['sync', 'drift', 'verify', 'forget', 'drill', 'copy'];
+const JOB_NAMES: readonly JobName[] = ['sync', 'drift', 'verify', 'forget', 'drill', 'backup'];
 const MEMBERS = ['job', 'sources', 'full', 'kinds'];
 const MOST_NAMES = 1_000;
 

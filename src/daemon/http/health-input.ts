@@ -56,8 +56,8 @@ export interface HealthFacts {
     readonly since: string;
   }[];
   readonly sources: readonly SourceFacts[];
-  /** Where copies are made: how often they should be, and when the newest one was; null for none that is known. */
-  readonly copies: { readonly everyMs: number; readonly lastAt: string | null } | null;
+  /** Where backups are made: how often they should be, and when the newest one was; null for none that is known. */
+  readonly backups: { readonly everyMs: number; readonly lastAt: string | null } | null;
   /** The latest check of the mirror that ended, and how many problems it found. */
   readonly verify: (EndedJob & { readonly problems: number }) | null;
   /** Of each source: its latest drill that ended, and the score of the one before. */
@@ -97,7 +97,7 @@ export type HealthCode =
   | 'verify_failed'
   | 'drill_fell'
   | 'job_failed'
-  | 'copy_overdue'
+  | 'backup_overdue'
   | 'notices_undelivered';
 
 export interface HealthReason {

@@ -5,7 +5,7 @@ import { asTidemarkError, isLocalTrouble } from '../../core/errors.ts';
 import type { JobName, JobRow } from '../../mirror/daemon.ts';
 import type { Delivery } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import type { CopiesShown } from '../copies/copy.ts';
+import type { BackupsShown } from '../../backup/work.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
 import type { HealthFacts, SourceFacts } from './health-input.ts';
@@ -28,8 +28,8 @@ export interface HealthSnapshot {
 }
 
 const NO_JOBS: LastJobs = { of: () => [], one: () => null, finished: () => [] };
-/** Jobs looked through for the newest copy. */
-const COPY_JOBS_READ = 50;
+/** Jobs looked through for the newest backup. */
+const BACKUP_JOBS_READ = 50;
 /** Deliveries looked through for channels that gave up. */
 const DELIVERIES_READ = 200;
 /** Longer than most syncs of other processes take. */
@@ -56,7 +56,7 @@ export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapsho
         ...base,
         troubles: [...lastingTroubles(view, now), ...untoldJobTroubles(view, lastJobs)],
         mirrorTrouble: null,
-        copies: copyFacts(view, mirror, now),
+        backups: backupFacts(view, mirror, now),
         sources: standings.flatMap((standing) =>
           standing.isConfigured
             ? [sourceFacts(view, config, standing, lastWholeSync(mirror, standing, lastJobs))]
@@ -77,7 +77,7 @@ export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapsho
     const nothing = {
       // A mirror that is to come holds nothing of any of them yet; of one that cannot be read nothing is known.
       sources: isComing ? config.sources.map(({ name }) => unreadSource(view, config, name)) : [],
-      copies: null,
+      backups: null,
       verify: null,
       drills: [],
       failedJobs: [],
@@ -88,10 +88,10 @@ export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapsho
   }
 }
 
-/** The copies in their directory, waited for a moment; null where there are none to be known. */
-export async function lookAtCopies(view: DaemonView): Promise<CopiesShown | null> {
-  const { copies } = view.config();
-  if (copies === null) return null;
+/** The backups in their directory, waited for a moment; null where there are none to be known. */
+export async function lookAtBackups(view: DaemonView): Promise<BackupsShown | null> {
+  const { backup } = view.config();
+  if (backup === null) return null;
   let mirror: Mirror;
   try {
     mirror = view.mirror();
@@ -99,7 +99,7 @@ export async function lookAtCopies(view: DaemonView): Promise<CopiesShown | null
     // Health tells what keeps it from being read.
     return null;
   }
-  return view.copies.look(copies.directory, mirror);
+  return view.backups.look(backup.directory, mirror);
 }
 
 /** True while the mirror is away that was there before. */
@@ -140,20 +140,20 @@ function lastWholeSync(mirror: Mirror, { source }: SourceStatus, jobs: LastJobs)
   return kinds === null ? row : null;
 }
 
-/** The daemon's own copies by its jobs, all others as they stand in the directory. */
-function copyFacts(view: DaemonView, mirror: Mirror, now: number): HealthFacts['copies'] {
-  const { copies } = view.config();
-  if (copies === null) return null;
-  const found = view.copies.known(copies.directory, mirror)?.whole ?? [];
+/** The daemon's own backups by its jobs, all others as they stand in the directory. */
+function backupFacts(view: DaemonView, mirror: Mirror, now: number): HealthFacts['backups'] {
+  const { backup } = view.config();
+  if (backup === null) return null;
+  const found = view.backups.known(backup.directory, mirror)?.whole ?? [];
   const made = mirror
     .daemonState()
-    .jobs({ name: 'copy', limit: COPY_JOBS_READ })
+    .jobs({ name: 'backup', limit: BACKUP_JOBS_READ })
     .find(({ summary }) => typeof summary['file'] === 'string');
   const times = [made?.finishedAt ?? null, ...found.map(({ madeAt }) => madeAt)].flatMap((at) =>
     // Of the future, made before the clock stepped back: such a one says nothing, for long.
     at === null || Date.parse(at) > now ? [] : [isoTime(Date.parse(at))],
   );
-  return { everyMs: copies.everyMs, lastAt: times.sort().at(-1) ?? null };
+  return { everyMs: backup.everyMs, lastAt: times.sort().at(-1) ?? null };
 }
 
 function sourceFacts(
@@ -208,7 +208,7 @@ function jobFacts(mirror: Mirror, jobs: LastJobs): Pick<HealthFacts, 'verify' | 
       return { ...drill, score: last, scoreBefore: before };
     }),
     // What a check found is told by itself; a check that could not be made is not.
-    failedJobs: (['drift', 'verify', 'forget', 'drill', 'copy'] as const).flatMap((name) =>
+    failedJobs: (['drift', 'verify', 'forget', 'drill', 'backup'] as const).flatMap((name) =>
       jobs.of(name).filter(hasFailed),
     ),
   };

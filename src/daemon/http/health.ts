@@ -82,7 +82,7 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
             'verify_failed',
             `the last check of the mirror found ${plural(verify.problems, 'problem')}`,
             endOf(verify),
-            '`tidemark verify` names them; `tidemark copies` has earlier copies',
+            '`tidemark verify` names them; `tidemark backup` lists earlier backups',
           ),
         ]),
     ...drills.flatMap((drill) =>
@@ -102,10 +102,10 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
         'job_failed',
         `the last ${job.name}${of(job.source)} ${job.outcome === 'interrupted' ? 'was interrupted' : 'failed'}${job.error === null ? '' : `: ${job.error}`}`,
         endOf(job),
-        `\`tidemark ${job.name === 'copy' ? 'copies list' : job.name}\``,
+        `\`tidemark ${job.name === 'backup' ? 'backup list' : job.name}\``,
       ),
     ),
-    ...copyReasons(facts),
+    ...backupReasons(facts),
     ...silentChannels.map(({ channel, owed, since, error }) =>
       degraded(
         'notices_undelivered',
@@ -117,16 +117,16 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
   ];
 }
 
-/** A copy may be one interval late, as a sync may. */
+/** A backup may be one interval late, as a sync may. */
 const INTERVALS_ALLOWED = 2;
 
 /**
- * A copy is made after a complete run: while none is, there is none, and no job says so. Where runs are complete and no copy
+ * A backup is made after a complete run: while none is, there is none, and no job says so. Where runs are complete and no backup
  * comes of them, the failed job is the reason.
  */
-function copyReasons({ copies, sources, now, startedAt }: HealthFacts): HealthReason[] {
-  if (copies === null) return [];
-  const { everyMs, lastAt } = copies;
+function backupReasons({ backups, sources, now, startedAt }: HealthFacts): HealthReason[] {
+  if (backups === null) return [];
+  const { everyMs, lastAt } = backups;
   const completeAt = sources.flatMap(({ lastComplete }) => lastComplete?.finishedAt ?? []).sort();
   const triedAt = sources.map((source) => expectedSince(source, startedAt)).sort();
   const since = lastAt ?? completeAt.at(-1) ?? triedAt[0] ?? startedAt;
@@ -136,11 +136,11 @@ function copyReasons({ copies, sources, now, startedAt }: HealthFacts): HealthRe
   if (hadItsRun || ageMs <= INTERVALS_ALLOWED * everyMs) return [];
   return [
     {
-      code: 'copy_overdue',
+      code: 'backup_overdue',
       state: 'degraded',
-      message: `no copy of the mirror was made ${lastAt === null ? 'yet' : `for ${duration(ageMs)}`}, one is due every ${duration(everyMs)}: no run was complete`,
+      message: `no backup of the mirror was made ${lastAt === null ? 'yet' : `for ${duration(ageMs)}`}, one is due every ${duration(everyMs)}: no run was complete`,
       since,
-      hint: '`tidemark status` tells what keeps runs from being complete; `tidemark copies make` makes a copy of what there is',
+      hint: '`tidemark status` tells what keeps runs from being complete; `tidemark backup create` makes a backup of what there is',
     },
   ];
 }

@@ -212,7 +212,7 @@ export const METRICS: readonly MetricRow[] = [
     help: 'When the latest job of that name ended, seconds since the epoch',
     labels: ['name', 'source', 'outcome'],
     read: ({ situation }) =>
-      (['sync', 'drift', 'verify', 'forget', 'drill', 'copy'] as const).flatMap((name) =>
+      (['sync', 'drift', 'verify', 'forget', 'drill', 'backup'] as const).flatMap((name) =>
         situation.lastJobs
           .of(name)
           .flatMap((job) => at({ name, source: job.source ?? '', outcome: job.outcome }, job.finishedAt)),

@@ -18,7 +18,7 @@ import { ChangesCache } from './changes-cache.ts';
 import { healthDocument, healthText } from './documents.ts';
 import { DriftNow } from './drift-now.ts';
 import { withStrictHeaders } from './headers.ts';
-import { lookAtCopies, readHealthSnapshot } from './health-snapshot.ts';
+import { lookAtBackups, readHealthSnapshot } from './health-snapshot.ts';
 import type { HttpOptions } from './http.ts';
 import type { Metrics } from './metrics.ts';
 import { asRefusal, Refusal, refusalDocument } from './refusal.ts';
@@ -84,7 +84,7 @@ export function createRoutes(
   application.get('/healthz', (context) => context.text('ok\n'));
   application.get('/favicon.ico', (context) => context.body(null, 204));
   application.get('/readyz', async (context) => {
-    await lookAtCopies(view);
+    await lookAtBackups(view);
     const now = clock.now();
     const { health } = readHealthSnapshot(view, now);
     const status = health.state === 'failing' || health.state === 'starting' ? 503 : 200;

@@ -47,7 +47,7 @@ export class LastBeginnings {
     try {
       const mirror = this.#mirror();
       const last = readLastJobs(mirror);
-      const jobs = (['sync', 'drift', 'verify', 'forget', 'drill', 'copy'] as const).flatMap((name) =>
+      const jobs = (['sync', 'drift', 'verify', 'forget', 'drill', 'backup'] as const).flatMap((name) =>
         last.of(name),
       );
       const runs = mirror.sources().flatMap((source) => mirror.runs({ source, limit: 1 }));

@@ -10,8 +10,8 @@ function lazy({ holds, isPerSource }: Traits, load: () => Promise<Pick<JobWork, 
 
 const OF_SOURCE: Traits = { holds: 'reader', isPerSource: true };
 
-/** @param copy null where no copies are made */
-export function jobWorks(copy: JobWork | null): ReadonlyMap<JobName, JobWork> {
+/** @param backup null where no backups are made */
+export function jobWorks(backup: JobWork | null): ReadonlyMap<JobName, JobWork> {
   return new Map<JobName, JobWork>([
     [
       'sync',
@@ -27,6 +27,6 @@ export function jobWorks(copy: JobWork | null): ReadonlyMap<JobName, JobWork> {
       lazy({ holds: 'writer', isPerSource: false }, async () => (await import('./forget-job.ts')).FORGET_JOB),
     ],
     ['drill', lazy(OF_SOURCE, async () => (await import('./drill-job.ts')).DRILL_JOB)],
-    ...(copy === null ? [] : [['copy', copy] as const]),
+    ...(backup === null ? [] : [['backup', backup] as const]),
   ]);
 }

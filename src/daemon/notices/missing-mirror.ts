@@ -70,7 +70,7 @@ function gone(now: number): Notice {
       severity: 'critical',
       title: `${subjectName('')}: it is gone from its place`,
       lines: ['its file is not there any more: nothing is synced, and no new one is begun by itself'],
-      hint: 'put a copy in its place (`tidemark copies restore`), or restart the daemon to begin a new one, without history',
+      hint: 'put a copy in its place (`tidemark backup restore`), or restart the daemon to begin a new one, without history',
     },
   );
 }

@@ -8,7 +8,14 @@ import { aborted } from '../../core/aborted.ts';
 import { type Clock, abortReason } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import type { Logger } from '../../core/logger.ts';
-import { closeOutput, endProgram, endText, programEnd, startProgram, startTrouble } from '../program.ts';
+import {
+  closeOutput,
+  endProgram,
+  endText,
+  programEnd,
+  startProgram,
+  startTrouble,
+} from '../../core/program.ts';
 import { mailOf, sendMail } from './email.ts';
 import { withoutMentions } from './webhook.ts';
 import { type Message, linesOf, templateValues, noticeDocument } from './message.ts';

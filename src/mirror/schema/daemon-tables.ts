@@ -21,7 +21,7 @@ export const jobs = sqliteTable(
   'jobs',
   {
     job: integer('job').primaryKey({ autoIncrement: true }),
-    /** `sync`, `drift`, `verify`, `forget`, `drill` or `copy`. */
+    /** `sync`, `drift`, `verify`, `forget`, `drill` or `backup`. */
     name: text('name').notNull(),
     /** Name of the source; NULL for what concerns the mirror as a whole. */
     source: text('source'),

@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { isoTime } from '../../../src/core/clock.ts';
-import { copyName, manifestName } from '../../../src/daemon/copies/copy-name.ts';
-import { type CopyManifest, MANIFEST_SCHEMA, manifestText } from '../../../src/daemon/copies/manifest.ts';
-import { mirrorId } from '../../../src/daemon/copies/plain-copy.ts';
+import { backupName, manifestName } from '../../../src/backup/name.ts';
+import { type BackupManifest, MANIFEST_SCHEMA, manifestText } from '../../../src/backup/manifest.ts';
+import { mirrorId } from '../../../src/backup/plain-backup.ts';
 import { columnChart } from '../../../src/daemon/dashboard/column-chart.ts';
-import { BackupCatalog } from '../../../src/daemon/copies/copy.ts';
+import { BackupCatalog } from '../../../src/backup/work.ts';
 import { ahead } from '../../../src/daemon/http/wording.ts';
 import { DAY_MS, HeldClock, MINUTE_MS, World } from '../http/world.ts';
 
@@ -19,9 +19,9 @@ let url: string;
 
 beforeAll(async () => {
   const later = (end: () => Promise<void>): void => void ends.push(end);
-  directory = mkdtempSync(join(tmpdir(), 'tidemark-copies-'));
+  directory = mkdtempSync(join(tmpdir(), 'tidemark-backup-'));
   world = await World.create(
-    { TIDEMARK_KINDS_INCLUDE: 'organizations,domains', TIDEMARK_COPIES_DIRECTORY: directory },
+    { TIDEMARK_KINDS_INCLUDE: 'organizations,domains', TIDEMARK_BACKUP_DIRECTORY: directory },
     later,
   );
   const run = await world.sync();
@@ -45,9 +45,9 @@ async function words(): Promise<string> {
     .replace(/\s+/g, ' ');
 }
 
-function writeCopy(madeAt: number, more: Partial<CopyManifest> = {}): void {
-  const file = copyName(madeAt, 1, false);
-  const manifest: CopyManifest = {
+function writeBackup(madeAt: number, more: Partial<BackupManifest> = {}): void {
+  const file = backupName(madeAt, 1, false);
+  const manifest: BackupManifest = {
     schema: MANIFEST_SCHEMA,
     file,
     made_at: isoTime(madeAt),
@@ -98,17 +98,17 @@ describe('the overview', () => {
     expect(await words()).toMatch(/Kind State Records Last whole Organizations whole 2 /);
   });
 
-  it('tells of the latest copy of this mirror, and when the next one is due', async () => {
-    expect(await words()).toContain('Copies elsewhere None yet. The first one is made after a complete run');
+  it('tells of the latest backup of this mirror, and when the next one is due', async () => {
+    expect(await words()).toContain('Backups None yet. The first one is made after a complete run');
     const shown = async (): Promise<string> => {
       world.clock.passedMs += 60_000;
-      return /Copies elsewhere (.*?) As of/.exec(await words())?.[1]?.trim() ?? '';
+      return /Backups (.*?) As of/.exec(await words())?.[1]?.trim() ?? '';
     };
-    writeCopy(world.clock.at - 60 * MINUTE_MS);
-    writeCopy(world.clock.at - 30 * MINUTE_MS, { mirror: 'another' });
-    writeCopy(world.clock.at - 2 * DAY_MS, { bytes: 17 });
+    writeBackup(world.clock.at - 60 * MINUTE_MS);
+    writeBackup(world.clock.at - 30 * MINUTE_MS, { mirror: 'another' });
+    writeBackup(world.clock.at - 2 * DAY_MS, { bytes: 17 });
     expect(await shown()).toBe(
-      'Latest 60 min ago , as of run 1 Size 2.3 kB Verified when it was made : opened, 1 record and every seal checked; tidemark copies verify reads it again Next in 23 h , after a complete run Kept 1 copy, 1 more is not whole',
+      'Latest 60 min ago , as of run 1 Size 2.3 kB Verified when it was made : opened, 1 record and every seal checked; tidemark backup verify reads it again Next in 23 h , after a complete run Kept 1 backup, 1 more is not whole',
     );
     world.clock.at += DAY_MS;
     expect(await shown()).toContain('Next after the next complete run');
@@ -126,12 +126,12 @@ describe('the overview', () => {
     const before = world.clock.at;
     onTestFinished(() => void (world.clock.at = before));
     world.clock.at = later;
-    expect(await codes()).toContain('copy_overdue');
-    writeCopy(later - 60 * MINUTE_MS, { mirror: 'another' });
-    writeCopy(later + 60 * MINUTE_MS);
-    expect(await codes()).toContain('copy_overdue');
-    writeCopy(later - 30 * MINUTE_MS);
-    expect(await codes()).not.toContain('copy_overdue');
+    expect(await codes()).toContain('backup_overdue');
+    writeBackup(later - 60 * MINUTE_MS, { mirror: 'another' });
+    writeBackup(later + 60 * MINUTE_MS);
+    expect(await codes()).toContain('backup_overdue');
+    writeBackup(later - 30 * MINUTE_MS);
+    expect(await codes()).not.toContain('backup_overdue');
   });
 
   it('does not wait for a directory that does not answer', async () => {

@@ -9,7 +9,7 @@ import { type Clock, isoTime, systemClock } from '../../../src/core/clock.ts';
 import { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
-import { BackupCatalog } from '../../../src/daemon/copies/copy.ts';
+import { BackupCatalog } from '../../../src/backup/work.ts';
 import { type HttpOptions, type HttpSide, startHttp } from '../../../src/daemon/http/http.ts';
 import { type SummaryByJob, storedSummary } from '../../../src/daemon/jobs/summaries.ts';
 import type { DaemonView, JobRequest, RequestStatus, ScheduleView } from '../../../src/daemon/view.ts';
@@ -49,7 +49,7 @@ export class HeldClock implements Clock {
 
 export class World implements DaemonView {
   readonly clock = new HeldClock();
-  readonly copies = new BackupCatalog(this.clock);
+  readonly backups = new BackupCatalog(this.clock);
   readonly mirrorPath: string;
   readonly url: string;
   readonly sandbox: Sandbox;

@@ -272,14 +272,14 @@ describe('who is told', () => {
     await notifier.afterJob(driftJob([finding('a'), finding('b', { path: '/x', severity: 'critical' })]));
     expect(channelsOf('drift_new')).toEqual(['grave']);
     // The mirror as a whole is everybody's.
-    await notifier.afterJob(job('copy', 'failed'));
+    await notifier.afterJob(job('backup', 'failed'));
     expect(channelsOf('job_failed')).toEqual(['grave', 'staging']);
     expect(
       mirror
         .daemonState()
         .noticeStates()
         .map(({ subject }) => subject),
-    ).toEqual(['job:copy', 'drift:a', 'drift:b', 'run']);
+    ).toEqual(['job:backup', 'drift:a', 'drift:b', 'run']);
   });
 
   it('hears of an overdue sync once, and when it is over', async () => {

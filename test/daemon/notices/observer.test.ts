@@ -42,7 +42,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
   const schedule = { schedule: 'sync', sources: ['production'], intervalMs: 1_800_000 };
   const view = {
     startedAt: new Date(clock.now()).toISOString(),
-    config: () => ({ ...config, copies: null, schedules: { sync: { jitterMs: 0 } } }),
+    config: () => ({ ...config, backup: null, schedules: { sync: { jitterMs: 0 } } }),
     configTrouble: () => null,
     mirror: () => keeper.reader(),
     schedules: () => [schedule],

@@ -11,7 +11,7 @@ export function job(name: JobName, outcome: JobOutcome, more: Partial<JobRow> = 
   return {
     job: 1,
     name,
-    source: name === 'verify' || name === 'copy' || name === 'forget' ? null : 'production',
+    source: name === 'verify' || name === 'backup' || name === 'forget' ? null : 'production',
     trigger: 'schedule',
     startedAt: AT,
     finishedAt: AT,

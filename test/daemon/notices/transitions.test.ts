@@ -208,9 +208,9 @@ describe('the other jobs', () => {
     [
       'a job that cannot do its work',
       [
-        seen(job('copy', 'failed', { error: 'no space' })),
-        seen(job('copy', 'failed')),
-        seen(job('copy', 'done')),
+        seen(job('backup', 'failed', { error: 'no space' })),
+        seen(job('backup', 'failed')),
+        seen(job('backup', 'done')),
       ],
       [['job_failed'], [], ['job_recovered']],
     ],

@@ -1,15 +1,15 @@
-/** Copies of the mirror in another place: when one is due, making it, what goes by retention, and the command after it. */
+/** Backups of the mirror in another place: when one is due, making it, what goes by retention, and the command after it. */
 import type { ChildProcess } from 'node:child_process';
 import { access, constants } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { CopiesConfig } from '../../config/config.ts';
-import { aborted } from '../../core/aborted.ts';
-import { type Clock, isoTime } from '../../core/clock.ts';
-import { TidemarkError, asTidemarkError } from '../../core/errors.ts';
-import { asFileTrouble } from '../../core/file-errors.ts';
-import type { Logger } from '../../core/logger.ts';
-import { type Mirror, openMirror } from '../../mirror/mirror.ts';
-import { type RetentionPolicy, planRetention } from '../../mirror/retention.ts';
+import type { BackupConfig } from '../config/config.ts';
+import { aborted } from '../core/aborted.ts';
+import { type Clock, isoTime } from '../core/clock.ts';
+import { TidemarkError, asTidemarkError } from '../core/errors.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
+import type { Logger } from '../core/logger.ts';
+import { type Mirror, openMirror } from '../mirror/mirror.ts';
+import { type RetentionPolicy, planRetention } from '../mirror/retention.ts';
 import {
   type ProgramEnd,
   closeOutput,
@@ -18,26 +18,26 @@ import {
   programEnd,
   startProgram,
   startTrouble,
-} from '../program.ts';
-import { isCopyDue } from './copy-due.ts';
-import type { CopyProgress, CopyWork } from './copy.ts';
-import { readCopies, type Copy } from './copy-list.ts';
-import { manifestName } from './copy-name.ts';
-import { copyInProcess } from './copy.ts';
+} from '../core/program.ts';
+import { isBackupDue } from './due.ts';
+import type { BackupWorkProgress, BackupWork } from './work.ts';
+import { listBackups, type Backup } from './list.ts';
+import { manifestName } from './name.ts';
+import { backUpInProcess } from './work.ts';
 import { encryption, readRecipients } from './encryption.ts';
 import { type Environment, type Withheld, handedOn } from './hook-environment.ts';
-import type { CopyManifest } from './manifest.ts';
-import { mirrorId } from './plain-copy.ts';
-import { removeCopy, sweepUnfinished } from './unfinished.ts';
-import { openWorkplace } from './workplace.ts';
+import type { BackupManifest } from './manifest.ts';
+import { mirrorId } from './plain-backup.ts';
+import { removeBackup, sweepUnfinished } from './unfinished.ts';
+import { openWorkplace } from './work-directory.ts';
 
-export interface CopierOptions {
-  readonly copies: CopiesConfig;
+export interface BackupWriterOptions {
+  readonly backup: BackupConfig;
   /** Path of the mirror. */
   readonly mirror: string;
   /** The command that holds the lock meanwhile, as whoever waits for it is told. */
   readonly command: string;
-  /** Of this process: for the one that does the work, and the command after each copy. */
+  /** Of this process: for the one that does the work, and the command after each backup. */
   readonly env: Environment;
   /** What must not reach that command. */
   readonly withheld: Withheld;
@@ -46,14 +46,14 @@ export interface CopierOptions {
   readonly host: string;
   readonly pid: number;
   /** Default: in a process of its own. */
-  readonly work?: CopyWork;
+  readonly work?: BackupWork;
 }
 
-export interface CopyOutcome {
-  /** Absolute path of the copy. */
+export interface BackupOutcome {
+  /** Absolute path of the backup. */
   readonly path: string;
-  readonly manifest: CopyManifest;
-  /** Names of the copies that retention removed. */
+  readonly manifest: BackupManifest;
+  /** Names of the backups that retention removed. */
   readonly removed: readonly string[];
   /** What kept retention from removing more; null for nothing. */
   readonly untidy: TidemarkError | null;
@@ -62,23 +62,31 @@ export interface CopyOutcome {
   readonly seconds: number;
 }
 
-export interface Copier {
+export interface BackupWriter {
   /**
-   * Makes a copy when one of these runs was complete and the newest copy of this mirror is old enough; null when not.
+   * Makes a backup when one of these runs was complete and the newest backup of this mirror is old enough; null when not.
    * @throws TidemarkError as `make` does
    */
-  afterCompleteRun(mirror: Mirror, runs: readonly number[], signal: AbortSignal): Promise<CopyOutcome | null>;
+  afterCompleteRun(
+    mirror: Mirror,
+    runs: readonly number[],
+    signal: AbortSignal,
+  ): Promise<BackupOutcome | null>;
   /**
-   * Makes a copy now. When it throws, the copies that there are stand as they stood, and nothing that looks whole was
-   * added. A failure of retention or of the command is part of the outcome: the copy is there.
-   * @throws TidemarkError `disk_full`, `read_only`, `file_system` about a path, `mirror_locked` while another copy is
+   * Makes a backup now. When it throws, the backups that there are stand as they stood, and nothing that looks whole was
+   * added. A failure of retention or of the command is part of the outcome: the backup is there.
+   * @throws TidemarkError `disk_full`, `read_only`, `file_system` about a path, `mirror_locked` while another backup is
    *   made, `mirror_missing`, `mirror_corrupt`, `config_invalid` for recipients, `interrupted`
    */
-  readonly make: (signal: AbortSignal, onProgress?: (progress: CopyProgress) => void) => Promise<CopyOutcome>;
+  readonly make: (
+    signal: AbortSignal,
+    onProgress?: (progress: BackupWorkProgress) => void,
+  ) => Promise<BackupOutcome>;
 }
 
-export function createCopier(options: CopierOptions): Copier {
-  const make: Copier['make'] = (signal, onProgress = () => undefined) => makeOne(options, signal, onProgress);
+export function createBackupWriter(options: BackupWriterOptions): BackupWriter {
+  const make: BackupWriter['make'] = (signal, onProgress = () => undefined) =>
+    makeOne(options, signal, onProgress);
   return {
     make,
     afterCompleteRun: async (mirror, runs, signal) => {
@@ -87,42 +95,42 @@ export function createCopier(options: CopierOptions): Copier {
         return run?.outcome === 'complete' && run.kinds === null;
       };
       if (!runs.some(isWhole)) return null;
-      return (await isCopyDue(mirror, options)) ? await make(signal) : null;
+      return (await isBackupDue(mirror, options)) ? await make(signal) : null;
     },
   };
 }
 
 async function makeOne(
-  options: CopierOptions,
+  options: BackupWriterOptions,
   signal: AbortSignal,
-  onProgress: (progress: CopyProgress) => void,
-): Promise<CopyOutcome> {
-  const { copies, clock, log } = options;
+  onProgress: (progress: BackupWorkProgress) => void,
+): Promise<BackupOutcome> {
+  const { backup, clock, log } = options;
   const begun = clock.monotonicMs();
-  const recipients = await recipientsOf(copies);
-  await checkDirectory(copies.directory);
+  const recipients = await recipientsOf(backup);
+  await checkDirectory(backup.directory);
   const owner = ownerOf(options);
-  const { command, host, pid, work = copyInProcess(options) } = options;
+  const { command, host, pid, work = backUpInProcess(options) } = options;
   const holder = { command, host, pid, since: isoTime(clock.now()) };
-  const workplace = openWorkplace(options.mirror, 'copies', holder);
+  const workplace = openWorkplace(options.mirror, 'backups', holder);
   try {
-    await sweepUnfinished(copies.directory, owner);
+    await sweepUnfinished(backup.directory, owner);
     const job = {
       mirrorPath: options.mirror,
       workDirectory: workplace.directory,
-      directory: copies.directory,
+      directory: backup.directory,
       recipients,
       owner,
     };
-    const manifest = await withSweep(copies.directory, owner, () => work(job, { signal, onProgress }));
-    const path = join(copies.directory, manifest.file);
-    const made = { copy: manifest.file, run: manifest.run, bytes: manifest.bytes };
-    log.info(made, 'the mirror was copied');
+    const manifest = await withSweep(backup.directory, owner, () => work(job, { signal, onProgress }));
+    const path = join(backup.directory, manifest.file);
+    const made = { file: manifest.file, run: manifest.run, bytes: manifest.bytes };
+    log.info(made, 'the mirror was backed up');
     const { removed, untidy } = await removeOld(options, manifest);
-    if (removed.length > 0) log.info({ removed }, 'old copies were removed');
+    if (removed.length > 0) log.info({ removed }, 'old backups were removed');
     if (untidy !== null) log.warn({ code: untidy.code }, untidy.message);
     const hook = await hookAfter(options, manifest, signal);
-    if (hook?.error) log.error({ code: hook.error.code, copy: manifest.file }, hook.error.message);
+    if (hook?.error) log.error({ code: hook.error.code, backup: manifest.file }, hook.error.message);
     const seconds = Math.round(clock.monotonicMs() - begun) / 1000;
     return { path, manifest, removed, untidy, hook, seconds };
   } finally {
@@ -131,7 +139,7 @@ async function makeOne(
 }
 
 /** @throws TidemarkError `config_invalid`, or as reading the file fails */
-async function recipientsOf({ recipients, recipientsFile }: CopiesConfig): Promise<string[]> {
+async function recipientsOf({ recipients, recipientsFile }: BackupConfig): Promise<string[]> {
   const all = [...recipients, ...(recipientsFile === null ? [] : await readRecipients(recipientsFile))];
   const distinct = [...new Set(all)];
   // Before the work, and not in the middle of it.
@@ -141,7 +149,7 @@ async function recipientsOf({ recipients, recipientsFile }: CopiesConfig): Promi
 
 async function checkDirectory(directory: string): Promise<void> {
   // Says best what is wrong with one that is not there.
-  await readCopies(directory);
+  await listBackups(directory);
   try {
     await access(directory, constants.W_OK | constants.X_OK);
   } catch (error) {
@@ -149,7 +157,7 @@ async function checkDirectory(directory: string): Promise<void> {
   }
 }
 
-function ownerOf({ mirror: path, command, clock }: CopierOptions): string {
+function ownerOf({ mirror: path, command, clock }: BackupWriterOptions): string {
   const mirror = openMirror(path, { mode: 'read', command, clock });
   try {
     return mirrorId(mirror);
@@ -169,14 +177,14 @@ async function withSweep<T>(directory: string, owner: string, work: () => Promis
 }
 
 async function removeOld(
-  { copies }: CopierOptions,
-  { mirror, file }: CopyManifest,
+  { backup }: BackupWriterOptions,
+  { mirror, file }: BackupManifest,
 ): Promise<{ removed: string[]; untidy: TidemarkError | null }> {
   const removed: string[] = [];
   try {
-    const all = await readCopies(copies.directory);
-    for (const { name } of copiesToRemove(all, copies.retention, { mirror, justMade: file })) {
-      await removeCopy(copies.directory, name, mirror);
+    const all = await listBackups(backup.directory);
+    for (const { name } of backupsToRemove(all, backup.retention, { mirror, justMade: file })) {
+      await removeBackup(backup.directory, name, mirror);
       removed.push(name);
     }
     return { removed, untidy: null };
@@ -186,34 +194,34 @@ async function removeOld(
 }
 
 async function hookAfter(
-  { copies, env, withheld, clock }: CopierOptions,
-  { file }: CopyManifest,
+  { backup, env, withheld, clock }: BackupWriterOptions,
+  { file }: BackupManifest,
   signal: AbortSignal,
 ): Promise<HookResult | null> {
-  const { directory, command, commandTimeoutMs: timeoutMs } = copies;
+  const { directory, command, commandTimeoutMs: timeoutMs } = backup;
   if (command === null) return null;
   const paths = { directory, file: join(directory, file), manifest: join(directory, manifestName(file)) };
   return await runHook({ command, paths, env, withheld, timeoutMs, clock, signal });
 }
 
-// Which copies stay: pure. The rules are those of history; each mirror's copies are counted for themselves.
+// Which backups stay: pure. The rules are those of history; each mirror's backups are counted for themselves.
 
 /**
- * The copies of one mirror that may go, oldest last. Only whole ones count and only whole ones go: what is damaged or
+ * The backups of one mirror that may go, oldest last. Only whole ones count and only whole ones go: what is damaged or
  * has no manifest is for a person to judge. The newest whole one always stays, and so does `justMade`, whatever the
  * clock said when the others were made.
  * @throws TidemarkError `usage` for a policy that keeps nothing
  */
-export function copiesToRemove(
-  copies: readonly Copy[],
+export function backupsToRemove(
+  backups: readonly Backup[],
   policy: RetentionPolicy,
   { mirror, justMade }: { readonly mirror: string; readonly justMade: string | null },
-): Copy[] {
-  const own = copies
+): Backup[] {
+  const own = backups
     .filter(({ state, manifest }) => state === 'whole' && manifest?.mirror === mirror)
     .toSorted((a, b) => Date.parse(a.madeAt) - Date.parse(b.madeAt) || a.run - b.run);
   const { forgotten } = planRetention({
-    // Numbered by age: a mirror that was restored from a copy numbers its runs anew from there.
+    // Numbered by age: a mirror that was restored from a backup numbers its runs anew from there.
     runs: own.map(({ madeAt }, index) => ({
       run: index,
       source: mirror,
@@ -227,7 +235,7 @@ export function copiesToRemove(
   return forgotten.flatMap(({ run }) => own[run] ?? []).filter(({ name }) => name !== justMade);
 }
 
-// The command after each copy, such as restic or rclone: a program with its arguments, never a shell.
+// The command after each backup, such as restic or rclone: a program with its arguments, never a shell.
 
 interface HookPaths {
   readonly file: string;
@@ -260,7 +268,7 @@ const OUTPUT_GRACE_MS = 500;
 /** Of what the program said last; the rest is not kept. */
 const TAIL_CHARACTERS = 2000;
 
-/** Runs the command to its end. Never throws: a failure is its result, and the copy stands whatever it is. */
+/** Runs the command to its end. Never throws: a failure is its result, and the backup stands whatever it is. */
 export async function runHook(options: HookOptions): Promise<HookResult> {
   const { clock } = options;
   const begun = clock.monotonicMs();
@@ -323,9 +331,9 @@ function filled(command: readonly string[], paths: HookPaths): string[] {
 function environmentOf({ env, withheld, paths }: HookOptions): Record<string, string> {
   return {
     ...handedOn(env, withheld),
-    TIDEMARK_COPY: paths.file,
-    TIDEMARK_COPY_MANIFEST: paths.manifest,
-    TIDEMARK_COPY_DIRECTORY: paths.directory,
+    TIDEMARK_BACKUP_FILE: paths.file,
+    TIDEMARK_BACKUP_MANIFEST: paths.manifest,
+    TIDEMARK_BACKUP_DIRECTORY: paths.directory,
   };
 }
 
@@ -339,7 +347,7 @@ function lastLine(tail: string): string {
 }
 
 function failed(program: string, why: string): TidemarkError {
-  return new TidemarkError('file_system', `the command after the copy (${program}) ${why}`, {
-    hint: 'the copy itself is whole; start the command by hand to see what it needs (`copies.command`)',
+  return new TidemarkError('file_system', `the command after the backup (${program}) ${why}`, {
+    hint: 'the backup itself is whole; start the command by hand to see what it needs (`backup.command`)',
   });
 }

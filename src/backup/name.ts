@@ -1,6 +1,6 @@
-/** What files in a directory of copies are called. What is not called so is not ours: it is neither listed nor removed. */
+/** What files in a directory of backups are called. What is not called so is not ours: it is neither listed nor removed. */
 
-export interface CopyName {
+export interface BackupName {
   readonly name: string;
   /** ISO 8601, to the second. */
   readonly madeAt: string;
@@ -13,13 +13,13 @@ const NAME = /^tidemark-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z-run(\d{1,15})\.d
 const MANIFEST_SUFFIX = '.json';
 
 /** `tidemark-20260301T120000Z-run42.db.zst`, with `.age` where it is encrypted: sorted by name they are sorted by time. */
-export function copyName(atMs: number, run: number, isEncrypted: boolean): string {
+export function backupName(atMs: number, run: number, isEncrypted: boolean): string {
   const time = new Date(atMs).toISOString().replaceAll(/[-:]|\.\d+/g, '');
   return `tidemark-${time}-run${run}.db.zst${isEncrypted ? '.age' : ''}`;
 }
 
-/** Undefined for a file that is no copy. */
-export function parseCopyName(name: string): CopyName | undefined {
+/** Undefined for a file that is no backup. */
+export function parseBackupName(name: string): BackupName | undefined {
   const match = NAME.exec(name);
   if (match === null) return undefined;
   const [, year, month, day, hour, minute, second, run, age] = match;
@@ -28,14 +28,14 @@ export function parseCopyName(name: string): CopyName | undefined {
   return { name, madeAt, run: Number(run), isEncrypted: age !== undefined };
 }
 
-/** The name of the manifest beside a copy. */
+/** The name of the manifest beside a backup. */
 export function manifestName(name: string): string {
   return name + MANIFEST_SUFFIX;
 }
 
-/** The copy that a file is the manifest of; undefined where it is none. */
-export function copyOfManifest(name: string): CopyName | undefined {
-  return name.endsWith(MANIFEST_SUFFIX) ? parseCopyName(name.slice(0, -MANIFEST_SUFFIX.length)) : undefined;
+/** The backup that a file is the manifest of; undefined where it is none. */
+export function backupOfManifest(name: string): BackupName | undefined {
+  return name.endsWith(MANIFEST_SUFFIX) ? parseBackupName(name.slice(0, -MANIFEST_SUFFIX.length)) : undefined;
 }
 
 /**
@@ -51,5 +51,5 @@ export function finishedName(partial: string, owner: string): string | undefined
   const suffix = `.${owner}.partial`;
   if (!partial.endsWith(suffix)) return undefined;
   const name = partial.slice(0, -suffix.length);
-  return parseCopyName(name) === undefined && copyOfManifest(name) === undefined ? undefined : name;
+  return parseBackupName(name) === undefined && backupOfManifest(name) === undefined ? undefined : name;
 }

@@ -1,11 +1,11 @@
 /**
- * Files that are not whole yet, or no more. A copy takes its final name last, when its manifest stands there already, and
- * loses it first: so what has the name of a copy is whole, whatever was killed when.
+ * Files that are not whole yet, or no more. A backup takes its final name last, when its manifest stands there already, and
+ * loses it first: so what has the name of a backup is whole, whatever was killed when.
  */
 import { open, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { asFileTrouble } from '../../core/file-errors.ts';
-import { finishedName, manifestName, parseCopyName, partialName } from './copy-name.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
+import { finishedName, manifestName, parseBackupName, partialName } from './name.ts';
 
 /** Removes what this owner's killed predecessors left. Only the holder of its lock may. */
 export async function sweepUnfinished(directory: string, owner: string): Promise<void> {
@@ -14,12 +14,12 @@ export async function sweepUnfinished(directory: string, owner: string): Promise
     const name = finishedName(partial, owner);
     if (name === undefined) continue;
     const manifest = manifestName(name);
-    if (parseCopyName(name) !== undefined && !names.includes(name)) await remove(join(directory, manifest));
+    if (parseBackupName(name) !== undefined && !names.includes(name)) await remove(join(directory, manifest));
     await remove(join(directory, partial));
   }
 }
 
-/** Gives a written copy and its manifest their names. */
+/** Gives a written backup and its manifest their names. */
 export async function finish(directory: string, name: string, owner: string): Promise<void> {
   for (const each of [manifestName(name), name]) {
     const path = join(directory, each);
@@ -32,8 +32,8 @@ export async function finish(directory: string, name: string, owner: string): Pr
   await syncDirectory(directory);
 }
 
-/** Removes a copy and its manifest. */
-export async function removeCopy(directory: string, name: string, owner: string): Promise<void> {
+/** Removes a backup and its manifest. */
+export async function removeBackup(directory: string, name: string, owner: string): Promise<void> {
   const path = join(directory, name);
   const partial = join(directory, partialName(name, owner));
   try {

@@ -1,14 +1,14 @@
 /** The one door to age (age-encryption.org/v1): files that only the holders of some keys can read, as streams. */
 import { readFile } from 'node:fs/promises';
 import { Decrypter, Encrypter } from 'age-encryption';
-import { TidemarkError } from '../../core/errors.ts';
-import { asFileTrouble } from '../../core/file-errors.ts';
-import { Secret } from '../../core/secret.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
+import { Secret } from '../core/secret.ts';
 
 /** A part of a pipeline. */
 export type Stage = (source: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
 
-/** How every file of age begins, unless it is armored, which copies never are. */
+/** How every file of age begins, unless it is armored, which backups never are. */
 export const AGE_MAGIC = 'age-encryption.org/v1\n';
 
 /**
@@ -21,10 +21,14 @@ export function encryption(recipients: readonly string[]): Stage {
     try {
       encrypter.addRecipient(recipient);
     } catch (error) {
-      throw new TidemarkError('config_invalid', `recipient ${index + 1} of copies is no key that age knows`, {
-        hint: 'give each as `age-keygen -y` prints it: age1…',
-        cause: error,
-      });
+      throw new TidemarkError(
+        'config_invalid',
+        `recipient ${index + 1} of backups is no key that age knows`,
+        {
+          hint: 'give each as `age-keygen -y` prints it: age1…',
+          cause: error,
+        },
+      );
     }
   }
   return async function* (source) {
@@ -72,7 +76,7 @@ export function decryption(identities: readonly Secret[], subject: string): Stag
       throw (
         trouble ??
         new TidemarkError('mirror_corrupt', `${subject} is damaged: it cannot be decrypted to its end`, {
-          hint: 'fetch it again from where copies are kept, or take another one (`tidemark copies list`)',
+          hint: 'fetch it again from where backups are kept, or take another one (`tidemark backup list`)',
           cause: error,
         })
       );

@@ -1,24 +1,24 @@
-/** The process of `copyInProcess`: makes the one copy that it is told of, and leaves. */
+/** The process of `backUpInProcess`: makes the one backup that it is told of, and leaves. */
 import process from 'node:process';
-import { systemClock } from '../../core/clock.ts';
-import { asTidemarkError } from '../../core/errors.ts';
-import { type CopyJob, type CopyProgress, makeCopy } from './copy.ts';
-import type { CopyMessage } from './copy.ts';
+import { systemClock } from '../core/clock.ts';
+import { asTidemarkError } from '../core/errors.ts';
+import { type BackupJob, type BackupWorkProgress, createBackup } from './work.ts';
+import type { BackupMessage } from './work.ts';
 
-/** Without whoever asked for the copy nobody sweeps up behind it: it stops where it stands, before anything is finished. */
+/** Without whoever asked for the backup nobody sweeps up behind it: it stops where it stands, before anything is finished. */
 const orphaned = (): void => void process.kill(process.pid, 'SIGKILL');
 process.once('disconnect', orphaned);
-// A terminal, or the system, sends its signals to all: whoever asked for the copy decides what becomes of it.
+// A terminal, or the system, sends its signals to all: whoever asked for the backup decides what becomes of it.
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, () => undefined);
 
 process.once('message', (job) => {
-  if (process.connected) void make(job as CopyJob);
+  if (process.connected) void make(job as BackupJob);
 });
 
-async function make(job: CopyJob): Promise<void> {
-  let message: CopyMessage;
+async function make(job: BackupJob): Promise<void> {
+  let message: BackupMessage;
   try {
-    message = { manifest: await makeCopy(job, { clock: systemClock, onProgress: progressTeller() }) };
+    message = { manifest: await createBackup(job, { clock: systemClock, onProgress: progressTeller() }) };
   } catch (error) {
     const { code, message: text, hint, isRetryable } = asTidemarkError(error);
     message = { failure: { code, message: text, hint, isRetryable } };
@@ -30,7 +30,7 @@ async function make(job: CopyJob): Promise<void> {
 }
 
 /** Once a percent: a message costs more than copying a few pages. */
-function progressTeller(): (progress: CopyProgress) => void {
+function progressTeller(): (progress: BackupWorkProgress) => void {
   let last = '';
   return (progress) => {
     const now = `${progress.phase} ${Math.floor(progress.share * 100)}`;
@@ -39,7 +39,7 @@ function progressTeller(): (progress: CopyProgress) => void {
   };
 }
 
-function tell(message: CopyMessage, onTold: () => void = () => undefined): void {
+function tell(message: BackupMessage, onTold: () => void = () => undefined): void {
   // Where nobody is there any more, `disconnect` has the last word; the callback keeps that from being an error of its own.
   process.send?.(message, undefined, undefined, onTold);
 }

@@ -1,13 +1,13 @@
-/** From the SQLite file to the file of a copy and back: compressed, and encrypted where that is asked. Streamed. */
+/** From the SQLite file to the file of a backup and back: compressed, and encrypted where that is asked. Streamed. */
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib';
-import { TidemarkError } from '../../core/errors.ts';
-import { asFileTrouble } from '../../core/file-errors.ts';
-import type { Secret } from '../../core/secret.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
+import type { Secret } from '../core/secret.ts';
 import { AGE_MAGIC, decryption, encryption, type Stage } from './encryption.ts';
 
 interface Digest {
@@ -19,7 +19,7 @@ interface Digest {
 export interface Digests {
   /** Of the SQLite file. */
   readonly plain: Digest;
-  /** Of the copy's file. */
+  /** Of the backup's file. */
   readonly packed: Digest;
 }
 
@@ -62,10 +62,10 @@ export async function pack(
 }
 
 /**
- * Unpacks the copy `from` into `to`, a new file of mode 0600; null reads it only. Never more than `mostBytes`: a small file
+ * Unpacks the backup `from` into `to`, a new file of mode 0600; null reads it only. Never more than `mostBytes`: a small file
  * may unpack to more than any disk holds.
- * @throws TidemarkError `mirror_corrupt` for a damaged copy, `usage` without a fitting identity or for a file that is no
- *   copy, or about `to`, which may be there in part then
+ * @throws TidemarkError `mirror_corrupt` for a damaged backup, `usage` without a fitting identity or for a file that is no
+ *   backup, or about `to`, which may be there in part then
  */
 export async function unpack(
   from: string,
@@ -80,9 +80,9 @@ export async function unpack(
   if (format === null) {
     throw new TidemarkError(
       'usage',
-      `${from} is no copy: it is neither compressed nor encrypted as copies are`,
+      `${from} is no backup: it is neither compressed nor encrypted as backups are`,
       {
-        hint: '`tidemark copies list` names the copies that there are',
+        hint: '`tidemark backup list` names the backups that there are',
       },
     );
   }
@@ -112,7 +112,7 @@ export async function unpack(
   return { plain: plain.digest(), packed: packed.digest() };
 }
 
-/** The digest of a copy's file as it stands there. */
+/** The digest of a backup's file as it stands there. */
 export async function digestOf(path: string, options: PackOptions = {}): Promise<Digest> {
   const tap = new Tap(options.onBytes);
   try {
@@ -128,7 +128,7 @@ export async function digestOf(path: string, options: PackOptions = {}): Promise
   return tap.digest();
 }
 
-/** By the first bytes, whatever the file is called; null for a file that no copy begins like. */
+/** By the first bytes, whatever the file is called; null for a file that no backup begins like. */
 export async function formatOf(path: string): Promise<'age' | 'zstd' | null> {
   let file: FileHandle | undefined;
   try {
@@ -158,13 +158,13 @@ function tooLarge(path: string, mostBytes: number): TidemarkError {
   return new TidemarkError(
     'mirror_corrupt',
     `${path} unpacks to more than ${mostBytes} bytes, and no more are expected of it: it was not unpacked further`,
-    { hint: 'take another copy (`tidemark copies list`), or fetch this one again with its manifest' },
+    { hint: 'take another backup (`tidemark backup list`), or fetch this one again with its manifest' },
   );
 }
 
 export function damaged(path: string, cause?: unknown): TidemarkError {
   return new TidemarkError('mirror_corrupt', `${path} is damaged: it is not what was written`, {
-    hint: 'fetch it again from where copies are kept, or take another one (`tidemark copies list`)',
+    hint: 'fetch it again from where backups are kept, or take another one (`tidemark backup list`)',
     cause,
   });
 }

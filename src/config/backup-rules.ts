@@ -1,4 +1,4 @@
-/** The value types of `copies`: public keys of age, and the command after each copy. */
+/** The value types of `backups`: public keys of age, and the command after each backup. */
 import * as z from 'zod';
 import { structured } from './value-types.ts';
 
@@ -7,7 +7,7 @@ const GENERATOR = [0x3b6a57b2, 0x26508e6d, 0x1ea119fa, 0x3d4233dd, 0x2a1462b3];
 
 /**
  * True for a recipient as `age-keygen -y` prints it: Bech32 (BIP 173) without its limit of 90 characters, which the
- * post-quantum keys of age exceed. The checksum finds a mistyped key here, and not when the first copy is due.
+ * post-quantum keys of age exceed. The checksum finds a mistyped key here, and not when the first backup is due.
  */
 export function isRecipient(text: string): boolean {
   const at = text.lastIndexOf('1');
@@ -36,7 +36,7 @@ export const recipients = structured<readonly string[]>(
 );
 
 /** By variable as JSON: arguments hold commas too. */
-export const copyCommand = structured<readonly string[]>(
+export const backupCommand = structured<readonly string[]>(
   'list of texts',
   'a list of texts, the program and its arguments',
   z.array(z.string()).refine(([program]) => program === undefined || program.trim() !== ''),

@@ -1,4 +1,4 @@
-/** `tidemark copies verify` and `copies restore`: reading a copy. */
+/** `tidemark backup verify` and `backup restore`: reading a backup. */
 import { hostname } from 'node:os';
 import { basename, resolve } from 'node:path';
 import { isoTime, systemClock } from '../core/clock.ts';
@@ -6,15 +6,15 @@ import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import type { Config } from '../config/config.ts';
 import { plural } from '../core/wording.ts';
-import { type Copy, readCopies, readCopy } from '../daemon/copies/copy-list.ts';
-import { parseCopyName } from '../daemon/copies/copy-name.ts';
-import { readIdentities } from '../daemon/copies/encryption.ts';
-import { type OpenedCopy, type OpenOptions, restoreCopy, verifyCopy } from '../daemon/copies/opened-copy.ts';
-import { openWorkplace } from '../daemon/copies/workplace.ts';
+import { type Backup, listBackups, readBackup } from '../backup/list.ts';
+import { parseBackupName } from '../backup/name.ts';
+import { readIdentities } from '../backup/encryption.ts';
+import { type OpenedBackup, type OpenOptions, restoreBackup, verifyBackup } from '../backup/opened-backup.ts';
+import { openWorkplace } from '../backup/work-directory.ts';
 import { escapeControlCharacters } from '../report/escape-control.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print, printNote, tellReason, type CommandContext } from './context.ts';
-import { copiesOf, copyDocument } from './copies.ts';
+import { backupsOf, backupDocument } from './backup.ts';
 
 export interface VerifyOptions {
   readonly file?: string;
@@ -28,14 +28,14 @@ export interface RestoreOptions {
 }
 
 /** Exit 0 when all of it holds, 1 when it is damaged, 3 when it is encrypted and only its file could be looked at. */
-export async function verifyOneCopy(context: CommandContext, options: VerifyOptions): Promise<ExitCode> {
+export async function verifyOneBackup(context: CommandContext, options: VerifyOptions): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
-  const copy = await copyNamed(context, config, options.file ?? 'latest');
+  const backup = await backupNamed(context, config, options.file ?? 'latest');
   const identities = await identitiesOf(context, options.identity);
-  const workplace = openWorkplace(config.mirror, 'copies-check', holder(context, 'copies verify'));
-  let opened: OpenedCopy;
+  const workplace = openWorkplace(config.mirror, 'backup-check', holder(context, 'backup verify'));
+  let opened: OpenedBackup;
   try {
-    opened = await verifyCopy(copy, workplace.directory, openOptions(context, identities));
+    opened = await verifyBackup(backup, workplace.directory, openOptions(context, identities));
   } finally {
     workplace.close();
     if (isInteractive(context)) context.stderr.write('\r\u001b[K');
@@ -43,8 +43,8 @@ export async function verifyOneCopy(context: CommandContext, options: VerifyOpti
   if (context.options.json === true) {
     const { facts, isCompared } = opened;
     const document = {
-      schema: 'tidemark.copies_verify/1',
-      copy: copyDocument(copy),
+      schema: 'tidemark.backup_verify/1',
+      backup: backupDocument(backup),
       is_compared: isCompared,
       is_opened: facts !== null,
       checked: facts?.checked ?? null,
@@ -52,58 +52,58 @@ export async function verifyOneCopy(context: CommandContext, options: VerifyOpti
       root: facts?.root ?? null,
     };
     await print(context, `${JSON.stringify(document)}\n`);
-  } else await print(context, `${verifiedLines(copy, opened).map(escapeControlCharacters).join('\n')}\n`);
+  } else await print(context, `${verifiedLines(backup, opened).map(escapeControlCharacters).join('\n')}\n`);
   if (opened.facts !== null) return EXIT.done;
   tellReason(context, [
-    `${copy.name} is encrypted and was not opened: what is in it was not verified`,
+    `${backup.name} is encrypted and was not opened: what is in it was not verified`,
     '  → give --identity FILE to have every seal in it checked',
   ]);
   return EXIT.partial;
 }
 
-function verifiedLines(copy: Copy, { facts, isCompared }: OpenedCopy): string[] {
+function verifiedLines(backup: Backup, { facts, isCompared }: OpenedBackup): string[] {
   const file = isCompared
-    ? `the file is what was written: ${copy.manifest?.sha256 ?? ''}`
+    ? `the file is what was written: ${backup.manifest?.sha256 ?? ''}`
     : 'it has no manifest to compare its file with';
   if (facts === null) {
     return [
-      `${copy.name}: not opened, as it is encrypted`,
+      `${backup.name}: not opened, as it is encrypted`,
       file,
       '→ give --identity FILE to have it decrypted and every seal in it checked',
     ];
   }
   const { records, revisions, runs } = facts.checked;
   return [
-    `${copy.name}: verified ${plural(records, 'record')}, ${plural(revisions, 'revision')}, ${plural(runs, 'run')}`,
+    `${backup.name}: verified ${plural(records, 'record')}, ${plural(revisions, 'revision')}, ${plural(runs, 'run')}`,
     file,
     `sealed up to run ${facts.run}: ${facts.root}`,
   ];
 }
 
 /** Exit 0 when the mirror stands there. */
-export async function restoreOneCopy(context: CommandContext, options: RestoreOptions): Promise<ExitCode> {
+export async function restoreOneBackup(context: CommandContext, options: RestoreOptions): Promise<ExitCode> {
   if (options.to === undefined) {
     throw new TidemarkError('usage', 'where is the mirror to go?', {
       hint: 'give a path where nothing stands yet: --to ./restored/mirror.db',
     });
   }
   const config = readConfig(context, context.options, 'unused');
-  const copy = await copyNamed(context, config, options.file);
+  const backup = await backupNamed(context, config, options.file);
   const identities = await identitiesOf(context, options.identity);
   const to = resolve(context.cwd, options.to);
-  const facts = await restoreCopy(copy, to, {
+  const facts = await restoreBackup(backup, to, {
     ...openOptions(context, identities),
-    holder: holder(context, 'copies restore'),
+    holder: holder(context, 'backup restore'),
   });
   if (isInteractive(context)) context.stderr.write('\r\u001b[K');
-  if (copy.manifest === null)
+  if (backup.manifest === null)
     printNote(context, [
-      `${copy.name} has no manifest: its file was compared with nothing, its seals all hold`,
+      `${backup.name} has no manifest: its file was compared with nothing, its seals all hold`,
     ]);
   if (context.options.json === true) {
     const document = {
-      schema: 'tidemark.copies_restore/1',
-      copy: copyDocument(copy),
+      schema: 'tidemark.backup_restore/1',
+      backup: backupDocument(backup),
       mirror: to,
       run: facts.run,
       root: facts.root,
@@ -125,24 +125,24 @@ export async function restoreOneCopy(context: CommandContext, options: RestoreOp
   return EXIT.done;
 }
 
-/** `latest` is the newest whole one. A name alone is looked for in the directory of copies, then here. */
-async function copyNamed(context: CommandContext, config: Config, file: string): Promise<Copy> {
+/** `latest` is the newest whole one. A name alone is looked for in the directory of backups, then here. */
+async function backupNamed(context: CommandContext, config: Config, file: string): Promise<Backup> {
   if (file !== 'latest') {
-    const isName = parseCopyName(file) !== undefined && basename(file) === file;
+    const isName = parseBackupName(file) !== undefined && basename(file) === file;
     const inDirectory =
-      isName && config.copies !== null
-        ? (await readCopies(config.copies.directory)).find(
+      isName && config.backup !== null
+        ? (await listBackups(config.backup.directory)).find(
             ({ name, state }) => name === file && state !== 'gone',
           )
         : undefined;
-    return inDirectory ?? (await readCopy(resolve(context.cwd, file)));
+    return inDirectory ?? (await readBackup(resolve(context.cwd, file)));
   }
-  const { directory } = copiesOf(config);
-  const copies = await readCopies(directory);
-  const latest = copies.find(({ state }) => state === 'whole');
+  const { directory } = backupsOf(config);
+  const backups = await listBackups(directory);
+  const latest = backups.find(({ state }) => state === 'whole');
   if (latest !== undefined) return latest;
-  throw new TidemarkError('reference_unknown', `there is no whole copy in ${directory}`, {
-    hint: '`tidemark copies list` says what there is; `tidemark copies make` makes one',
+  throw new TidemarkError('reference_unknown', `there is no whole backup in ${directory}`, {
+    hint: '`tidemark backup list` says what there is; `tidemark backup create` makes one',
   });
 }
 

@@ -3,11 +3,11 @@ import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:
 import { join } from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { isRecipient } from '../../../src/config/copy-rules.ts';
-import { Secret } from '../../../src/core/secret.ts';
-import { readIdentities } from '../../../src/daemon/copies/encryption.ts';
-import { digestOf, formatOf, pack, unpack } from '../../../src/daemon/copies/packing.ts';
-import { temporaryDirectory } from '../../mirror/fixture.ts';
+import { isRecipient } from '../../src/config/backup-rules.ts';
+import { Secret } from '../../src/core/secret.ts';
+import { readIdentities } from '../../src/backup/encryption.ts';
+import { digestOf, formatOf, pack, unpack } from '../../src/backup/packing.ts';
+import { temporaryDirectory } from '../mirror/fixture.ts';
 
 interface Keys {
   readonly identity: Secret;

@@ -1,15 +1,15 @@
-/** What the tests of copies share: a mirror with some history, a directory for copies, and a copier over both. */
+/** What the tests of backups share: a mirror with some history, a directory for backups, and a writer over both. */
 import { join } from 'node:path';
 import { mkdirSync } from 'node:fs';
-import type { CopiesConfig } from '../../../src/config/config.ts';
-import { type Clock, systemClock } from '../../../src/core/clock.ts';
-import { silentLogger } from '../../../src/core/logger.ts';
-import { Secret } from '../../../src/core/secret.ts';
-import { type Copier, createCopier } from '../../../src/daemon/copies/copier.ts';
-import { type CopyWork, makeCopy } from '../../../src/daemon/copies/copy.ts';
-import { copyInProcess } from '../../../src/daemon/copies/copy.ts';
-import type { Mirror } from '../../../src/mirror/mirror.ts';
-import { ORG, open, sync, temporaryDirectory } from '../../mirror/fixture.ts';
+import type { BackupConfig } from '../../src/config/config.ts';
+import { type Clock, systemClock } from '../../src/core/clock.ts';
+import { silentLogger } from '../../src/core/logger.ts';
+import { Secret } from '../../src/core/secret.ts';
+import { type BackupWriter, createBackupWriter } from '../../src/backup/writer.ts';
+import { type BackupWork, createBackup } from '../../src/backup/work.ts';
+import { backUpInProcess } from '../../src/backup/work.ts';
+import type { Mirror } from '../../src/mirror/mirror.ts';
+import { ORG, open, sync, temporaryDirectory } from '../mirror/fixture.ts';
 
 export const KEY = 'the-key-of-the-source';
 
@@ -17,28 +17,28 @@ export interface Setting {
   readonly mirror: Mirror;
   /** Of the mirror. */
   readonly home: string;
-  /** For copies. */
+  /** For backups. */
   readonly directory: string;
-  readonly copier: Copier;
+  readonly writer: BackupWriter;
   /** The same with another configuration, environment or clock. */
   readonly with: (changes: {
-    copies?: Partial<CopiesConfig>;
+    backups?: Partial<BackupConfig>;
     env?: Record<string, string>;
     clock?: Clock;
     /** Of another mirror. */
     mirror?: string;
     /** As it is done in earnest, with what is to happen when the process was started. */
     onStart?: (pid: number | undefined) => void;
-  }) => Copier;
+  }) => BackupWriter;
   /** One more complete run. */
   readonly sync: () => Promise<number>;
 }
 
-const makeHere: CopyWork = (job, { onProgress }) => makeCopy(job, { clock: systemClock, onProgress });
+const makeHere: BackupWork = (job, { onProgress }) => createBackup(job, { clock: systemClock, onProgress });
 
 export async function setting(): Promise<Setting> {
   const home = temporaryDirectory();
-  const directory = join(home, 'copies');
+  const directory = join(home, 'backups');
   mkdirSync(directory);
   const mirror = open({ path: join(home, 'mirror.db'), clock: systemClock });
   let count = 0;
@@ -48,17 +48,17 @@ export async function setting(): Promise<Setting> {
     return published.run;
   };
   await run();
-  const copier: Setting['with'] = ({
-    copies = {},
+  const writer: Setting['with'] = ({
+    backups = {},
     env = {},
     clock = systemClock,
     mirror: path = mirror.path,
     onStart,
   }) =>
-    createCopier({
-      copies: { ...copiesOf(directory), ...copies },
+    createBackupWriter({
+      backup: { ...backupsOf(directory), ...backups },
       mirror: path,
-      command: 'copies make',
+      command: 'backup create',
       env,
       withheld: { variables: [], secrets: [new Secret(KEY)] },
       clock,
@@ -66,12 +66,12 @@ export async function setting(): Promise<Setting> {
       host: 'here',
       pid: 4711,
       // A process takes a second to start from sources: a few tests show that it does the same.
-      work: onStart === undefined ? makeHere : copyInProcess({ env, onStart }),
+      work: onStart === undefined ? makeHere : backUpInProcess({ env, onStart }),
     });
-  return { mirror, home, directory, copier: copier({}), with: copier, sync: run };
+  return { mirror, home, directory, writer: writer({}), with: writer, sync: run };
 }
 
-function copiesOf(directory: string): CopiesConfig {
+function backupsOf(directory: string): BackupConfig {
   return {
     directory,
     everyMs: 86_400_000,

@@ -18,10 +18,10 @@ import { commandLine } from './command-line.ts';
 import { environment, program, scratch, start, tidemark } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 
-/** A mirror with one complete run, and the command line over it with copies on. */
+/** A mirror with one complete run, and the command line over it with backups on. */
 async function mirrored(more: Readonly<Record<string, string>> = {}) {
   const home = scratch();
-  const directory = join(home, 'copies');
+  const directory = join(home, 'backups');
   mkdirSync(directory);
   const path = join(home, 'mirror.db');
   const mirror = open({ path, clock: systemClock });
@@ -30,7 +30,7 @@ async function mirrored(more: Readonly<Record<string, string>> = {}) {
   const env = {
     PATH: process.env['PATH'] ?? '',
     TIDEMARK_MIRROR: path,
-    TIDEMARK_COPIES_DIRECTORY: directory,
+    TIDEMARK_BACKUP_DIRECTORY: directory,
     ...more,
   };
   const run = (...args: string[]) => commandLine(args, { env, cwd: home });
@@ -40,13 +40,13 @@ async function mirrored(more: Readonly<Record<string, string>> = {}) {
 /** In a name space of its own, as root. */
 const canMount = spawnSync('unshare', ['-m', 'true']).status === 0;
 
-/** Processes that make a copy for somebody who works in this directory. */
+/** Processes that make a backup for somebody who works in this directory. */
 function workersIn(directory: string): number[] {
   return readdirSync('/proc').flatMap((pid) => {
     try {
       const isOurs =
         readlinkSync(`/proc/${pid}/cwd`) === directory &&
-        readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('copy-worker');
+        readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('backup-worker');
       return isOurs ? [Number(pid)] : [];
     } catch {
       // No process, or one that has gone meanwhile.
@@ -64,21 +64,21 @@ const isThere = (program: string): boolean => {
   }
 };
 
-describe('copies elsewhere', () => {
+describe('backups elsewhere', () => {
   it('are made, listed, verified and put back, encrypted, by the real command line', async () => {
     const service = await FakeService.start();
     service.set('plugins', [{ id: 1, name: 'Admins' }]);
     const home = scratch();
-    const directory = join(home, 'copies');
+    const directory = join(home, 'backups');
     mkdirSync(directory);
     const identity = await generateIdentity();
     writeFileSync(join(home, 'key.txt'), `${identity}\n`);
     const env = environment(service.url, home, {
-      TIDEMARK_COPIES_DIRECTORY: directory,
-      TIDEMARK_COPIES_RECIPIENTS: JSON.stringify([await identityToRecipient(identity)]),
+      TIDEMARK_BACKUP_DIRECTORY: directory,
+      TIDEMARK_BACKUP_RECIPIENTS: JSON.stringify([await identityToRecipient(identity)]),
     });
     expect(await tidemark(['sync', '--quiet'], { env })).toMatchObject({ code: 0 });
-    const made = await tidemark(['copies', 'make', '--json'], { env });
+    const made = await tidemark(['backup', 'create', '--json'], { env });
     expect(made).toMatchObject({ code: 0, stderr: '' });
     const { path } = JSON.parse(made.stdout) as { path: string };
     expect(readdirSync(directory).every((name) => /\.zst\.age(\.json)?$/.test(name))).toBe(true);
@@ -86,15 +86,15 @@ describe('copies elsewhere', () => {
       expect(readFileSync(join(directory, name), 'latin1')).not.toContain('Admins');
 
     const run = (...args: string[]) => commandLine(args, { env, cwd: home });
-    expect(await run('copies', 'verify')).toMatchObject({ code: 3 });
-    const verified = await run('copies', 'verify', path, '--identity', 'key.txt');
+    expect(await run('backup', 'verify')).toMatchObject({ code: 3 });
+    const verified = await run('backup', 'verify', path, '--identity', 'key.txt');
     expect(verified, verified.stderr).toMatchObject({ code: 0 });
     expect(verified.stdout).toMatch(
       /verified \d+ records, .*\nthe file is what was written: [0-9a-f]{64}\nsealed up to run 1/,
     );
 
     const restored = await tidemark(
-      ['copies', 'restore', 'latest', '--to', 'back/to/m.db', '--identity', 'key.txt'],
+      ['backup', 'restore', 'latest', '--to', 'back/to/m.db', '--identity', 'key.txt'],
       { env, cwd: home },
     );
     expect(restored, restored.stderr).toMatchObject({ code: 0, stderr: '' });
@@ -105,7 +105,7 @@ describe('copies elsewhere', () => {
     });
     expect(shown.stdout).toContain('Admins');
     expect(
-      await run('copies', 'restore', 'latest', '--to', 'back/to/m.db', '--identity', 'key.txt'),
+      await run('backup', 'restore', 'latest', '--to', 'back/to/m.db', '--identity', 'key.txt'),
     ).toMatchObject({
       code: 4,
       stderr: expect.stringMatching(
@@ -117,42 +117,44 @@ describe('copies elsewhere', () => {
 
   it('are listed with what is wrong with them', async () => {
     const { run, directory } = await mirrored();
-    expect(await run('copies')).toMatchObject({ code: 0, stdout: `no copies in ${directory} yet\n` });
-    expect(await run('copies', 'verify')).toMatchObject({ code: 4 });
-    expect(await run('copies', 'make')).toMatchObject({ code: 0, stderr: '' });
+    expect(await run('backup')).toMatchObject({ code: 0, stdout: `no backups in ${directory} yet\n` });
+    expect(await run('backup', 'verify')).toMatchObject({ code: 4 });
+    expect(await run('backup', 'create')).toMatchObject({ code: 0, stderr: '' });
     writeFileSync(join(directory, 'tidemark-20260101T000000Z-run9.db.zst'), 'x');
-    const listed = await run('copies', 'list');
+    const listed = await run('backup', 'list');
     expect(listed.stdout).toMatch(/-run1\.db\.zst +(just now|\S+ s ago) +1 +0\.\d MB +no +whole\n/);
     expect(listed.stdout).toMatch(/-run9\.db\.zst .* unlisted: it has no manifest\n/);
-    const { schema, copies } = JSON.parse((await run('copies', '--json')).stdout) as {
+    const { schema, backups } = JSON.parse((await run('backup', '--json')).stdout) as {
       schema: string;
-      copies: object[];
+      backups: object[];
     };
-    expect(schema).toBe('tidemark.copies/1');
-    expect(copies).toMatchObject([
+    expect(schema).toBe('tidemark.backups/1');
+    expect(backups).toMatchObject([
       { state: 'whole', run: 1, sources: [{ source: 'production' }] },
       { state: 'unlisted' },
     ]);
-    expect(await run('copies', 'verify', 'tidemark-20260101T000000Z-run9.db.zst')).toMatchObject({ code: 4 });
+    expect(await run('backup', 'verify', 'tidemark-20260101T000000Z-run9.db.zst')).toMatchObject({
+      code: 4,
+    });
   });
 
   it('that are not configured, or whose disk is not there, are said in one line', async () => {
-    const { run, directory } = await mirrored({ TIDEMARK_COPIES_DIRECTORY: '/no/such/disk' });
+    const { run, directory } = await mirrored({ TIDEMARK_BACKUP_DIRECTORY: '/no/such/disk' });
     expect(directory).not.toBe('/no/such/disk');
-    const missing = await run('copies', 'make');
+    const missing = await run('backup', 'create');
     expect(missing).toMatchObject({ code: 1, stdout: '' });
     expect(missing.stderr).toBe(
-      'tidemark: the directory for copies, /no/such/disk, does not exist\n  → mount what belongs there, or make the directory\n',
+      'tidemark: the directory for backups, /no/such/disk, does not exist\n  → mount what belongs there, or make the directory\n',
     );
-    const { run: off } = await mirrored({ TIDEMARK_COPIES_DIRECTORY: '' });
-    for (const command of ['list', 'make', 'verify']) {
-      expect(await off('copies', command)).toMatchObject({
+    const { run: off } = await mirrored({ TIDEMARK_BACKUP_DIRECTORY: '' });
+    for (const command of ['list', 'create', 'verify']) {
+      expect(await off('backup', command)).toMatchObject({
         code: 4,
-        stderr: expect.stringContaining('copies.directory') as string,
+        stderr: expect.stringContaining('backup.directory') as string,
       });
     }
-    const { run: half } = await mirrored({ TIDEMARK_COPIES_DIRECTORY: '', TIDEMARK_COPIES_EVERY: '1h' });
-    expect(await half('copies')).toMatchObject({
+    const { run: half } = await mirrored({ TIDEMARK_BACKUP_DIRECTORY: '', TIDEMARK_BACKUP_EVERY: '1h' });
+    expect(await half('backup')).toMatchObject({
       code: 4,
       stderr: expect.stringMatching(/directory.*missing/) as string,
     });
@@ -161,13 +163,13 @@ describe('copies elsewhere', () => {
   it('end as partial when the command after them fails, and stand', async () => {
     const command = JSON.stringify(['sh', '-c', 'echo the remote is full >&2; exit 1']);
     const { run, directory } = await mirrored();
-    writeFileSync(join(directory, '../tidemark.yaml'), `copies: { command: ${command} }\n`);
-    const made = await run('copies', 'make');
+    writeFileSync(join(directory, '../tidemark.yaml'), `backup: { command: ${command} }\n`);
+    const made = await run('backup', 'create');
     expect(made).toMatchObject({ code: 3, stdout: expect.stringMatching(/^copied run 1 to /) as string });
     expect(made.stderr).toMatch(
-      /the command after the copy \(sh\) ended with exit code 1: the remote is full\n {2}→ the copy itself is whole/,
+      /the command after the backup \(sh\) ended with exit code 1: the remote is full\n {2}→ the backup itself is whole/,
     );
-    expect(await run('copies', 'verify')).toMatchObject({ code: 0 });
+    expect(await run('backup', 'verify')).toMatchObject({ code: 0 });
   });
 
   it('give the command after them what it needs, and none of the secrets of the configuration', async () => {
@@ -184,31 +186,31 @@ describe('copies elsewhere', () => {
     writeFileSync(
       join(home, 'tidemark.yaml'),
       `sources: [{ name: production, baseUrl: "https://service.example", apiKey: "\${SVC_KEY}" }]
-copies: { command: [sh, -c, "env > seen; cat $TIDEMARK_COPY_MANIFEST > manifest"] }
+backup: { command: [sh, -c, "env > seen; cat $TIDEMARK_BACKUP_MANIFEST > manifest"] }
 notices: [{ name: ops, type: webhook, url: "https://hooks.example/\${HOOK_PATH}", secret: "\${HMAC}" }]
 pings: [{ success: "\${PING}" }]
 `,
     );
-    const made = await run('copies', 'make');
+    const made = await run('backup', 'create');
     expect(made, made.stderr).toMatchObject({ code: 0 });
-    const seen = readFileSync(join(home, 'copies/seen'), 'utf8').split('\n');
+    const seen = readFileSync(join(home, 'backups/seen'), 'utf8').split('\n');
     const names = seen.map((line) => line.split('=')[0]);
     expect(names).toEqual(expect.arrayContaining(['PATH', 'RESTIC_PASSWORD', 'AWS_ACCESS_KEY_ID']));
     for (const name of ['HOOK_PATH', 'HMAC', 'PING', 'SAME_PING', 'SVC_KEY', 'TIDEMARK_LOG_LEVEL'])
       expect(names, name).not.toContain(name);
     expect(names.filter((name) => name?.startsWith('TIDEMARK_')).sort()).toEqual([
-      'TIDEMARK_COPY',
-      'TIDEMARK_COPY_DIRECTORY',
-      'TIDEMARK_COPY_MANIFEST',
+      'TIDEMARK_BACKUP_DIRECTORY',
+      'TIDEMARK_BACKUP_FILE',
+      'TIDEMARK_BACKUP_MANIFEST',
     ]);
-    expect(JSON.parse(readFileSync(join(home, 'copies/manifest'), 'utf8'))).toMatchObject({ run: 1 });
+    expect(JSON.parse(readFileSync(join(home, 'backups/manifest'), 'utf8'))).toMatchObject({ run: 1 });
   });
 
   if (!canMount) console.warn('no file system can be mounted here: a full disk is not tried');
 
   it.runIf(canMount)('leave nothing that looks whole where the disk fills up', async () => {
     const { env, home, directory, run } = await mirrored();
-    const script = `mount -t tmpfs -o size=4k none "$1" && { "$2" "$3" copies make; code=$?; ls -A "$1"; exit $code; }`;
+    const script = `mount -t tmpfs -o size=4k none "$1" && { "$2" "$3" backup create; code=$?; ls -A "$1"; exit $code; }`;
     const tried = spawnSync(
       'unshare',
       ['-m', 'sh', '-c', script, 'sh', directory, process.execPath, program],
@@ -220,17 +222,17 @@ pings: [{ success: "\${PING}" }]
     );
     expect(tried).toMatchObject({ status: 1, stdout: '' });
     expect(tried.stderr).toMatch(/^tidemark: .* could not be written: the disk is full\n {2}→ .*\n$/);
-    expect(await run('copies', 'make')).toMatchObject({ code: 0 });
+    expect(await run('backup', 'create')).toMatchObject({ code: 0 });
   });
 
   it('are made by the daemon after a complete run, where one is due', async () => {
     const service = await FakeService.start();
     const home = scratch();
-    const directory = join(home, 'copies');
+    const directory = join(home, 'backups');
     mkdirSync(directory);
     const env = environment(service.url, home, {
-      TIDEMARK_COPIES_DIRECTORY: directory,
-      TIDEMARK_COPIES_COMMAND: JSON.stringify(['sh', '-c', 'env > "$TIDEMARK_COPY_DIRECTORY/env"']),
+      TIDEMARK_BACKUP_DIRECTORY: directory,
+      TIDEMARK_BACKUP_COMMAND: JSON.stringify(['sh', '-c', 'env > "$TIDEMARK_BACKUP_DIRECTORY/env"']),
     });
     const once = await tidemark(['daemon', '--once'], { env });
     expect(once, once.stderr).toMatchObject({ code: 0 });
@@ -238,9 +240,9 @@ pings: [{ success: "\${PING}" }]
     expect(readFileSync(join(directory, 'env'), 'utf8')).not.toContain(env['TIDEMARK_API_KEY']);
     const again = await tidemark(['sync', '--quiet'], { env });
     expect(again, again.stderr).toMatchObject({ code: 0 });
-    const checked = await commandLine(['copies', 'verify'], { env, cwd: home });
+    const checked = await commandLine(['backup', 'verify'], { env, cwd: home });
     expect(checked, checked.stderr).toMatchObject({ code: 0 });
-    const restored = await commandLine(['copies', 'restore', 'latest', '--to', 'back.db'], {
+    const restored = await commandLine(['backup', 'restore', 'latest', '--to', 'back.db'], {
       env,
       cwd: home,
     });
@@ -259,21 +261,21 @@ pings: [{ success: "\${PING}" }]
   it('killed at any instant, leave nothing that looks whole, and the next one sweeps up', async () => {
     const { env, home, directory, run, path } = await mirrored();
     for (const wait of [250, 500]) {
-      const { child, ended } = start(['copies', 'make'], { env, cwd: home });
+      const { child, ended } = start(['backup', 'create'], { env, cwd: home });
       // As soon as it is at work, and some time after.
-      while (!existsSync(`${path}-copies-work`) && child.exitCode === null) await systemClock.sleep(5);
+      while (!existsSync(`${path}-backups-work`) && child.exitCode === null) await systemClock.sleep(5);
       await systemClock.sleep(wait);
       child.kill('SIGKILL');
       await ended;
-      const { copies } = JSON.parse((await run('copies', '--json')).stdout) as {
-        copies: { state: string; file: string }[];
+      const { backups } = JSON.parse((await run('backup', '--json')).stdout) as {
+        backups: { state: string; file: string }[];
       };
-      for (const { file } of copies.filter(({ state }) => state === 'whole'))
-        expect(await run('copies', 'verify', file)).toMatchObject({ code: 0 });
+      for (const { file } of backups.filter(({ state }) => state === 'whole'))
+        expect(await run('backup', 'verify', file)).toMatchObject({ code: 0 });
     }
     const made = readdirSync(directory).filter((name) => name.endsWith('.zst'));
     // The process that does the work, held while the one that asked for it dies.
-    const { child } = start(['copies', 'make'], { env, cwd: home });
+    const { child } = start(['backup', 'create'], { env, cwd: home });
     while (workersIn(home).length === 0 && child.exitCode === null) await systemClock.sleep(5);
     const [worker = 0] = workersIn(home);
     process.kill(worker, 'SIGSTOP');
@@ -285,9 +287,9 @@ pings: [{ success: "\${PING}" }]
     await expect.poll(() => workersIn(home), { timeout: 10_000 }).toEqual([]);
     expect(readdirSync(directory).filter((name) => name.endsWith('.zst'))).toEqual(made);
 
-    expect(await run('copies', 'make')).toMatchObject({ code: 0 });
+    expect(await run('backup', 'create')).toMatchObject({ code: 0 });
     expect(readdirSync(directory).filter((name) => name.endsWith('.partial'))).toEqual([]);
-    expect(existsSync(`${path}-copies-work`)).toBe(false);
+    expect(existsSync(`${path}-backups-work`)).toBe(false);
   });
 });
 
@@ -295,9 +297,9 @@ describe('the recipe for restic', () => {
   if (!isThere('restic')) console.warn('restic is not installed: its recipe is not tried');
 
   it.runIf(isThere('restic'))(
-    'takes each copy into a repository, from which a mirror comes back',
+    'takes each backup into a repository, from which a mirror comes back',
     async () => {
-      const recipe = readFileSync(join(import.meta.dirname, '../../docs/copies.md'), 'utf8');
+      const recipe = readFileSync(join(import.meta.dirname, '../../docs/backup.md'), 'utf8');
       const command = /^ {2}command: (\[restic, .*\])$/m.exec(recipe)?.[1];
       expect(command).toBeDefined();
       const restic = {
@@ -306,8 +308,8 @@ describe('the recipe for restic', () => {
         RESTIC_CACHE_DIR: scratch(),
       };
       const { run, env, home, directory } = await mirrored(restic);
-      writeFileSync(join(home, 'tidemark.yaml'), `copies:\n  command: ${command ?? ''}\n`);
-      const failed = await run('copies', 'make');
+      writeFileSync(join(home, 'tidemark.yaml'), `backup:\n  command: ${command ?? ''}\n`);
+      const failed = await run('backup', 'create');
       expect(failed).toMatchObject({
         code: 3,
         stderr: expect.stringContaining('(restic) ended with') as string,
@@ -316,13 +318,13 @@ describe('the recipe for restic', () => {
       const call = (...args: string[]) =>
         execFileSync('restic', args, { env, encoding: 'utf8', stdio: 'pipe' });
       call('init');
-      const made = await run('copies', 'make', '--json');
+      const made = await run('backup', 'create', '--json');
       expect(made, made.stderr).toMatchObject({ code: 0 });
       const { path } = JSON.parse(made.stdout) as { path: string };
       const fetched = scratch();
       call('restore', 'latest', '--tag', 'tidemark', '--target', fetched);
       expect(readdirSync(join(fetched, directory)).sort()).toEqual(readdirSync(directory).sort());
-      const restored = await run('copies', 'restore', join(fetched, path), '--to', 'fetched.db');
+      const restored = await run('backup', 'restore', join(fetched, path), '--to', 'fetched.db');
       expect(restored, restored.stderr).toMatchObject({ code: 0 });
       const verified = await commandLine(['verify'], {
         env: { ...env, TIDEMARK_MIRROR: join(home, 'fetched.db') },

@@ -1,15 +1,15 @@
-/** The SQLite file inside a copy: taken from the mirror, and checked by opening it. */
+/** The SQLite file inside a backup: taken from the mirror, and checked by opening it. */
 import { createHash } from 'node:crypto';
-import type { Clock } from '../../core/clock.ts';
-import { TidemarkError } from '../../core/errors.ts';
-import type { BackupOptions } from '../../mirror/backup.ts';
-import { dropUnendedCopyJobs } from '../../mirror/copied-jobs.ts';
-import { type Mirror, openMirror, verifyMirror } from '../../mirror/mirror.ts';
-import type { VerifyProgress, VerifyResult } from '../../mirror/verify.ts';
-import type { CopyManifest } from './manifest.ts';
+import type { Clock } from '../core/clock.ts';
+import { TidemarkError } from '../core/errors.ts';
+import type { BackupOptions } from '../mirror/backup.ts';
+import { dropUnendedBackupJobs } from '../mirror/copied-jobs.ts';
+import { type Mirror, openMirror, verifyMirror } from '../mirror/mirror.ts';
+import type { VerifyProgress, VerifyResult } from '../mirror/verify.ts';
+import type { BackupManifest } from './manifest.ts';
 
 /** What a mirror says of itself: the part of a manifest that its contents give. */
-export interface PlainFacts extends Pick<CopyManifest, 'mirror' | 'run' | 'root' | 'sources' | 'checked'> {
+export interface PlainFacts extends Pick<BackupManifest, 'mirror' | 'run' | 'root' | 'sources' | 'checked'> {
   readonly schema: number;
 }
 
@@ -21,16 +21,16 @@ export interface PlainOptions {
 }
 
 /**
- * Takes a consistent copy of the mirror at `path` and verifies it: structure, hashes, history, and the chain of seals.
- * @throws TidemarkError `mirror_missing` where nothing was published yet, `mirror_corrupt` where the copy does not verify
+ * Takes a consistent backup of the mirror at `path` and verifies it: structure, hashes, history, and the chain of seals.
+ * @throws TidemarkError `mirror_missing` where nothing was published yet, `mirror_corrupt` where the backup does not verify
  */
-export async function takePlainCopy(
+export async function takePlainBackup(
   mirrorPath: string,
   path: string,
   options: PlainOptions,
 ): Promise<PlainFacts> {
   const { clock, signal, onBackup } = options;
-  const mirror = openMirror(mirrorPath, { mode: 'read', command: 'copies make', clock });
+  const mirror = openMirror(mirrorPath, { mode: 'read', command: 'backup create', clock });
   try {
     await mirror.backupTo(path, {
       ...(signal === undefined ? {} : { signal }),
@@ -39,26 +39,26 @@ export async function takePlainCopy(
   } finally {
     mirror.close();
   }
-  dropUnendedCopyJobs(path, mirrorPath);
-  return await checkPlainCopy(path, `the copy of ${mirrorPath}`, options);
+  dropUnendedBackupJobs(path, mirrorPath);
+  return await checkPlainBackup(path, `the backup of ${mirrorPath}`, options);
 }
 
 /**
- * Opens and verifies the SQLite file of a copy. `subject` names it in errors.
+ * Opens and verifies the SQLite file of a backup. `subject` names it in errors.
  * @throws TidemarkError `mirror_corrupt` where it does not verify, `mirror_missing` where no run is in it
  */
-export async function checkPlainCopy(
+export async function checkPlainBackup(
   path: string,
   subject: string,
   { clock, onVerify }: PlainOptions,
 ): Promise<PlainFacts> {
-  const copy = openMirror(path, { mode: 'read', command: 'verify', clock });
+  const backup = openMirror(path, { mode: 'read', command: 'verify', clock });
   try {
-    const result = await verifyMirror(copy, onVerify === undefined ? {} : { onProgress: onVerify });
+    const result = await verifyMirror(backup, onVerify === undefined ? {} : { onProgress: onVerify });
     refuseProblems(result, subject);
-    return factsOf(copy, result, subject);
+    return factsOf(backup, result, subject);
   } finally {
-    copy.close();
+    backup.close();
   }
 }
 
@@ -67,7 +67,7 @@ function refuseProblems({ problems }: VerifyResult, subject: string): void {
   if (first === undefined) return;
   const more = problems.length === 1 ? '' : `, and ${problems.length - 1} more`;
   throw new TidemarkError('mirror_corrupt', `${subject} does not verify: ${oneLine(first.message)}${more}`, {
-    hint: '`tidemark verify` says whether the mirror itself is damaged; earlier copies stay (`tidemark copies list`)',
+    hint: '`tidemark verify` says whether the mirror itself is damaged; earlier backups stay (`tidemark backup list`)',
   });
 }
 
@@ -99,10 +99,10 @@ function factsOf(mirror: Mirror, { checked }: VerifyResult, subject: string): Pl
   };
 }
 
-/** Names the mirror without saying anything about it: the same in all of its copies. */
+/** Names the mirror without saying anything about it: the same in all of its backups. */
 export function mirrorId(mirror: Mirror): string {
   return createHash('sha256')
-    .update('tidemark.copies\0')
+    .update('tidemark.backups\0')
     .update(mirror.fingerprintKey())
     .digest('hex')
     .slice(0, 16);

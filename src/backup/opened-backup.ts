@@ -1,19 +1,19 @@
-/** Reading a copy: whether it is what was written, and putting the mirror in it back. */
+/** Reading a backup: whether it is what was written, and putting the mirror in it back. */
 import { existsSync, linkSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import type { Clock } from '../../core/clock.ts';
-import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
-import { asFileTrouble } from '../../core/file-errors.ts';
-import type { Secret } from '../../core/secret.ts';
-import { type LockHolder, type WriterLock, acquireWriterLock } from '../../mirror/lock.ts';
-import type { Copy } from './copy-list.ts';
+import type { Clock } from '../core/clock.ts';
+import { asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
+import type { Secret } from '../core/secret.ts';
+import { type LockHolder, type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
+import type { Backup } from './list.ts';
 import { damaged, digestOf, formatOf, unpack, type Digests } from './packing.ts';
-import { type PlainFacts, checkPlainCopy } from './plain-copy.ts';
+import { type PlainFacts, checkPlainBackup } from './plain-backup.ts';
 import { syncDirectory } from './unfinished.ts';
 
-export interface OpenedCopy {
-  /** Null where the copy is encrypted and no identity was given: then only its file was looked at. */
+export interface OpenedBackup {
+  /** Null where the backup is encrypted and no identity was given: then only its file was looked at. */
   readonly facts: PlainFacts | null;
   /** False where there is no manifest to compare the file with. */
   readonly isCompared: boolean;
@@ -27,37 +27,37 @@ export interface OpenOptions {
 }
 
 /**
- * Verifies a copy: its file against the manifest, then unpacked into `workDirectory`, opened, and every seal in it.
+ * Verifies a backup: its file against the manifest, then unpacked into `workDirectory`, opened, and every seal in it.
  * @throws TidemarkError `mirror_corrupt` where it is not what was written, `usage` for identities that do not open it
  */
-export async function verifyCopy(
-  copy: Copy,
+export async function verifyBackup(
+  backup: Backup,
   workDirectory: string,
   options: OpenOptions,
-): Promise<OpenedCopy> {
-  refuseDamaged(copy);
-  const isCompared = copy.manifest !== null;
-  if (options.identities.length === 0 && (await formatOf(copy.path)) === 'age') {
-    const packed = await digestOf(copy.path, { signal: options.signal });
-    if (copy.manifest !== null && packed.sha256 !== copy.manifest.sha256) throw damaged(copy.path);
+): Promise<OpenedBackup> {
+  refuseDamaged(backup);
+  const isCompared = backup.manifest !== null;
+  if (options.identities.length === 0 && (await formatOf(backup.path)) === 'age') {
+    const packed = await digestOf(backup.path, { signal: options.signal });
+    if (backup.manifest !== null && packed.sha256 !== backup.manifest.sha256) throw damaged(backup.path);
     return { facts: null, isCompared };
   }
-  const facts = await unpackChecked(copy, join(workDirectory, 'copy.db'), options);
+  const facts = await unpackChecked(backup, join(workDirectory, 'backup.db'), options);
   return { facts, isCompared };
 }
 
 /**
- * Puts the mirror of a copy at `to`, where nothing may stand: neither a mirror nor the log of one. It is verified before
+ * Puts the mirror of a backup at `to`, where nothing may stand: neither a mirror nor the log of one. It is verified before
  * it gets that name. Directories that are missing on the way are made, for nobody else to look into.
  * @throws TidemarkError `usage` where something stands there, `mirror_locked` while somebody writes that mirror, and as
- *   `verifyCopy` does; nothing is left then of what was made
+ *   `verifyBackup` does; nothing is left then of what was made
  */
-export async function restoreCopy(
-  copy: Copy,
+export async function restoreBackup(
+  backup: Backup,
   to: string,
   options: OpenOptions & { readonly holder: LockHolder },
 ): Promise<PlainFacts> {
-  refuseDamaged(copy);
+  refuseDamaged(backup);
   refuseExisting(to);
   const undo = makePlace(to);
   const work = `${to}-restore-work`;
@@ -68,8 +68,8 @@ export async function restoreCopy(
     // Of one that was killed: whoever holds the lock may.
     clear();
     makeDirectory(work);
-    const plain = join(work, 'copy.db');
-    const facts = await unpackChecked(copy, plain, options);
+    const plain = join(work, 'backup.db');
+    const facts = await unpackChecked(backup, plain, options);
     refuseExisting(to);
     giveName(plain, to);
     clear();
@@ -112,46 +112,46 @@ function makeDirectory(path: string): string | undefined {
   }
 }
 
-async function unpackChecked(copy: Copy, to: string, options: OpenOptions): Promise<PlainFacts> {
+async function unpackChecked(backup: Backup, to: string, options: OpenOptions): Promise<PlainFacts> {
   const { identities, signal, clock, onProgress } = options;
-  const digests = await unpack(copy.path, to, {
+  const digests = await unpack(backup.path, to, {
     identities,
     signal,
-    mostBytes: copy.manifest?.plain_bytes ?? (await mostBytesAt(to, copy.bytes)),
-    onBytes: (bytes) => onProgress?.('unpacking', copy.bytes === 0 ? 1 : bytes / copy.bytes),
+    mostBytes: backup.manifest?.plain_bytes ?? (await mostBytesAt(to, backup.bytes)),
+    onBytes: (bytes) => onProgress?.('unpacking', backup.bytes === 0 ? 1 : bytes / backup.bytes),
   });
-  compare(copy, digests);
-  return await checkPlainCopy(to, copy.path, {
+  compare(backup, digests);
+  return await checkPlainBackup(to, backup.path, {
     clock,
     signal,
     onVerify: ({ records, of }) => onProgress?.('verifying', of === 0 ? 1 : records / of),
   });
 }
 
-/** How much larger than the copy what is in it may be: mirrors of very like records come to some 30. */
+/** How much larger than the backup what is in it may be: mirrors of very like records come to some 30. */
 const MOST_RATIO = 200;
 /** Small files are bounded by the ratio too late to matter, and too early for an almost empty mirror. */
 const LEAST_BOUND_BYTES = 64 * 1024 * 1024;
 /** Of the free space: the rest stays for whatever else writes there. */
 const MOST_SHARE_OF_FREE = 0.9;
 
-/** Without a manifest nobody knows how large the mirror in a copy is: by the copy's size, and never more than the disk takes. */
+/** Without a manifest nobody knows how large the mirror in a backup is: by the backup's size, and never more than the disk takes. */
 async function mostBytesAt(to: string, packedBytes: number): Promise<number> {
   const { bavail, bsize } = await statfs(dirname(resolve(to)));
   const free = Math.floor(bavail * bsize * MOST_SHARE_OF_FREE);
   return Math.min(free, Math.max(LEAST_BOUND_BYTES, packedBytes * MOST_RATIO));
 }
 
-function compare({ path, manifest }: Copy, { plain, packed }: Digests): void {
+function compare({ path, manifest }: Backup, { plain, packed }: Digests): void {
   if (manifest === null) return;
   if (packed.sha256 !== manifest.sha256 || plain.sha256 !== manifest.plain_sha256) throw damaged(path);
 }
 
 /** A manifest that cannot be read, or a size that is not right: no need to look further. */
-function refuseDamaged({ state, path, reason }: Copy): void {
+function refuseDamaged({ state, path, reason }: Backup): void {
   if (state !== 'damaged') return;
   throw new TidemarkError('mirror_corrupt', `${path} is damaged: ${reason ?? ''}`, {
-    hint: 'fetch it again from where copies are kept, or take another one (`tidemark copies list`)',
+    hint: 'fetch it again from where backups are kept, or take another one (`tidemark backup list`)',
   });
 }
 
@@ -160,9 +160,13 @@ function refuseExisting(to: string): void {
     .map((suffix) => `${to}${suffix}`)
     .find((path) => existsSync(path));
   if (inTheWay === undefined) return;
-  throw new TidemarkError('usage', `${inTheWay} stands there already, and a copy never goes over anything`, {
-    hint: `restore to another path and set \`mirror\` to it; or stop whatever uses ${to}, move it away with its -wal and -shm, and run the command again`,
-  });
+  throw new TidemarkError(
+    'usage',
+    `${inTheWay} stands there already, and a backup never goes over anything`,
+    {
+      hint: `restore to another path and set \`mirror\` to it; or stop whatever uses ${to}, move it away with its -wal and -shm, and run the command again`,
+    },
+  );
 }
 
 /** Never over a file that came meanwhile; where the file system knows no hard links, a look before has to do. */

@@ -9,25 +9,25 @@ import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import process from 'node:process';
-import { afterRealTime, type Clock, isoTime } from '../../core/clock.ts';
-import { type ErrorCode, asTidemarkError, TidemarkError } from '../../core/errors.ts';
-import { asFileTrouble } from '../../core/file-errors.ts';
-import { programVersion } from '../../core/version.ts';
-import { withTimeout } from '../../core/within.ts';
-import { workerFile } from '../../core/worker-file.ts';
-import type { Mirror } from '../../mirror/mirror.ts';
-import type { Copy } from './copy-list.ts';
-import { copyName, manifestName, partialName } from './copy-name.ts';
+import { afterRealTime, type Clock, isoTime } from '../core/clock.ts';
+import { type ErrorCode, asTidemarkError, TidemarkError } from '../core/errors.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
+import { programVersion } from '../core/version.ts';
+import { withTimeout } from '../core/within.ts';
+import { workerFile } from '../core/worker-file.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import type { Backup } from './list.ts';
+import { backupName, manifestName, partialName } from './name.ts';
 import type { Environment } from './hook-environment.ts';
-import { type CopyManifest, MANIFEST_SCHEMA, manifestText } from './manifest.ts';
+import { type BackupManifest, MANIFEST_SCHEMA, manifestText } from './manifest.ts';
 import { type Digests, damaged, digestOf, pack, unpack } from './packing.ts';
-import { takePlainCopy, type PlainFacts } from './plain-copy.ts';
+import { takePlainBackup, type PlainFacts } from './plain-backup.ts';
 import { finish } from './unfinished.ts';
 
 /** What the process says: how far it is, and once how it ended. */
-export interface CopyMessage {
-  readonly progress?: CopyProgress;
-  readonly manifest?: CopyManifest;
+export interface BackupMessage {
+  readonly progress?: BackupWorkProgress;
+  readonly manifest?: BackupManifest;
   readonly failure?: {
     readonly code: ErrorCode;
     readonly message: string;
@@ -36,7 +36,7 @@ export interface CopyMessage {
   };
 }
 
-interface CopyProcessOptions {
+interface BackupProcessOptions {
   /** Of this process: what the other one needs of it is handed on, and no key. */
   readonly env: Environment;
   /** Called when it was started, with its process id. */
@@ -55,16 +55,16 @@ const YOUNG_MB = 8;
 /** A process that told how it ended has nothing left to do. */
 const LEAVE_MS = 3_000;
 
-/** By these a terminal or the system stops all of a group at once, the one that asked for the copy among them. */
+/** By these a terminal or the system stops all of a group at once, the one that asked for the backup among them. */
 const STOPPING: readonly unknown[] = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
 /**
- * Makes copies, each in a process of its own. When the signal is aborted, the process is killed where it stands; when
+ * Makes backups, each in a process of its own. When the signal is aborted, the process is killed where it stands; when
  * this one dies, it ends by itself.
- * @returns what throws as `makeCopy` does, `interrupted`, and `internal` where the process died; unfinished files stay
+ * @returns what throws as `createBackup` does, `interrupted`, and `internal` where the process died; unfinished files stay
  *   for the caller's sweep
  */
-export function copyInProcess({ env, onStart }: CopyProcessOptions): CopyWork {
+export function backUpInProcess({ env, onStart }: BackupProcessOptions): BackupWork {
   return async (job, { signal, onProgress }) => {
     if (signal.aborted) throw interrupted();
     const child = startProcess(env);
@@ -86,7 +86,7 @@ function startProcess(env: Environment): ChildProcess {
     return value === undefined ? [] : [[name, value]];
   });
   try {
-    return fork(workerFile('daemon/copies/copy-worker'), [], {
+    return fork(workerFile('backup/backup-worker'), [], {
       env: Object.fromEntries(handedOn),
       execArgv: [...process.execArgv, `--max-semi-space-size=${YOUNG_MB}`],
       // It says nothing by itself; where the system's loader or V8 ends it, that is worth reading.
@@ -99,11 +99,11 @@ function startProcess(env: Environment): ChildProcess {
 
 async function talk(
   child: ChildProcess,
-  job: CopyJob,
-  onProgress: (progress: CopyProgress) => void,
-): Promise<{ readonly told: CopyMessage; readonly exit: unknown[] }> {
-  let told: CopyMessage = {};
-  child.on('message', (message: CopyMessage) => {
+  job: BackupJob,
+  onProgress: (progress: BackupWorkProgress) => void,
+): Promise<{ readonly told: BackupMessage; readonly exit: unknown[] }> {
+  let told: BackupMessage = {};
+  child.on('message', (message: BackupMessage) => {
     if (message.progress !== undefined) {
       onProgress(message.progress);
       return;
@@ -133,10 +133,10 @@ async function talk(
 }
 
 function outcome(
-  { manifest, failure }: CopyMessage,
+  { manifest, failure }: BackupMessage,
   [code, signal]: unknown[],
   isAborted: boolean,
-): CopyManifest {
+): BackupManifest {
   if (manifest !== undefined) return manifest;
   if (failure !== undefined) {
     const { code: errorCode, message, hint, isRetryable } = failure;
@@ -144,15 +144,15 @@ function outcome(
   }
   if (isAborted || STOPPING.includes(signal)) throw interrupted();
   const how = typeof signal === 'string' ? `was ended by ${signal}` : `ended with ${String(code)}`;
-  throw new TidemarkError('internal', `the process that made the copy ${how}: nothing is left of it`, {
-    hint: 'run `tidemark copies make` again; a system that is short of memory ends processes like this',
+  throw new TidemarkError('internal', `the process that made the backup ${how}: nothing is left of it`, {
+    hint: 'run `tidemark backup create` again; a system that is short of memory ends processes like this',
     isRetryable: true,
   });
 }
 
 function unstarted(thrown: unknown): TidemarkError {
   const { code, message, hint } = asTidemarkError(thrown);
-  return new TidemarkError(code, `the process that makes the copy could not be started: ${message}`, {
+  return new TidemarkError(code, `the process that makes the backup could not be started: ${message}`, {
     ...(hint === undefined ? {} : { hint }),
     isRetryable: true,
     cause: thrown,
@@ -160,15 +160,15 @@ function unstarted(thrown: unknown): TidemarkError {
 }
 
 function interrupted(): TidemarkError {
-  return new TidemarkError('interrupted', 'the copy was interrupted: nothing is left of it', {
-    hint: 'run `tidemark copies make` again',
+  return new TidemarkError('interrupted', 'the backup was interrupted: nothing is left of it', {
+    hint: 'run `tidemark backup create` again',
   });
 }
 
-// The work on one copy, from the mirror to the finished files. It runs in a process of its own (`copy.ts`).
+// The work on one backup, from the mirror to the finished files. It runs in a process of its own (`backup.ts`).
 
 /** Plain values only: it is handed to another process. */
-export interface CopyJob {
+export interface BackupJob {
   readonly mirrorPath: string;
   /** For the plain SQLite file. */
   readonly workDirectory: string;
@@ -178,38 +178,41 @@ export interface CopyJob {
   readonly owner: string;
 }
 
-export type CopyPhase = 'copying' | 'verifying' | 'packing' | 'checking';
+export type BackupPhase = 'copying' | 'verifying' | 'packing' | 'checking';
 
-export interface CopyProgress {
-  readonly phase: CopyPhase;
+export interface BackupWorkProgress {
+  readonly phase: BackupPhase;
   /** From 0 to 1. */
   readonly share: number;
 }
 
-interface CopyEffects {
+interface BackupEffects {
   readonly clock: Clock;
-  readonly onProgress: (progress: CopyProgress) => void;
+  readonly onProgress: (progress: BackupWorkProgress) => void;
 }
 
-/** How the work is done: `copyInProcess` unless somebody has a reason. */
-export type CopyWork = (
-  job: CopyJob,
-  options: Omit<CopyEffects, 'clock'> & { readonly signal: AbortSignal },
-) => Promise<CopyManifest>;
+/** How the work is done: `backUpInProcess` unless somebody has a reason. */
+export type BackupWork = (
+  job: BackupJob,
+  options: Omit<BackupEffects, 'clock'> & { readonly signal: AbortSignal },
+) => Promise<BackupManifest>;
 
 /**
- * Makes a copy: takes it, verifies it by opening it, packs it, reads what was packed back, and only then gives it its
+ * Makes a backup: takes it, verifies it by opening it, packs it, reads what was packed back, and only then gives it its
  * name. Returns its manifest.
  * @throws TidemarkError as its steps do; unfinished files may stay, which the next sweep removes
  */
-export async function makeCopy(job: CopyJob, { clock, onProgress }: CopyEffects): Promise<CopyManifest> {
-  const plainPath = join(job.workDirectory, 'copy.db');
-  const share = (phase: CopyPhase) => (done: number, of: number) =>
+export async function createBackup(
+  job: BackupJob,
+  { clock, onProgress }: BackupEffects,
+): Promise<BackupManifest> {
+  const plainPath = join(job.workDirectory, 'backup.db');
+  const share = (phase: BackupPhase) => (done: number, of: number) =>
     onProgress({ phase, share: of === 0 ? 1 : Math.min(1, done / of) });
   const copying = share('copying');
   const verifying = share('verifying');
   const madeAt = clock.now();
-  const facts = await takePlainCopy(job.mirrorPath, plainPath, {
+  const facts = await takePlainBackup(job.mirrorPath, plainPath, {
     clock,
     onBackup: ({ pages, pagesLeft }) => copying(pages - pagesLeft, pages),
     onVerify: ({ records, of }) => verifying(records, of),
@@ -231,10 +234,10 @@ export async function makeCopy(job: CopyJob, { clock, onProgress }: CopyEffects)
   return manifest;
 }
 
-/** A second copy within a second is called by the next one: the manifest has the time as it was. */
-function freeName({ directory, recipients }: CopyJob, madeAt: number, run: number): string {
+/** A second backup within a second is called by the next one: the manifest has the time as it was. */
+function freeName({ directory, recipients }: BackupJob, madeAt: number, run: number): string {
   for (let at = madeAt; ; at += 1000) {
-    const name = copyName(at, run, recipients.length > 0);
+    const name = backupName(at, run, recipients.length > 0);
     if (!existsSync(join(directory, name)) && !existsSync(join(directory, manifestName(name)))) return name;
   }
 }
@@ -246,9 +249,9 @@ async function readBack(path: string, written: Digests, isEncrypted: boolean): P
 }
 
 function manifestOf(
-  { recipients }: CopyJob,
+  { recipients }: BackupJob,
   { name, madeAt, facts, digests }: { name: string; madeAt: number; facts: PlainFacts; digests: Digests },
-): CopyManifest {
+): BackupManifest {
   const { schema, ...contents } = facts;
   return {
     schema: MANIFEST_SCHEMA,
@@ -265,12 +268,12 @@ function manifestOf(
   };
 }
 
-// Which copies there are, whoever made them, as pages show them and health judges by them. Their directory may stand on a
+// Which backups there are, whoever made them, as pages show them and health judges by them. Their directory may stand on a
 // disk far away, or on one that does not answer: a page waits for it a moment and no longer, and shows what is known.
 
-export interface CopiesShown {
+export interface BackupsShown {
   /** Whole ones of this mirror, newest first. */
-  readonly whole: readonly Pick<Copy, 'madeAt' | 'run' | 'bytes' | 'isEncrypted' | 'manifest'>[];
+  readonly whole: readonly Pick<Backup, 'madeAt' | 'run' | 'bytes' | 'isEncrypted' | 'manifest'>[];
   /** Of this mirror or unknown whose, and not what their manifests say. */
   readonly damaged: number;
   /** Why the directory could not be read; null where it was. */
@@ -283,7 +286,7 @@ const WAIT_MS = 250;
 export class BackupCatalog {
   readonly #clock: Clock;
   #directory = '';
-  #shown: CopiesShown | null = null;
+  #shown: BackupsShown | null = null;
   #readAtMs = -Infinity;
   #reading: Promise<void> | null = null;
 
@@ -292,7 +295,7 @@ export class BackupCatalog {
   }
 
   /** Waits a moment where the directory has to be read. Null while it has not answered yet. */
-  async look(directory: string, mirror: Mirror): Promise<CopiesShown | null> {
+  async look(directory: string, mirror: Mirror): Promise<BackupsShown | null> {
     const reading = this.#refresh(directory, mirror);
     if (reading === null) return this.#shown;
     await withTimeout(reading, WAIT_MS, this.#clock);
@@ -300,7 +303,7 @@ export class BackupCatalog {
   }
 
   /** What is known at this moment; has it read beside, where that is of some time ago. Null as `look`. */
-  known(directory: string, mirror: Mirror): CopiesShown | null {
+  known(directory: string, mirror: Mirror): BackupsShown | null {
     void this.#refresh(directory, mirror);
     return this.#shown;
   }
@@ -327,15 +330,15 @@ export class BackupCatalog {
   }
 }
 
-async function readShown(directory: string, mirror: Mirror): Promise<CopiesShown> {
+async function readShown(directory: string, mirror: Mirror): Promise<BackupsShown> {
   try {
-    // Loaded where there are copies.
-    const [{ readCopies }, { mirrorId }] = await Promise.all([
-      import('./copy-list.ts'),
-      import('./plain-copy.ts'),
+    // Loaded where there are backups.
+    const [{ listBackups }, { mirrorId }] = await Promise.all([
+      import('./list.ts'),
+      import('./plain-backup.ts'),
     ]);
     const owner = mirrorId(mirror);
-    const own = (await readCopies(directory)).filter(
+    const own = (await listBackups(directory)).filter(
       ({ manifest }) => manifest === null || manifest.mirror === owner,
     );
     const whole = own.filter(({ state }) => state === 'whole');

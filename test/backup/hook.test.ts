@@ -1,10 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../../src/core/clock.ts';
-import { Secret } from '../../../src/core/secret.ts';
-import { type HookOptions, runHook } from '../../../src/daemon/copies/copier.ts';
-import { temporaryDirectory } from '../../mirror/fixture.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { Secret } from '../../src/core/secret.ts';
+import { type HookOptions, runHook } from '../../src/backup/writer.ts';
+import { temporaryDirectory } from '../mirror/fixture.ts';
 import { KEY, never } from './fixture.ts';
 
 function options(
@@ -37,7 +37,7 @@ const isGone = (pid: number): boolean => {
   }
 };
 
-describe('the command after a copy', () => {
+describe('the command after a backup', () => {
   it('gets the paths as arguments and in its environment, without a shell between', async () => {
     const script = `require('node:fs').writeFileSync('seen.json', JSON.stringify([process.argv.slice(1), process.env]))`;
     const given = options([
@@ -55,9 +55,9 @@ describe('the command after a copy', () => {
     const [args, env] = JSON.parse(readFileSync(join(directory, 'seen.json'), 'utf8')) as [string[], object];
     expect(args).toEqual([paths.file, `a=${directory}/${paths.manifest}`, '$HOME; `x`', '{x}']);
     expect(env).toMatchObject({
-      TIDEMARK_COPY: paths.file,
-      TIDEMARK_COPY_MANIFEST: paths.manifest,
-      TIDEMARK_COPY_DIRECTORY: directory,
+      TIDEMARK_BACKUP_FILE: paths.file,
+      TIDEMARK_BACKUP_MANIFEST: paths.manifest,
+      TIDEMARK_BACKUP_DIRECTORY: directory,
     });
   });
 

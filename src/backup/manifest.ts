@@ -1,17 +1,17 @@
-/** The manifest beside a copy: what it holds and how to know it again, without opening it. */
+/** The manifest beside a backup: what it holds and how to know it again, without opening it. */
 import { readFile } from 'node:fs/promises';
-import { TidemarkError } from '../../core/errors.ts';
-import { asFileTrouble } from '../../core/file-errors.ts';
-import { parseCopyName } from './copy-name.ts';
+import { TidemarkError } from '../core/errors.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
+import { parseBackupName } from './name.ts';
 
 /** Keys may be added within a version. */
-export interface CopyManifest {
+export interface BackupManifest {
   readonly schema: typeof MANIFEST_SCHEMA;
-  /** Name of the copy's file. */
+  /** Name of the backup's file. */
   readonly file: string;
   /** ISO 8601. */
   readonly made_at: string;
-  /** The same for all copies of one mirror, also after it was restored from one. */
+  /** The same for all backups of one mirror, also after it was restored from one. */
   readonly mirror: string;
   /** The latest published run, and the seal of it, which binds all before it. */
   readonly run: number;
@@ -36,13 +36,13 @@ export interface CopyManifest {
   readonly versions: { readonly tidemark: string; readonly schema: number };
 }
 
-export const MANIFEST_SCHEMA = 'tidemark.copy/1';
+export const MANIFEST_SCHEMA = 'tidemark.backup/1';
 
 // A manifest has a kilobyte, and some more for each source.
 const LARGEST_CHARACTERS = 1_000_000;
 
 /** As it is written to its file. */
-export function manifestText(manifest: CopyManifest): string {
+export function manifestText(manifest: BackupManifest): string {
   return `${JSON.stringify(manifest, null, 2)}\n`;
 }
 
@@ -50,7 +50,7 @@ export function manifestText(manifest: CopyManifest): string {
  * Reads a manifest; undefined where there is none.
  * @throws TidemarkError `mirror_corrupt` for what is no manifest, `file_system` where it cannot be read
  */
-export async function readManifest(path: string): Promise<CopyManifest | undefined> {
+export async function readManifest(path: string): Promise<BackupManifest | undefined> {
   let text: string;
   try {
     text = await readFile(path, 'utf8');
@@ -60,12 +60,12 @@ export async function readManifest(path: string): Promise<CopyManifest | undefin
   }
   const manifest = text.length > LARGEST_CHARACTERS ? undefined : parsed(text);
   if (manifest !== undefined) return manifest;
-  throw new TidemarkError('mirror_corrupt', `${path} is no manifest of a copy`, {
-    hint: 'fetch it again from where copies are kept, or move it away: the copy is then read without it',
+  throw new TidemarkError('mirror_corrupt', `${path} is no manifest of a backup`, {
+    hint: 'fetch it again from where backups are kept, or move it away: the backup is then read without it',
   });
 }
 
-function parsed(text: string): CopyManifest | undefined {
+function parsed(text: string): BackupManifest | undefined {
   try {
     const value = JSON.parse(text) as unknown;
     return isManifest(value) ? value : undefined;
@@ -75,14 +75,14 @@ function parsed(text: string): CopyManifest | undefined {
   }
 }
 
-function isManifest(value: unknown): value is CopyManifest {
+function isManifest(value: unknown): value is BackupManifest {
   if (typeof value !== 'object' || value === null) return false;
   const { schema, file, made_at, mirror, run, bytes, sha256, plain_bytes, plain_sha256 } =
-    value as Partial<CopyManifest>;
+    value as Partial<BackupManifest>;
   return (
     schema === MANIFEST_SCHEMA &&
     typeof file === 'string' &&
-    parseCopyName(file) !== undefined &&
+    parseBackupName(file) !== undefined &&
     typeof made_at === 'string' &&
     !Number.isNaN(Date.parse(made_at)) &&
     typeof mirror === 'string' &&

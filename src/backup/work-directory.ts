@@ -1,12 +1,12 @@
 /**
- * Where the plain SQLite file of a copy is for the time of the work: a directory of mode 0700 beside the mirror, so that
- * it is on a disk that the mirror fits on, and never in the place of the copies. A lock keeps two from sharing it; what
+ * Where the plain SQLite file of a backup is for the time of the work: a directory of mode 0700 beside the mirror, so that
+ * it is on a disk that the mirror fits on, and never in the place of the backups. A lock keeps two from sharing it; what
  * one left that was killed goes when the next one begins.
  */
 import { mkdirSync, rmSync } from 'node:fs';
-import { asFileTrouble } from '../../core/file-errors.ts';
-import { type LockHolder, acquireWriterLock } from '../../mirror/lock.ts';
-import { realMirrorPath } from '../../mirror/real-path.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
+import { type LockHolder, acquireWriterLock } from '../mirror/lock.ts';
+import { realMirrorPath } from '../mirror/real-path.ts';
 
 interface Workplace {
   readonly directory: string;
@@ -14,8 +14,8 @@ interface Workplace {
   close(): void;
 }
 
-/** Making copies and reading them go side by side. */
-type Purpose = 'copies' | 'copies-check';
+/** Making backups and reading them go side by side. */
+type Purpose = 'backups' | 'backup-check';
 
 /** @throws TidemarkError `mirror_locked` while another one is at it, or where the directory cannot be made */
 export function openWorkplace(mirrorPath: string, purpose: Purpose, holder: LockHolder): Workplace {

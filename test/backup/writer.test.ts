@@ -12,15 +12,15 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { describe, expect, it } from 'vitest';
-import { type Clock, systemClock } from '../../../src/core/clock.ts';
-import { Secret } from '../../../src/core/secret.ts';
-import { readCopies } from '../../../src/daemon/copies/copy-list.ts';
-import type { CopyManifest } from '../../../src/daemon/copies/manifest.ts';
-import { restoreCopy, verifyCopy } from '../../../src/daemon/copies/opened-copy.ts';
-import { mirrorId } from '../../../src/daemon/copies/plain-copy.ts';
-import { openWorkplace } from '../../../src/daemon/copies/workplace.ts';
-import { acquireWriterLock } from '../../../src/mirror/lock.ts';
-import { ORG, begin, bodies, open, sweep, temporaryDirectory } from '../../mirror/fixture.ts';
+import { type Clock, systemClock } from '../../src/core/clock.ts';
+import { Secret } from '../../src/core/secret.ts';
+import { listBackups } from '../../src/backup/list.ts';
+import type { BackupManifest } from '../../src/backup/manifest.ts';
+import { restoreBackup, verifyBackup } from '../../src/backup/opened-backup.ts';
+import { mirrorId } from '../../src/backup/plain-backup.ts';
+import { openWorkplace } from '../../src/backup/work-directory.ts';
+import { acquireWriterLock } from '../../src/mirror/lock.ts';
+import { ORG, begin, bodies, open, sweep, temporaryDirectory } from '../mirror/fixture.ts';
 import { KEY, never, setting } from './fixture.ts';
 
 const holder = { command: 'test', pid: 1, host: 'here', since: '2026-03-01T00:00:00.000Z' };
@@ -40,18 +40,18 @@ function movedClock(): Clock & { move(ms: number): void } {
   return { ...systemClock, now: () => systemClock.now() + by, move: (ms) => void (by += ms) };
 }
 
-describe('a copy', () => {
+describe('a backup', () => {
   it('is a whole mirror with a manifest that says what it is, and nothing else stays', async () => {
-    const { copier, mirror, directory, home } = await setting();
+    const { writer, mirror, directory, home } = await setting();
     const phases = new Set<string>();
-    const { path, manifest } = await copier.make(never, ({ phase }) => phases.add(phase));
+    const { path, manifest } = await writer.make(never, ({ phase }) => phases.add(phase));
     expect([...phases]).toEqual(['copying', 'verifying', 'packing', 'checking']);
     expect(readdirSync(directory).sort()).toEqual([manifest.file, `${manifest.file}.json`]);
     for (const name of readdirSync(directory))
       expect(statSync(join(directory, name)).mode & 0o777).toBe(0o600);
     expect(JSON.parse(readFileSync(`${path}.json`, 'utf8'))).toEqual(manifest);
     expect(manifest).toMatchObject({
-      schema: 'tidemark.copy/1',
+      schema: 'tidemark.backup/1',
       run: 1,
       root: mirror.run(1)?.root,
       bytes: statSync(path).size,
@@ -61,42 +61,42 @@ describe('a copy', () => {
     });
     expect(readdirSync(home).filter((name) => name.includes('work'))).toEqual([]);
 
-    const [copy] = await readCopies(directory);
+    const [backup] = await listBackups(directory);
     const to = join(temporaryDirectory(), 'mirror.db');
-    await restoreCopy(copy!, to, { identities: [], clock: systemClock, signal: never, holder });
+    await restoreBackup(backup!, to, { identities: [], clock: systemClock, signal: never, holder });
     expect(bodies(open({ path: to }), 'roles')).toEqual(bodies(mirror, 'roles'));
     expect(mirrorId(open({ path: to, mode: 'read' }))).toBe(manifest.mirror);
   });
 
-  it('is never in clear in the place of copies where it is encrypted', async () => {
+  it('is never in clear in the place of backups where it is encrypted', async () => {
     const identity = await generateIdentity();
-    const { with: copier, directory, home } = await setting();
+    const { with: writer, directory, home } = await setting();
     const file = join(home, 'recipients.txt');
     writeFileSync(file, `# all of us\n${await identityToRecipient(identity)}\n`);
     const seen = new Set<string>();
-    const made = await copier({ copies: { recipientsFile: file } }).make(never, () => {
+    const made = await writer({ backups: { recipientsFile: file } }).make(never, () => {
       for (const name of readdirSync(directory)) seen.add(name);
     });
     expect([...seen].filter((name) => !/\.age(\.json)?(\.\w+\.partial)?$/.test(name))).toEqual([]);
     expect(made.manifest).toMatchObject({ encryption: 'age' });
 
-    const [copy] = await readCopies(directory);
+    const [backup] = await listBackups(directory);
     const work = temporaryDirectory();
     const options = { clock: systemClock, signal: never };
-    expect(await verifyCopy(copy!, work, { ...options, identities: [] })).toEqual({
+    expect(await verifyBackup(backup!, work, { ...options, identities: [] })).toEqual({
       facts: null,
       isCompared: true,
     });
-    const opened = await verifyCopy(copy!, work, { ...options, identities: [new Secret(identity)] });
+    const opened = await verifyBackup(backup!, work, { ...options, identities: [new Secret(identity)] });
     expect(opened.facts?.root).toBe(made.manifest.root);
   });
 
   it('has an own name also within the same second, and gives way by retention without touching what is not ours', async () => {
-    const { with: copier, directory } = await setting();
+    const { with: writer, directory } = await setting();
     const foreign = ['notes.txt', 'tidemark-20200101T000000Z-run1.db.zst', 'x.abc.partial'];
     for (const name of foreign) writeFileSync(join(directory, name), 'mine');
     const clock = { ...systemClock, now: () => Date.UTC(2026, 2, 1) };
-    const both = copier({ clock, copies: { retention: { last: 2 } } });
+    const both = writer({ clock, backups: { retention: { last: 2 } } });
     const made = [await both.make(never), await both.make(never), await both.make(never)];
     expect(made.map(({ removed }) => removed.length)).toEqual([0, 0, 1]);
     const left = readdirSync(directory).filter((name) => !foreign.includes(name));
@@ -107,10 +107,10 @@ describe('a copy', () => {
 });
 
 describe('after a run', () => {
-  it('a copy is made when the run was complete and the last copy is old enough', async () => {
-    const { with: copier, mirror, sync } = await setting();
+  it('a backup is made when the run was complete and the last backup is old enough', async () => {
+    const { with: writer, mirror, sync } = await setting();
     const clock = movedClock();
-    const daily = copier({ clock });
+    const daily = writer({ clock });
     expect(await daily.afterCompleteRun(mirror, [1], never)).toMatchObject({ manifest: { run: 1 } });
     expect(await daily.afterCompleteRun(mirror, [await sync()], never)).toBeNull();
     clock.move(25 * HOUR);
@@ -132,15 +132,15 @@ describe('after a run', () => {
     expect(await daily.afterCompleteRun(mirror, [4], never)).not.toBeNull();
   });
 
-  it('the command is run, and its failure leaves the copy standing', async () => {
-    const { with: copier, directory } = await setting();
-    const made = await copier({ copies: { command: ['sh', '-c', 'exit 3'] } }).make(never);
+  it('the command is run, and its failure leaves the backup standing', async () => {
+    const { with: writer, directory } = await setting();
+    const made = await writer({ backups: { command: ['sh', '-c', 'exit 3'] } }).make(never);
     expect(made.hook).toMatchObject({ outcome: 'failed', error: { code: 'file_system' } });
-    expect(await readCopies(directory)).toMatchObject([{ state: 'whole' }]);
+    expect(await listBackups(directory)).toMatchObject([{ state: 'whole' }]);
     const env = { PATH: process.env['PATH'] ?? '' };
-    const next = copier({
+    const next = writer({
       env,
-      copies: { command: ['sh', '-c', 'test -s "$TIDEMARK_COPY" && test -s "$0"', '{manifest}'] },
+      backups: { command: ['sh', '-c', 'test -s "$TIDEMARK_BACKUP_FILE" && test -s "$0"', '{manifest}'] },
     });
     expect((await next.make(never)).hook).toMatchObject({ outcome: 'done' });
   });
@@ -164,9 +164,9 @@ describe('what goes wrong', () => {
       /file where a directory/,
     ],
   ])('%s: one line, and the mirror stands', async (_name, spoil, code, message) => {
-    const { copier, directory, sync } = await setting();
+    const { writer, directory, sync } = await setting();
     spoil(directory);
-    await expect(copier.make(never)).rejects.toMatchObject({
+    await expect(writer.make(never)).rejects.toMatchObject({
       code,
       message: expect.stringMatching(message) as string,
     });
@@ -174,43 +174,43 @@ describe('what goes wrong', () => {
   });
 
   it('a recipient is none: said before any work', async () => {
-    const { with: copier, directory } = await setting();
-    const making = copier({ copies: { recipients: ['age1nonsense'] } }).make(never);
+    const { with: writer, directory } = await setting();
+    const making = writer({ backups: { recipients: ['age1nonsense'] } }).make(never);
     await expect(making).rejects.toMatchObject({ code: 'config_invalid' });
     expect(readdirSync(directory)).toEqual([]);
   });
 
-  it('the mirror is damaged: no copy of it is taken for good', async () => {
-    const { copier, mirror, directory } = await setting();
+  it('the mirror is damaged: no backup of it is taken for good', async () => {
+    const { writer, mirror, directory } = await setting();
     mirror.close();
     const file = new Database(mirror.path);
     file.exec(`UPDATE roles SET body = replace(body, 'A 1', 'A 9')`);
     file.close();
-    await expect(copier.make(never)).rejects.toMatchObject({ code: 'mirror_corrupt' });
+    await expect(writer.make(never)).rejects.toMatchObject({ code: 'mirror_corrupt' });
     expect(readdirSync(directory)).toEqual([]);
   });
 
   it('nothing was published yet', async () => {
-    const { with: copier, directory, home } = await setting();
+    const { with: writer, directory, home } = await setting();
     const { path } = open({ path: join(home, 'other.db') });
-    await expect(copier({ mirror: path }).make(never)).rejects.toMatchObject({ code: 'mirror_missing' });
+    await expect(writer({ mirror: path }).make(never)).rejects.toMatchObject({ code: 'mirror_missing' });
     expect(readdirSync(directory)).toEqual([]);
   });
 
   it('two at once: the second one says who is at it', async () => {
-    const { copier, mirror } = await setting();
-    const workplace = openWorkplace(mirror.path, 'copies', holder);
-    await expect(copier.make(never)).rejects.toMatchObject({ code: 'mirror_locked', isRetryable: true });
+    const { writer, mirror } = await setting();
+    const workplace = openWorkplace(mirror.path, 'backups', holder);
+    await expect(writer.make(never)).rejects.toMatchObject({ code: 'mirror_locked', isRetryable: true });
     workplace.close();
-    await copier.make(never);
+    await writer.make(never);
   });
 
   it.each(['copying', 'packing'])('interrupted while %s: nothing is left of it', async (phase) => {
-    const { with: copier, directory, home } = await setting();
+    const { with: writer, directory, home } = await setting();
     const stop = new AbortController();
     const started: (number | undefined)[] = [];
     const onStart = (pid: number | undefined): void => void started.push(pid);
-    const making = copier({ onStart }).make(stop.signal, (progress) => {
+    const making = writer({ onStart }).make(stop.signal, (progress) => {
       if (progress.phase === phase) stop.abort();
     });
     // It may have been done by then: either way nothing unfinished stays.
@@ -222,34 +222,34 @@ describe('what goes wrong', () => {
     expect(['done', 'interrupted']).toContain(code);
     expect(readdirSync(home).filter((name) => name.endsWith('-work'))).toEqual([]);
     expect(started.map((pid) => isAlive(pid))).toEqual([false]);
-    await expect(copier({ onStart }).make(stop.signal)).rejects.toMatchObject({ code: 'interrupted' });
+    await expect(writer({ onStart }).make(stop.signal)).rejects.toMatchObject({ code: 'interrupted' });
     expect(started).toHaveLength(1);
   });
 
   it.each<[NodeJS.Signals, string, RegExp]>([
-    ['SIGKILL', 'internal', /^the process that made the copy was ended by SIGKILL: nothing is left of it$/],
+    ['SIGKILL', 'internal', /^the process that made the backup was ended by SIGKILL: nothing is left of it$/],
     ['SIGSEGV', 'internal', /was ended by SIGSEGV/],
-    // Before it listens: whoever sends this to all of a group means the copy as well.
-    ['SIGTERM', 'interrupted', /^the copy was interrupted/],
+    // Before it listens: whoever sends this to all of a group means the backup as well.
+    ['SIGTERM', 'interrupted', /^the backup was interrupted/],
   ])('its process ended by %s: one error, nothing is left', async (signal, code, message) => {
-    const { with: copier, directory, home } = await setting();
+    const { with: writer, directory, home } = await setting();
     const onStart = (pid: number | undefined): void => {
       if (pid !== undefined) process.kill(pid, signal);
     };
-    await expect(copier({ onStart }).make(never)).rejects.toMatchObject({
+    await expect(writer({ onStart }).make(never)).rejects.toMatchObject({
       code,
       message: expect.stringMatching(message) as string,
     });
     expect(readdirSync(directory)).toEqual([]);
     expect(readdirSync(home).filter((name) => name.endsWith('-work'))).toEqual([]);
     // Nothing is held by what is dead.
-    await copier({}).make(never);
+    await writer({}).make(never);
   });
 
   it('its process killed in the middle of the work: the same', async () => {
-    const { with: copier, directory, home } = await setting();
+    const { with: writer, directory, home } = await setting();
     let pid: number | undefined;
-    const making = copier({ onStart: (its) => (pid = its) }).make(never, ({ phase }) => {
+    const making = writer({ onStart: (its) => (pid = its) }).make(never, ({ phase }) => {
       if (phase === 'copying' && pid !== undefined) process.kill(pid, 'SIGKILL');
     });
     await expect(making).rejects.toMatchObject({ code: 'internal', isRetryable: true });
@@ -258,10 +258,10 @@ describe('what goes wrong', () => {
   });
 
   it('what fails in the process is told as it would be here, and no key is handed to it', async () => {
-    const { with: copier, directory, home } = await setting();
+    const { with: writer, directory, home } = await setting();
     const { path } = open({ path: join(home, 'other.db') });
     const seen: string[] = [];
-    const making = copier({
+    const making = writer({
       mirror: path,
       env: { PATH: process.env['PATH'] ?? '', TIDEMARK_API_KEY: KEY, SVC_KEY: KEY, LANG: 'C' },
       onStart: (pid) => seen.push(readFileSync(`/proc/${pid}/environ`, 'utf8')),
@@ -276,9 +276,9 @@ describe('what goes wrong', () => {
   });
 
   it('killed: what it left goes before the next one, and never looked whole', async () => {
-    const { copier, mirror, directory, home } = await setting();
+    const { writer, mirror, directory, home } = await setting();
     const owner = mirrorId(mirror);
-    const { manifest } = await copier.make(never);
+    const { manifest } = await writer.make(never);
     const name = 'tidemark-20260301T000000Z-run7.db.zst';
     // Killed while it was written, between its two names, and while it was on its way out.
     writeFileSync(join(directory, `${name}.${owner}.partial`), 'half');
@@ -288,34 +288,34 @@ describe('what goes wrong', () => {
       join(directory, `${name}.0123456789abcdef.partial`),
       'of another mirror, at work right now',
     );
-    mkdirSync(`${mirror.path}-copies-work`);
-    writeFileSync(`${mirror.path}-copies-work/copy.db`, 'plain');
-    expect((await readCopies(directory)).map(({ state }) => state)).toEqual(['whole', 'gone']);
+    mkdirSync(`${mirror.path}-backups-work`);
+    writeFileSync(`${mirror.path}-backups-work/backup.db`, 'plain');
+    expect((await listBackups(directory)).map(({ state }) => state)).toEqual(['whole', 'gone']);
 
-    await copier.make(never);
-    expect(existsSync(`${mirror.path}-copies-work`)).toBe(false);
+    await writer.make(never);
+    expect(existsSync(`${mirror.path}-backups-work`)).toBe(false);
     expect(readdirSync(directory).filter((each) => each.startsWith(name))).toEqual([
       `${name}.0123456789abcdef.partial`,
     ]);
-    expect((await readCopies(directory)).map(({ state }) => state)).toEqual(['whole', 'whole']);
+    expect((await listBackups(directory)).map(({ state }) => state)).toEqual(['whole', 'whole']);
     expect(readdirSync(home).filter((each) => each.endsWith('-work'))).toEqual([]);
   });
 });
 
-describe('reading a copy', () => {
+describe('reading a backup', () => {
   it('finds what is not what was written, and restores none of it', async () => {
-    const { copier, directory, home } = await setting();
-    const { path, manifest } = await copier.make(never);
+    const { writer, directory, home } = await setting();
+    const { path, manifest } = await writer.make(never);
     const whole = readFileSync(path);
     const to = join(home, 'restored.db');
     const options = { identities: [], clock: systemClock, signal: never, holder };
     const check = async (state: string, code: string) => {
-      const [copy] = await readCopies(directory);
-      expect(copy?.state).toBe(state);
-      await expect(verifyCopy(copy!, temporaryDirectory(), options)).rejects.toMatchObject({ code });
-      await expect(restoreCopy(copy!, to, options)).rejects.toMatchObject({ code });
+      const [backup] = await listBackups(directory);
+      expect(backup?.state).toBe(state);
+      await expect(verifyBackup(backup!, temporaryDirectory(), options)).rejects.toMatchObject({ code });
+      await expect(restoreBackup(backup!, to, options)).rejects.toMatchObject({ code });
       expect(readdirSync(home).filter((name) => name.startsWith('restored.db'))).toEqual([]);
-      await expect(restoreCopy(copy!, join(home, 'new/and/newer/m.db'), options)).rejects.toMatchObject({
+      await expect(restoreBackup(backup!, join(home, 'new/and/newer/m.db'), options)).rejects.toMatchObject({
         code,
       });
       expect(existsSync(join(home, 'new'))).toBe(false);
@@ -327,40 +327,40 @@ describe('reading a copy', () => {
     writeFileSync(path, flipped);
     await check('whole', 'mirror_corrupt');
     writeFileSync(path, whole);
-    const other: CopyManifest = { ...manifest, plain_sha256: '0'.repeat(64) };
+    const other: BackupManifest = { ...manifest, plain_sha256: '0'.repeat(64) };
     writeFileSync(`${path}.json`, JSON.stringify(other));
     await check('whole', 'mirror_corrupt');
     writeFileSync(`${path}.json`, '{"schema":');
     await check('damaged', 'mirror_corrupt');
 
     rmSync(`${path}.json`);
-    const [alone] = await readCopies(directory);
+    const [alone] = await listBackups(directory);
     expect(alone?.state).toBe('unlisted');
-    expect(await verifyCopy(alone!, temporaryDirectory(), options)).toMatchObject({ isCompared: false });
+    expect(await verifyBackup(alone!, temporaryDirectory(), options)).toMatchObject({ isCompared: false });
   });
 
   it('makes the directories that are missing, and leaves those and the lock that were there', async () => {
-    const { copier, directory, home } = await setting();
-    const { path } = await copier.make(never);
-    const [copy] = await readCopies(directory);
+    const { writer, directory, home } = await setting();
+    const { path } = await writer.make(never);
+    const [backup] = await listBackups(directory);
     const options = { identities: [], clock: systemClock, signal: never, holder };
     mkdirSync(join(home, 'there'));
     const to = join(home, 'there/new/m.db');
-    await restoreCopy(copy!, to, options);
+    await restoreBackup(backup!, to, options);
     expect(statSync(join(home, 'there/new')).mode & 0o777).toBe(0o700);
     expect(readdirSync(join(home, 'there/new')).sort()).toEqual(['m.db', 'm.db-lock']);
 
     rmSync(to);
     writeFileSync(path, readFileSync(path).fill(0, 100, 200));
-    await expect(restoreCopy(copy!, to, options)).rejects.toMatchObject({ code: 'mirror_corrupt' });
+    await expect(restoreBackup(backup!, to, options)).rejects.toMatchObject({ code: 'mirror_corrupt' });
     expect(readdirSync(join(home, 'there/new'))).toEqual(['m.db-lock']);
 
     writeFileSync(join(home, 'file'), '');
-    await expect(restoreCopy(copy!, join(home, 'file/m.db'), options)).rejects.toMatchObject({
+    await expect(restoreBackup(backup!, join(home, 'file/m.db'), options)).rejects.toMatchObject({
       code: 'file_system',
     });
     const lock = acquireWriterLock(join(home, 'held.db'), holder);
-    await expect(restoreCopy(copy!, join(home, 'held.db'), options)).rejects.toMatchObject({
+    await expect(restoreBackup(backup!, join(home, 'held.db'), options)).rejects.toMatchObject({
       code: 'mirror_locked',
     });
     expect(existsSync(join(home, 'held.db-lock'))).toBe(true);
@@ -368,36 +368,36 @@ describe('reading a copy', () => {
   });
 
   it('does not hold the job that made it for one that was cut short', async () => {
-    const { copier, mirror, directory, home } = await setting();
+    const { writer, mirror, directory, home } = await setting();
     const state = mirror.daemonState();
     const job = { source: null, trigger: 'after_run', startedAt: '2026-03-01T00:00:00.000Z' } as const;
     const end = { run: null, summary: {}, errorCode: null, error: null };
-    const earlier = state.beginJob({ ...job, name: 'copy' });
+    const earlier = state.beginJob({ ...job, name: 'backup' });
     state.finishJob(earlier, { ...end, finishedAt: job.startedAt, outcome: 'done' });
     const sync = state.beginJob({ ...job, name: 'sync', source: 'production' });
-    state.beginJob({ ...job, name: 'copy' });
-    await copier.make(never);
-    expect(state.jobs({ name: 'copy' }).map(({ outcome }) => outcome)).toEqual(['running', 'done']);
+    state.beginJob({ ...job, name: 'backup' });
+    await writer.make(never);
+    expect(state.jobs({ name: 'backup' }).map(({ outcome }) => outcome)).toEqual(['running', 'done']);
 
-    const [copy] = await readCopies(directory);
+    const [backup] = await listBackups(directory);
     const to = join(home, 'restored.db');
-    await restoreCopy(copy!, to, { identities: [], clock: systemClock, signal: never, holder });
+    await restoreBackup(backup!, to, { identities: [], clock: systemClock, signal: never, holder });
     const restored = open({ path: to, mode: 'read' }).daemonState();
-    // A sync that was at work is cut short in the copy, in earnest: the daemon starts it again.
+    // A sync that was at work is cut short in the backup, in earnest: the daemon starts it again.
     expect(restored.jobs().map((row) => [row.job, row.name, row.outcome])).toEqual([
       [sync, 'sync', 'running'],
-      [earlier, 'copy', 'done'],
+      [earlier, 'backup', 'done'],
     ]);
   });
 
   it.each(['', '-wal', '-shm'])('never goes over what stands there: PATH%s', async (suffix) => {
-    const { copier, directory, home } = await setting();
-    await copier.make(never);
+    const { writer, directory, home } = await setting();
+    await writer.make(never);
     const to = join(home, 'other.db');
     writeFileSync(`${to}${suffix}`, 'mine');
-    const [copy] = await readCopies(directory);
+    const [backup] = await listBackups(directory);
     const options = { identities: [], clock: systemClock, signal: never, holder };
-    await expect(restoreCopy(copy!, to, options)).rejects.toMatchObject({ code: 'usage' });
+    await expect(restoreBackup(backup!, to, options)).rejects.toMatchObject({ code: 'usage' });
     expect(readFileSync(`${to}${suffix}`, 'utf8')).toBe('mine');
   });
 });

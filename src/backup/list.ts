@@ -1,18 +1,18 @@
-/** Which copies a directory holds, and whether each is what its manifest says, as far as that shows without reading it. */
+/** Which backups a directory holds, and whether each is what its manifest says, as far as that shows without reading it. */
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { TidemarkError, asTidemarkError } from '../../core/errors.ts';
-import { asFileTrouble } from '../../core/file-errors.ts';
-import { copyOfManifest, manifestName, parseCopyName, type CopyName } from './copy-name.ts';
-import { type CopyManifest, readManifest } from './manifest.ts';
+import { TidemarkError, asTidemarkError } from '../core/errors.ts';
+import { asFileTrouble } from '../core/file-errors.ts';
+import { backupOfManifest, manifestName, parseBackupName, type BackupName } from './name.ts';
+import { type BackupManifest, readManifest } from './manifest.ts';
 
 /**
  * `whole`: the file has the size of its manifest. `damaged`: it has not, or its manifest is none. `unlisted`: it has no
  * manifest. `gone`: a manifest stands there without its file.
  */
-export type CopyState = 'whole' | 'damaged' | 'unlisted' | 'gone';
+export type BackupState = 'whole' | 'damaged' | 'unlisted' | 'gone';
 
-export interface Copy {
+export interface Backup {
   readonly name: string;
   /** Absolute. */
   readonly path: string;
@@ -21,52 +21,52 @@ export interface Copy {
   readonly run: number;
   readonly isEncrypted: boolean;
   readonly bytes: number;
-  readonly state: CopyState;
+  readonly state: BackupState;
   /** Why it is not whole; null where it is. */
   readonly reason: string | null;
-  readonly manifest: CopyManifest | null;
+  readonly manifest: BackupManifest | null;
 }
 
 /**
- * The copies in a directory, newest first. Nothing is opened but manifests.
+ * The backups in a directory, newest first. Nothing is opened but manifests.
  * @throws TidemarkError `file_system` where the directory is missing or cannot be listed
  */
-export async function readCopies(directory: string): Promise<Copy[]> {
+export async function listBackups(directory: string): Promise<Backup[]> {
   let names: string[];
   try {
     names = await readdir(directory);
   } catch (error) {
     throw missingDirectory(error, directory);
   }
-  const found = new Map<string, CopyName>();
+  const found = new Map<string, BackupName>();
   for (const name of names) {
-    const copy = parseCopyName(name) ?? copyOfManifest(name);
-    if (copy !== undefined) found.set(copy.name, copy);
+    const backup = parseBackupName(name) ?? backupOfManifest(name);
+    if (backup !== undefined) found.set(backup.name, backup);
   }
-  const copies = await Promise.all([...found.values()].map((copy) => describe(directory, copy)));
-  return copies.toSorted(newestFirst);
+  const backups = await Promise.all([...found.values()].map((backup) => describe(directory, backup)));
+  return backups.toSorted(newestFirst);
 }
 
-/** One file, wherever it stands; its name need not be that of a copy. */
-export async function readCopy(path: string): Promise<Copy> {
+/** One file, wherever it stands; its name need not be that of a backup. */
+export async function readBackup(path: string): Promise<Backup> {
   const name = basename(path);
-  const named = parseCopyName(name) ?? { name, madeAt: '', run: 0, isEncrypted: false };
-  const copy = await describe(dirname(path), named);
-  if (copy.state !== 'gone' && copy.bytes >= 0) return copy;
+  const named = parseBackupName(name) ?? { name, madeAt: '', run: 0, isEncrypted: false };
+  const backup = await describe(dirname(path), named);
+  if (backup.state !== 'gone' && backup.bytes >= 0) return backup;
   throw new TidemarkError('file_system', `${path} could not be read: there is no such file`, {
-    hint: '`tidemark copies list` names the copies that there are',
+    hint: '`tidemark backup list` names the backups that there are',
   });
 }
 
-function newestFirst(a: Copy, b: Copy): number {
+function newestFirst(a: Backup, b: Backup): number {
   return Date.parse(b.madeAt) - Date.parse(a.madeAt) || b.run - a.run || (a.name < b.name ? 1 : -1);
 }
 
-async function describe(directory: string, named: CopyName): Promise<Copy> {
+async function describe(directory: string, named: BackupName): Promise<Backup> {
   const path = join(directory, named.name);
   const bytes = await fileBytes(path);
   const facts = { ...named, path, bytes: bytes ?? 0 };
-  let manifest: CopyManifest | undefined;
+  let manifest: BackupManifest | undefined;
   try {
     manifest = await readManifest(join(directory, manifestName(named.name)));
   } catch (error) {
@@ -98,7 +98,7 @@ function missingDirectory(error: unknown, directory: string): unknown {
   if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) {
     return asFileTrouble(error, directory, 'listed');
   }
-  return new TidemarkError('file_system', `the directory for copies, ${directory}, does not exist`, {
+  return new TidemarkError('file_system', `the directory for backups, ${directory}, does not exist`, {
     hint: 'mount what belongs there, or make the directory',
     cause: error,
   });

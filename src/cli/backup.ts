@@ -1,13 +1,13 @@
-/** `tidemark copies list` and `copies make`: what copies there are, and one more. */
+/** `tidemark backup list` and `backup create`: what backups there are, and one more. */
 import { hostname } from 'node:os';
 import { systemClock } from '../core/clock.ts';
 import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
-import type { Config, CopiesConfig } from '../config/config.ts';
+import type { Config, BackupConfig } from '../config/config.ts';
 import { duration, megabytes, plural } from '../core/wording.ts';
-import { type Copier, type CopyOutcome, createCopier } from '../daemon/copies/copier.ts';
-import type { CopyPhase } from '../daemon/copies/copy.ts';
-import { type Copy, readCopies } from '../daemon/copies/copy-list.ts';
-import { withheldBy } from '../daemon/copies/hook-environment.ts';
+import { type BackupWriter, type BackupOutcome, createBackupWriter } from '../backup/writer.ts';
+import type { BackupPhase } from '../backup/work.ts';
+import { type Backup, listBackups } from '../backup/list.ts';
+import { withheldBy } from '../backup/hook-environment.ts';
 import { escapeControlCharacters } from '../report/escape-control.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print, tellReason, type CommandContext } from './context.ts';
@@ -15,21 +15,21 @@ import { renderTable, terminalWidth } from './table.ts';
 import { age } from './export-remarks.ts';
 import { commandLog } from './source-probe.ts';
 
-/** Exit 0, also where one is damaged: `copies verify` judges. */
-export async function listCopies(context: CommandContext): Promise<ExitCode> {
-  const { directory } = copiesOf(readConfig(context, context.options, 'unused'));
-  const copies = await readCopies(directory);
+/** Exit 0, also where one is damaged: `backup verify` judges. */
+export async function listBackupsCommand(context: CommandContext): Promise<ExitCode> {
+  const { directory } = backupsOf(readConfig(context, context.options, 'unused'));
+  const backups = await listBackups(directory);
   if (context.options.json === true) {
-    const document = { schema: 'tidemark.copies/1', directory, copies: copies.map(copyDocument) };
+    const document = { schema: 'tidemark.backups/1', directory, backups: backups.map(backupDocument) };
     await print(context, `${JSON.stringify(document)}\n`);
     return EXIT.done;
   }
   const text =
-    copies.length === 0
-      ? `no copies in ${escapeControlCharacters(directory)} yet`
+    backups.length === 0
+      ? `no backups in ${escapeControlCharacters(directory)} yet`
       : renderTable(
           ['file', 'made', 'run', 'size', 'encrypted', 'state'],
-          copies.map(rowOf),
+          backups.map(rowOf),
           ['left', 'left', 'right', 'right'],
           { width: terminalWidth(context), least: ['made'] },
         );
@@ -37,22 +37,22 @@ export async function listCopies(context: CommandContext): Promise<ExitCode> {
   return EXIT.done;
 }
 
-/** The configured copies; where they are off, says how to have some. */
-export function copiesOf(config: Config): CopiesConfig {
-  if (config.copies !== null) return config.copies;
-  throw new TidemarkError('usage', 'no directory for copies is configured', {
-    hint: 'set `copies.directory` (or TIDEMARK_COPIES_DIRECTORY) to a directory on another disk',
+/** The configured backups; where they are off, says how to have some. */
+export function backupsOf(config: Config): BackupConfig {
+  if (config.backup !== null) return config.backup;
+  throw new TidemarkError('usage', 'no directory for backups is configured', {
+    hint: 'set `backup.directory` (or TIDEMARK_BACKUP_DIRECTORY) to a directory on another disk',
   });
 }
 
-function rowOf({ name, madeAt, run, bytes, isEncrypted, state, reason }: Copy): string[] {
+function rowOf({ name, madeAt, run, bytes, isEncrypted, state, reason }: Backup): string[] {
   const made = age(madeAt, systemClock.now());
   const how = reason === null ? state : `${state}: ${reason}`;
   return [name, made, String(run), megabytes(bytes), isEncrypted ? 'yes' : 'no', how];
 }
 
-/** One copy in JSON documents. */
-export function copyDocument({
+/** One backup in JSON documents. */
+export function backupDocument({
   name,
   path,
   madeAt,
@@ -62,7 +62,7 @@ export function copyDocument({
   state,
   reason,
   manifest,
-}: Copy): object {
+}: Backup): object {
   return {
     file: name,
     path,
@@ -80,11 +80,11 @@ export function copyDocument({
   };
 }
 
-/** Exit 0 when done, 3 when the copy is there but an old one could not be removed, or the command after it failed. */
-export async function makeCopyNow(context: CommandContext): Promise<ExitCode> {
+/** Exit 0 when done, 3 when the backup is there but an old one could not be removed, or the command after it failed. */
+export async function createBackupNow(context: CommandContext): Promise<ExitCode> {
   const config = readConfig(context, context.options, 'unused');
-  const copier = configuredCopier(context, config);
-  const outcome = await copier.make(context.signal, progressOf(context));
+  const writer = configuredBackupWriter(context, config);
+  const outcome = await writer.make(context.signal, progressOf(context));
   if (isInteractive(context)) context.stderr.write('\r\u001b[K');
   if (context.options.json === true) await print(context, `${JSON.stringify(documentOf(outcome))}\n`);
   else await print(context, `${linesOf(outcome).join('\n')}\n`);
@@ -96,11 +96,11 @@ export async function makeCopyNow(context: CommandContext): Promise<ExitCode> {
   return troubles.length === 0 ? EXIT.done : EXIT.partial;
 }
 
-function configuredCopier(context: CommandContext, config: Config): Copier {
-  return createCopier({
-    copies: copiesOf(config),
+function configuredBackupWriter(context: CommandContext, config: Config): BackupWriter {
+  return createBackupWriter({
+    backup: backupsOf(config),
     mirror: config.mirror,
-    command: 'copies make',
+    command: 'backup create',
     env: context.env,
     withheld: withheldBy(config),
     clock: systemClock,
@@ -110,21 +110,21 @@ function configuredCopier(context: CommandContext, config: Config): Copier {
   });
 }
 
-const PHASE: Readonly<Record<CopyPhase, string>> = {
+const PHASE: Readonly<Record<BackupPhase, string>> = {
   copying: 'copying the mirror',
-  verifying: 'verifying the copy',
+  verifying: 'verifying the backup',
   packing: 'writing the file',
   checking: 'reading it back',
 };
 
-function progressOf(context: CommandContext): Parameters<Copier['make']>[1] {
+function progressOf(context: CommandContext): Parameters<BackupWriter['make']>[1] {
   if (!isInteractive(context)) return undefined;
   return ({ phase, share }) => {
     context.stderr.write(`\r\u001b[K${PHASE[phase]} ${Math.floor(share * 100)} % `);
   };
 }
 
-function linesOf({ path, manifest, removed, hook, seconds }: CopyOutcome): string[] {
+function linesOf({ path, manifest, removed, hook, seconds }: BackupOutcome): string[] {
   const { run, bytes, plain_bytes: plain, encryption, checked, root } = manifest;
   return [
     `copied run ${run} to ${escapeControlCharacters(path)} in ${duration(seconds * 1000)}`,
@@ -132,16 +132,16 @@ function linesOf({ path, manifest, removed, hook, seconds }: CopyOutcome): strin
     `verified: ${plural(checked.records, 'record')}, ${plural(checked.revisions, 'revision')}, sealed ${root}`,
     ...(removed.length === 0
       ? []
-      : [`${plural(removed.length, 'old copy', 'old copies')} removed by retention`]),
+      : [`${plural(removed.length, 'old backup', 'old backups')} removed by retention`]),
     ...(hook?.outcome === 'done'
       ? [`the command after it ended well in ${duration(hook.seconds * 1000)}`]
       : []),
   ];
 }
 
-function documentOf({ path, manifest, removed, untidy, hook, seconds }: CopyOutcome): object {
+function documentOf({ path, manifest, removed, untidy, hook, seconds }: BackupOutcome): object {
   return {
-    schema: 'tidemark.copies_make/1',
+    schema: 'tidemark.backup_create/1',
     path,
     manifest,
     removed,

@@ -1,10 +1,10 @@
 /**
- * The environment of the command after a copy: ours, so that whatever a program such as restic or rclone reads is there,
+ * The environment of the command after a backup: ours, so that whatever a program such as restic or rclone reads is there,
  * without anything that the configuration takes for a secret.
  */
-import type { Config } from '../../config/config.ts';
-import type { ChannelConfig } from '../../config/notice-channel.ts';
-import type { Secret } from '../../core/secret.ts';
+import type { Config } from '../config/config.ts';
+import type { ChannelConfig } from '../config/notice-channel.ts';
+import type { Secret } from '../core/secret.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

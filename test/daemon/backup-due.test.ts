@@ -1,0 +1,59 @@
+/** The job of backups within the daemon: it comes after complete syncs, and leaves a row only where a backup is due. */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import type { Config } from '../../src/config/config.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { backupWork } from '../../src/daemon/jobs/backup-work.ts';
+import type { JobWork } from '../../src/daemon/jobs/work.ts';
+import { Rig } from './rig.ts';
+
+async function rigWithBackups(): Promise<Rig> {
+  const rig = await Rig.create({});
+  const directory = join(rig.directory, 'backups');
+  mkdirSync(directory);
+  rig.configure({ sync: '*/10 * * * *' }, `backup: { directory: "${directory}", every: 25m }`);
+  return rig;
+}
+
+function backups(rig: Rig): string[] {
+  return rig
+    .jobs({ name: 'backup' })
+    .map(({ trigger, startedAt, outcome }) => `${trigger} ${startedAt.slice(11, 16)} ${outcome}`);
+}
+
+it('is begun when it is wanted, and always when it was asked for', async () => {
+  const rig = await rigWithBackups();
+  const wanted = [true, false, false, true, false];
+  const backup: JobWork = {
+    holds: 'reader',
+    isPerSource: false,
+    isWanted: () => Promise.resolve(wanted.shift() === true),
+    run: () =>
+      Promise.resolve({ outcome: 'done', exitCode: 0, run: null, summary: {}, error: null, report: null }),
+  };
+  await rig.start({ backup });
+  await rig.advanceMinutes(40);
+  // Asked at 10:01, 10:10, 10:20, 10:30 and 10:40.
+  expect(wanted).toEqual([]);
+  expect(backups(rig)).toEqual(['after_run 10:01 done', 'after_run 10:30 done']);
+  rig.daemon.view.request('backup', null);
+  await rig.settle();
+  expect(backups(rig).at(-1)).toBe('request 10:41 done');
+});
+
+it('is wanted until there is a young backup, and where nobody can tell', async () => {
+  const rig = await rigWithBackups();
+  const backup = backupWork({});
+  await rig.start({ backup: { ...backup, isWanted: () => Promise.reject(new Error('who knows')) } });
+  expect(backups(rig)).toEqual(['after_run 10:01 done']);
+  // The backup was made by the system's clock.
+  const effects = { ...rig.effects(), clock: systemClock };
+  const isWanted = async (config: Config): Promise<boolean | undefined> =>
+    backup.isWanted?.({ config, mirror: rig.daemon.view.mirror(), effects });
+  const config = effects.loadConfig();
+  expect(await isWanted(config)).toBe(false);
+  const { backup: settings } = config;
+  expect(await isWanted({ ...config, backup: settings && { ...settings, everyMs: 0 } })).toBe(true);
+  expect(await isWanted({ ...config, backup: null })).toBe(false);
+});
