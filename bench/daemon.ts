@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { nodeFlags } from '../test/tools/node-flags.ts';
 import { median } from './measure.ts';
 import { environment, startPageSource } from './page-source.ts';
 import { atMost, megabytes, milliseconds, program, type BenchContext, type Line } from './section.ts';
@@ -85,7 +86,7 @@ interface Daemon extends AsyncDisposable {
 const TICKS_PER_SECOND = 100;
 
 async function startDaemon(mirror: string, env: Readonly<Record<string, string>>): Promise<Daemon> {
-  const child = spawn(process.execPath, [program, 'daemon'], {
+  const child = spawn(process.execPath, [...nodeFlags(), program, 'daemon'], {
     env: { PATH: process.env['PATH'], ...env },
     stdio: ['ignore', 'ignore', 'pipe'],
   });

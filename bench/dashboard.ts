@@ -1,6 +1,5 @@
 /** What a look at the dashboard and a scrape of the metrics cost on a large mirror, by HTTP, as who looks gets them. */
 import { join } from 'node:path';
-import { boundDaemonHeap } from '../src/cli/daemon-memory.ts';
 import { loadConfig } from '../src/config/load.ts';
 import { systemClock } from '../src/core/clock.ts';
 import { silentLogger } from '../src/core/logger.ts';
@@ -52,8 +51,6 @@ export async function run({ large, scratch, note }: BenchContext): Promise<Line[
   }
   writer.close();
 
-  // As the daemon's own process is.
-  boundDaemonHeap();
   const mirror = openMirror(path, { mode: 'read', command: 'bench', clock: systemClock });
   const http = await startHttp(viewOf(mirror, path), {
     host: '127.0.0.1',

@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { nodeFlags } from '../test/tools/node-flags.ts';
 
 export interface Cost {
   /** From the start of the process to its end. */
@@ -26,7 +27,7 @@ export interface MeasureOptions {
 
 /** One run of `node ARGS` as a whole process. Rejects unless it ends with one of `exitCodes`. */
 export function measure(args: readonly string[], options: MeasureOptions = {}): Promise<Cost> {
-  return measureCommand(process.execPath, args, options);
+  return measureCommand(process.execPath, [...nodeFlags(), ...args], options);
 }
 
 /** The same for any command, e.g. GNU diff. */

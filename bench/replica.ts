@@ -7,6 +7,7 @@ import { spawn } from 'node:child_process';
 import { Agent, get } from 'node:http';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { nodeFlags } from '../test/tools/node-flags.ts';
 import { measure, median, medianRatio } from './measure.ts';
 import { environment, RECORDINGS_PATH, startPageSource } from './page-source.ts';
 import { offline } from './recordings.ts';
@@ -133,7 +134,7 @@ interface Server extends AsyncDisposable {
 
 /** A program that prints a JSON document with its `url` once it listens. */
 async function startServer(args: readonly string[], env: Readonly<Record<string, string>>): Promise<Server> {
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...args], {
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...nodeFlags(), ...args], {
     env: { PATH: process.env['PATH'], ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   });

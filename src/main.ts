@@ -1,43 +1,17 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --max-semi-space-size=8 --heap-growing-percent=100
 /**
  * argv in, exit code out. The only file that touches the process: arguments, environment, signals, exit code. Nothing
  * is imported before the version check, because better-sqlite3 crashes on an old Node instead of saying so.
+ *
+ * The first line bounds the heap, since V8 left alone grows its young generation to 100 MB and the old one fourfold before it
+ * collects: 330 MB at 80,000 records instead of 230 MB (`npm run bench -- --check`). Without these flags everything works,
+ * with more memory. npm's scripts, the container and the benches start it with the same ones (`test/tools/node-flags.ts`).
  */
 const OLDEST_NODE = [22, 18] as const;
-
-/** The young generation as it is held, and how many arrays of 8 KB may be allocated until it has grown to that. */
-const YOUNG_BYTES = 8 * 1024 * 1024;
-const MOST_BALLAST = 1024;
 
 function isTooOld(version: string): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   return major < OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor < OLDEST_NODE[1]);
-}
-
-/**
- * Tells V8 to collect before it grows. Left alone, it lets the young generation grow to 134 MB and the old one fourfold,
- * though some 20 MB live: 310 MB at 300,000 records, 404 MB at a million. Held at 16 MB and twofold, a sync peaks at the
- * same size from 100,000 records on, below 220 MB, and costs no more processor time (3.85 s against 3.84 s for 100,000).
- * Tried and left: `--optimize-for-size` and `--memory-saver-mode` (165 MB, but 30 % more processor time: V8 then marks all
- * the time); a young generation of 2 MB from the start (185 MB, 15 % more: it is scavenged five times a page).
- * Set here and not on Node's command line, so that it holds however the program is started. V8 reads both flags anew
- * whenever it sizes a generation; `--max-semi-space-size` is read once, before any of our code runs.
- *
- * The young generation is grown at once, by a ballast that lives through two collections (some 4 ms), and then held. To
- * watch the collections and hold it when it has grown is a race: where many modules load without the event loop turning,
- * it had reached 128 MB before anybody looked, and a sync 300 MB.
- */
-async function boundHeap(): Promise<void> {
-  const { getHeapSpaceStatistics, setFlagsFromString } = await import('node:v8');
-  const youngBytes = (): number =>
-    getHeapSpaceStatistics().find(({ space_name }) => space_name === 'new_space')?.space_size ?? Infinity;
-  setFlagsFromString('--heap-growing-percent=100');
-  // From the 1 MB that it begins with to 8 MB (counted twice) in one step, and then no further.
-  setFlagsFromString('--semi-space-growth-factor=8');
-  const ballast: number[][] = [];
-  while (youngBytes() < YOUNG_BYTES && ballast.length < MOST_BALLAST)
-    ballast.push(new Array<number>(1024).fill(0));
-  setFlagsFromString('--semi-space-growth-factor=1');
 }
 
 /**
@@ -58,7 +32,6 @@ async function main(): Promise<number> {
     return 1;
   }
   await keepCompiledCode();
-  await boundHeap();
   const { runCommandLine } = await import('./cli/program.ts');
   const { isReaderGone, outputLostText: lossText } = await import('./cli/output-watch.ts');
   const stop = new AbortController();

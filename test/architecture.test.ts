@@ -2,6 +2,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { nodeFlags } from './tools/node-flags.ts';
 
 const sourceRoot = resolve(dirname(fileURLToPath(import.meta.url)), '../src');
 
@@ -148,6 +149,15 @@ describe('the layout', () => {
       .filter((file) => file.path !== door && pattern.test(code(file.text)))
       .map((file) => file.path);
     expect(users).toEqual([]);
+  });
+
+  it("npm's scripts start the program with the flags of its first line", () => {
+    const { scripts } = JSON.parse(readFileSync(resolve(sourceRoot, '../package.json'), 'utf8')) as {
+      scripts: Record<string, string>;
+    };
+    expect(nodeFlags()).not.toEqual([]);
+    expect(scripts['tidemark']).toBe(['node', ...nodeFlags(), 'dist/main.js'].join(' '));
+    expect(scripts['demo']).toBe(`${scripts['tidemark']} demo`);
   });
 
   it('reading code cannot reach a client that writes', () => {

@@ -49,9 +49,6 @@ const HANDED_ON = [
   ...['NODE_OPTIONS', 'LD_LIBRARY_PATH', 'LD_PRELOAD'],
 ];
 
-/** It only streams, and V8 would let its young generation grow to many times these MB out of laziness. */
-const YOUNG_MB = 8;
-
 /** A process that told how it ended has nothing left to do. */
 const LEAVE_MS = 3_000;
 
@@ -88,7 +85,6 @@ function startProcess(env: Environment): ChildProcess {
   try {
     return fork(workerFile('backup/backup-worker'), [], {
       env: Object.fromEntries(handedOn),
-      execArgv: [...process.execArgv, `--max-semi-space-size=${YOUNG_MB}`],
       // It says nothing by itself; where the system's loader or V8 ends it, that is worth reading.
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });

@@ -324,11 +324,7 @@ const DAEMON_COMMANDS: readonly CommandRow[] = [
       'tidemark daemon --config /etc/tidemark.yaml --no-http',
     ],
     outlivesOutput: () => true,
-    load: async () => {
-      // Before the rest is loaded, which would be compiled in the other way.
-      (await import('./daemon-memory.ts')).boundDaemonHeap();
-      return (await import('./daemon.ts')).daemon;
-    },
+    load: async () => (await import('./daemon.ts')).daemon,
   },
   {
     name: 'daemon-job',

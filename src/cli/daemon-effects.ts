@@ -20,7 +20,6 @@ export function daemonEffects(context: CommandContext, log: Logger): DaemonEffec
     openMirror: (config, mode, command) => openConfiguredMirror(config, mode, command, pid),
     // The daemon itself opens none as long as jobs have processes of their own: it need not load HTTP.
     openReadClient: async (...what) => (await import('../wire-client.ts')).openReadClient(...what),
-    onRest: () => undefined,
     host: hostname(),
     pid,
   };

@@ -9,7 +9,6 @@ import { backupWork } from '../daemon/jobs/backup-work.ts';
 import { type Daemon, startDaemon } from '../daemon/daemon.ts';
 import type { DaemonEffects } from '../daemon/effects.ts';
 import type { StartHttp } from '../daemon/http-endpoint.ts';
-import { releaseMemory } from '../daemon/idle-memory.ts';
 import type { StartJob } from '../daemon/jobs/child-executor.ts';
 import { openNoticeService } from '../daemon/notices/notice-service.ts';
 import { readConfig, openConfiguredMirror } from '../wire.ts';
@@ -33,7 +32,6 @@ export async function daemon(context: CommandContext, options: DaemonCommandOpti
   const log = daemonLog(context, first.log.level);
   const effects: DaemonEffects = {
     ...daemonEffects(context, log),
-    onRest: releaseMemory,
     startJob: jobStarter(context),
   };
   const living: { daemon: Daemon | null } = { daemon: null };

@@ -3,7 +3,6 @@ import { createColors } from 'picocolors';
 import type { RequestStats } from '../api/request-stats.ts';
 import type { Scope, Kind } from '../catalog/definition.ts';
 import { systemClock, type Clock } from '../core/clock.ts';
-import { compileSooner } from '../core/compile-sooner.ts';
 import type { ExitCode } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import { count, duration } from '../core/wording.ts';
@@ -57,7 +56,6 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
   if (isInteractive(context) && context.env['TERM'] !== 'dumb') {
     progress = showRestoreProgress(context, { clock: systemClock, figures: () => client.figures() });
   }
-  compileSooner();
   try {
     const report = await applyPlan({
       ...sending,

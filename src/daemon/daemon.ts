@@ -170,7 +170,6 @@ class LivingDaemon implements Daemon {
     this.#startDue(!isOnce);
     this.#runner.addAll(this.#books.owed(config, isOnce).filter((job) => !this.#runner.holds(job)));
     logUnfinished(before.dead, { runner: this.#runner, timetable: this.#timetable, log });
-    if (this.#runner.running().length === 0) this.#effects.onRest();
     this.#loop = isOnce ? this.#once() : this.#run();
     this.#loop.catch((error: unknown) => this.#failed(error));
   }

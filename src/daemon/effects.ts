@@ -23,8 +23,6 @@ export interface DaemonEffects {
   ) => ReadClient | Promise<ReadClient>;
   /** Starts a process for one job. Left out, jobs are done in this one. */
   readonly startJob?: StartJob;
-  /** Called when a job is done and none waits: gives back the memory that it took. */
-  readonly onRest: () => void;
   readonly host: string;
   readonly pid: number;
 }

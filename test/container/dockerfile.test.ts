@@ -14,6 +14,7 @@ import { join, resolve } from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { FakeService } from '../journeys/service.ts';
+import { nodeFlags } from '../tools/node-flags.ts';
 import { runContainer, startContainer, startProgram } from './container.ts';
 import { parseDockerfile } from './dockerfile.ts';
 import { ignoredBy } from './ignore-file.ts';
@@ -100,8 +101,8 @@ describe('the image', () => {
     });
     expect(image.stopSignal).toBe('SIGTERM');
     expect(image.ports).toEqual(['8787']);
-    expect(image.entrypoint[0]).toBe('node');
-    expect(image.health?.slice(0, 2)).toEqual(image.entrypoint);
+    expect(image.entrypoint).toEqual(['node', ...nodeFlags(), '/app/dist/main.js']);
+    expect(image.health?.slice(0, 2)).toEqual(['node', '/app/dist/main.js']);
   });
 
   it('tells its version', async () => {

@@ -130,7 +130,6 @@ export class Rig {
           random: () => 0.5,
           log,
         }),
-      onRest: () => undefined,
       host: 'here',
       pid: process.pid,
     };

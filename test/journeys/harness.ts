@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inject, onTestFinished } from 'vitest';
+import { nodeFlags } from '../tools/node-flags.ts';
 import { commandLine, type Ended } from './command-line.ts';
 
 /** The program as it ships, built once for all tests (`test/tools/build-program.ts`). */
@@ -28,7 +29,7 @@ export function start(
   args: readonly string[],
   options: RunOptions = {},
 ): { child: ChildProcess; ended: Promise<Ended> } {
-  const child = spawn(process.execPath, [...(options.node ?? []), program, ...args], {
+  const child = spawn(process.execPath, [...nodeFlags(), ...(options.node ?? []), program, ...args], {
     env: { ...inheritedEnvironment(), ...options.env },
     cwd: options.cwd ?? tmpdir(),
     stdio: ['ignore', 'pipe', 'pipe'],

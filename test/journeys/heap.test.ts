@@ -11,7 +11,7 @@ import { FakeService } from './service.ts';
 
 const MOST_BYTES = 24 * 1024 * 1024;
 
-it('holds the young generation through a sync whose garbage would let it grow', async () => {
+it('holds the young generation, by the flags that the program is started with, through a sync whose garbage would let it grow', async () => {
   const service = await FakeService.start();
   const records = Array.from({ length: 3000 }, (_, n) => ({
     ...{ id: `d-${n}`, domain: `d${n}.example` },

@@ -212,7 +212,6 @@ export class JobRunner {
         this.#current = null;
         this.#tickets.end(current, null);
         this.#next();
-        if (this.running().length === 0 && !this.#isStopping) this.#options.effects.onRest();
       });
   }
 
