@@ -8,7 +8,6 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import process from 'node:process';
 import { afterRealTime, type Clock, isoTime } from '../core/clock.ts';
 import { type ErrorCode, asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-errors.ts';

@@ -23,7 +23,7 @@ export interface SandboxOptions {
   readonly log?: Logger;
   readonly keys: readonly AccessKey[];
   /** What a new sandbox holds; a data file that exists is taken as it is. */
-  readonly seed: SeedName;
+  readonly seed: SeedName | Seed;
   /** Data file (`--data`); memory only when absent. */
   readonly file?: string;
   readonly pageSize?: PageSize;
@@ -95,7 +95,7 @@ async function openStore(
   }
   try {
     if (file?.exists === true) store.load(file.read());
-    else store.plant(await SEEDS[options.seed]());
+    else store.plant(typeof options.seed === 'string' ? await SEEDS[options.seed]() : options.seed);
     const keys = options.keys.map((key, index) => withUser(store, key, index));
     file?.rewrite(store.commits());
     return keys;

@@ -8,6 +8,7 @@ import { type Seen, type Traits, Deployment } from '../profiles/deployment.ts';
 import { commandLine } from './command-line.ts';
 import { type Ended, environment, scratch } from './harness.ts';
 import type { PlanJson, RestoreJson, StepJson } from './restore-story.ts';
+import { smallDemo } from '../server/small-demo.ts';
 
 const RECORDINGS = 'session_recordings,recording_sharing';
 
@@ -311,7 +312,7 @@ describe('the default profile against the interface as documented', () => {
     const sandbox = await createSandbox({
       clock: systemClock,
       keys: [{ key: 'test-key-of-some-length', permissions: 'all' }],
-      seed: 'demo',
+      seed: smallDemo(),
     });
     onTestFinished(() => sandbox.close());
     const { url } = await sandbox.listen({ host: '127.0.0.1', port: 0 });

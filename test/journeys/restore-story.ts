@@ -7,6 +7,7 @@ import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
 import { type FaultProxy, type ProxiedRequest, startFaultProxy } from '../faults/fault-proxy.ts';
 import { commandLine } from './command-line.ts';
 import { type Ended, environment, scratch } from './harness.ts';
+import { smallDemo } from '../server/small-demo.ts';
 
 export const ORGANIZATION = `/api/organizations/${KITTIWAKE_ID}/`;
 const KEY = 'test-key-of-some-length';
@@ -64,7 +65,7 @@ export class Story {
     const sandbox = await createSandbox({
       clock: systemClock,
       keys: [{ key: KEY, permissions: 'all' }],
-      seed: 'demo',
+      seed: smallDemo(),
     });
     onTestFinished(() => sandbox.close());
     const { url } = await sandbox.listen({ host: '127.0.0.1', port: 0 });

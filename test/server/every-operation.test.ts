@@ -5,6 +5,7 @@ import { CATALOG } from '../../src/catalog/catalog.ts';
 import type { Operation, ResourceDefinition } from '../../src/catalog/definition.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
 import { type Answer, type RunningSandbox, startSandbox } from './running-sandbox.ts';
+import { smallDemo } from './small-demo.ts';
 
 const document = readFileSync(new URL('../contract/interface.md', import.meta.url), 'utf8');
 
@@ -80,7 +81,7 @@ async function bodyOf(
 }
 
 async function perform(definition: ResourceDefinition, operation: Operation): Promise<Answer> {
-  const running = await startSandbox({ seed: 'demo' });
+  const running = await startSandbox({ seed: smallDemo() });
   const path = await addressOf(running, definition, operation);
   const body =
     operation.method === 'POST' || operation.method === 'PATCH'

@@ -5,6 +5,7 @@ import { KITTIWAKE_ID, TERN_ID } from '../../src/server/seed/demo.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 import { KEY, resultsOf, startSandbox, withOrganization } from './running-sandbox.ts';
+import { smallDemo } from './small-demo.ts';
 
 describe('keys', () => {
   it.each([
@@ -41,7 +42,7 @@ describe('keys', () => {
 
   it('keeps a limited key to its organizations, by every path', async () => {
     const { call } = await startSandbox({
-      seed: 'demo',
+      seed: smallDemo(),
       keys: [{ key: KEY, permissions: 'all', organizations: [TERN_ID] }],
     });
     const listed = await call('GET', '/api/organizations/');
@@ -125,7 +126,7 @@ describe('paths and methods', () => {
   );
 
   it('does not resolve dots in a path', async () => {
-    const { call } = await startSandbox({ seed: 'demo' });
+    const { call } = await startSandbox({ seed: smallDemo() });
     const path = `/api/organizations/${KITTIWAKE_ID}/members/../`;
     expect((await call('GET', path)).status).toBe(405); // the member called "..", who has no GET
     expect((await call('GET', `/api/organizations/x/../`)).status).toBe(404);

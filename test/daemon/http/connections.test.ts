@@ -5,6 +5,7 @@ import { Secret } from '../../../src/core/secret.ts';
 import { createSandbox } from '../../../src/server/sandbox.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import { World } from './world.ts';
+import { smallDemo } from '../../server/small-demo.ts';
 
 /** Connections that send the beginning of a request and no more; each that is dropped is opened again. */
 class HalfSent {
@@ -76,7 +77,7 @@ describe('half-sent requests, renewed whenever they are dropped', () => {
   it('the same of the sandbox and serve', async () => {
     const sandbox = await createSandbox({
       clock: systemClock,
-      seed: 'demo',
+      seed: smallDemo(),
       keys: [{ key: 'k', permissions: 'all' }],
     });
     onTestFinished(() => sandbox.close());
