@@ -111,7 +111,7 @@ function viewOf(mirror: Mirror, path: string): DaemonView {
     schedules: () => [],
     running: () => [],
     queued: () => [],
-    figures: () => [],
+    stats: () => [],
     troubles: () => [],
     request: () => [],
     requested: () => null,

@@ -5,7 +5,7 @@ export type PageAddress =
   | { readonly by: 'offset'; readonly offset: number }
   /** Value of `after`. */
   | { readonly by: 'cursor'; readonly cursor: string }
-  /** A `next` whose parameters are the far side's own: path and query as sent, on the configured origin. */
+  /** A `next` whose parameters are the service's own: path and query as sent, on the configured origin. */
   | { readonly by: 'link'; readonly path: string };
 
 export const HEAD: PageAddress = { by: 'offset', offset: 0 };
@@ -44,7 +44,7 @@ export interface Link {
 }
 
 /**
- * Reads a `next` URL. Scheme, host and port are the far side's belief about itself and are dropped, so the key stays
+ * Reads a `next` URL. Scheme, host and port are the service's belief about itself and are dropped, so the key stays
  * at the configured origin; our own path replaces theirs where theirs is the same collection behind a proxy's prefix.
  * Null when it is no address.
  * @param current path and query of the page that carried it

@@ -44,7 +44,7 @@ export interface Connection {
   readonly requestLog: RequestLog;
   /** The base URL's own path, without a slash at its end. */
   readonly prefix: string;
-  figures(): RequestStats;
+  stats(): RequestStats;
   close(): Promise<void>;
 }
 
@@ -87,7 +87,7 @@ export function openConnection(options: ConnectionOptions): Connection {
     log,
     requestLog: createRequestLog(log, neutral, clock),
     prefix: baseUrl.pathname.replace(/\/+$/, ''),
-    figures: () => {
+    stats: () => {
       const { askedToWaitUntil, ...counted } = counters;
       const waitingUntil = Math.max(
         limiter.waitingUntil() ?? 0,

@@ -81,7 +81,7 @@ export interface Limiter {
    * of its own in there would, with all places taken by such work, wait for good. Where the kind has limits of its own
    * each request takes its place by itself, and there is no slot: what waits for those limits must hold up no other.
    */
-  inSlot<T>(kind: Kind, work: (slot?: Slot) => Promise<T>): Promise<T>;
+  withSlot<T>(kind: Kind, work: (slot?: Slot) => Promise<T>): Promise<T>;
   /**
    * Waits until the windows have room for one more start, and keeps it. Resolves to null where no limit stands in
    * its way.
@@ -197,7 +197,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   /** Until a start that is kept free in the limit may be used or given back. */
   const untilRoom = async (limit: RateLimit, signal: AbortSignal | undefined): Promise<void> => {
-    const isTold = await untilTold((tell) => limit.onRoom(tell), signal);
+    const isTold = await waitForNotification((tell) => limit.onRoom(tell), signal);
     if (!isTold) await clock.sleep(LOOK_AGAIN_MS, signal);
   };
 
@@ -409,7 +409,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
         ? admitted(task, signal, heldFor(turn)?.inKey, undefined, undefined)
         : runQueued(task, signal, turn, ofKind);
     },
-    inSlot: (kind, work) => (ofKinds.has(kind) ? work() : slots.hold(work)),
+    withSlot: (kind, work) => (ofKinds.has(kind) ? work() : slots.hold(work)),
     hold: (signal, kind) => {
       const ofKind = kind === undefined ? undefined : ofKinds.get(kind);
       const isFree = ofKind === undefined && !isShared && keyLimit() === Number.POSITIVE_INFINITY;
@@ -457,7 +457,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
 }
 
 /** Resolves to true when it is told to, or when the signal is aborted; to false where nobody will tell. */
-async function untilTold(
+async function waitForNotification(
   listen: (tell: () => void) => boolean,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {

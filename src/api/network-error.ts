@@ -77,7 +77,7 @@ function codesOf(thrown: unknown, depth = 0): string[] {
   return [...own, ...[...bundled, ...cause].flatMap((each) => codesOf(each, depth + 1))];
 }
 
-/** Failures before a connection stood: nothing of the request can have reached the far side. */
+/** Failures before a connection stood: nothing of the request can have reached the service. */
 const BEFORE_SENDING: ReadonlySet<string> = new Set([
   'ENOTFOUND',
   'EAI_AGAIN',

@@ -68,7 +68,7 @@ export class PageSequence {
   }
 
   /** The next address where it is certain before the sink has seen the page: it can be asked for meanwhile. */
-  foresee(page: FetchedPage): PageAddress | null {
+  prefetchAddress(page: FetchedPage): PageAddress | null {
     if (this.#isAtHeadAgain || this.#rules.stopsWhenKnown || page.more !== true || page.keys.length === 0)
       return null;
     const mode = this.#first === null ? this.#modeOf(page) : this.#mode;

@@ -63,9 +63,9 @@ export class PagingProof {
     return HEAD;
   }
 
-  /** See `PageSequence.foresee`. */
-  foresee(page: FetchedPage): PageAddress | null {
-    return this.#pass.foresee(page);
+  /** See `PageSequence.prefetchAddress`. */
+  prefetchAddress(page: FetchedPage): PageAddress | null {
+    return this.#pass.prefetchAddress(page);
   }
 
   /** See `PageSequence.take`. */

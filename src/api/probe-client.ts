@@ -59,7 +59,7 @@ export interface ProbeClient {
   text(path: string, signal?: AbortSignal): Promise<string | null>;
   /** Of every answer that had a `Date`, refusals included. */
   clockSamples(): readonly ClockSample[];
-  figures(): RequestStats;
+  stats(): RequestStats;
   close(): Promise<void>;
 }
 
@@ -120,7 +120,7 @@ export function createProbeClient(options: ConnectionOptions): ProbeClient {
       }
     },
     clockSamples: () => samples,
-    figures: () => connection.figures(),
+    stats: () => connection.stats(),
     close: () => connection.close(),
   };
 }

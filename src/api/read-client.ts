@@ -1,6 +1,6 @@
 /**
  * The client of reading commands. It is given a function that sends GET and nothing else, so nothing built on it can
- * change the far side (design.md, Never broken 3).
+ * change the service (design.md, Never broken 3).
  */
 import { fillPath, encodePathSegment } from '../catalog/catalog.ts';
 import { type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
@@ -21,7 +21,7 @@ export type { FoundRecord, Retrieved } from './retrieved.ts';
 /** What reading commands hold: nothing but GET. One client serves one source in one run; its retries are the run's. */
 export interface ReadClient {
   /**
-   * Lists the whole collection into the sink. What the far side does ends up in the verdict.
+   * Lists the whole collection into the sink. What the service does ends up in the verdict.
    * @throws the abort reason when aborted; what the sink throws, unless it is a `SyntaxError` or `malformed`
    */
   walk(target: CollectionTarget, sink: WalkSink, signal?: AbortSignal): Promise<WalkVerdict>;
@@ -43,7 +43,7 @@ export interface ReadClient {
     slot?: Slot,
   ): Promise<Retrieved>;
   /** Live: for progress bars. */
-  figures(): RequestStats;
+  stats(): RequestStats;
   close(): Promise<void>;
 }
 
@@ -132,7 +132,7 @@ export function readClientOver(connection: Connection): ReadClient {
       });
       return retrieved.catch(orNotThere);
     },
-    figures: () => connection.figures(),
+    stats: () => connection.stats(),
     close: () => connection.close(),
   };
 }

@@ -73,7 +73,7 @@ interface RetryOptions {
 
 /**
  * Calls `attempt` until it succeeds. Thrown is the last error: one that is not retryable, one after the last attempt,
- * `throttled` when the far side asks for a longer wait than allowed, or `retry_budget`.
+ * `throttled` when the service asks for a longer wait than allowed, or `retry_budget`.
  */
 export function retrying<T>(options: RetryOptions, attempt: (number: number) => Promise<T>): Promise<T> {
   const startedAt = options.clock.monotonicMs();
@@ -131,7 +131,7 @@ function patienceEnds(error: TidemarkError, askedMs: number, maxWaitMs: number):
   );
 }
 
-// How long the far side asks to wait (RFC 9110, 10.2.3 and 5.6.7; wire-notes.md, Rates).
+// How long the service asks to wait (RFC 9110, 10.2.3 and 5.6.7; wire-notes.md, Rates).
 
 const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
 
@@ -178,7 +178,7 @@ function epochOf(
 
 /**
  * The wait that a `Retry-After` header asks for, in milliseconds from now; undefined when it is missing or rubbish.
- * @param dateHeader the answer's own `Date`: a date is read against the far side's clock, not against ours
+ * @param dateHeader the answer's own `Date`: a date is read against the service's clock, not against ours
  */
 export function parseRetryAfter(
   value: string | undefined,

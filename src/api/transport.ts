@@ -245,7 +245,7 @@ interface Received {
 }
 
 /** What holds for all answers of a transport. */
-interface Receiving<T> {
+interface ReceiveOptions<T> {
   /** Of a success; one that is larger is refused. */
   readonly maxBytes: number;
   /** From the request to the end of its answer. */
@@ -267,12 +267,12 @@ interface Controller {
  * @throws what `told` makes of it; the abort reason when aborted
  */
 function receive<T>(
-  dispatch: (incoming: Incoming<T>) => void,
-  receiving: Receiving<T>,
+  dispatch: (incoming: ResponseHandler<T>) => void,
+  receiving: ReceiveOptions<T>,
   signal: AbortSignal | undefined,
 ): Promise<T> {
   return new Promise((resolve, reject) => {
-    const incoming = new Incoming(receiving, signal, resolve, reject);
+    const incoming = new ResponseHandler(receiving, signal, resolve, reject);
     try {
       dispatch(incoming);
     } catch (error) {
@@ -282,8 +282,8 @@ function receive<T>(
 }
 
 /** The handler of one dispatch: a method each for what undici tells. */
-class Incoming<T> {
-  readonly #receiving: Receiving<T>;
+class ResponseHandler<T> {
+  readonly #receiving: ReceiveOptions<T>;
   readonly #signal: AbortSignal | undefined;
   readonly #resolve: (value: T) => void;
   readonly #reject: (error: Error) => void;
@@ -297,7 +297,7 @@ class Incoming<T> {
   #isOver = false;
 
   constructor(
-    receiving: Receiving<T>,
+    receiving: ReceiveOptions<T>,
     signal: AbortSignal | undefined,
     resolve: (value: T) => void,
     reject: (error: Error) => void,

@@ -70,7 +70,7 @@ export function refusalOf(error: unknown, neutral: NeutralText): TidemarkError |
   return error instanceof TidemarkError && error.code === 'malformed' ? error : null;
 }
 
-/** What a failure of the far side makes of the walk. */
+/** What a failure of the service makes of the walk. */
 export function outcomeOf(error: TidemarkError, isFirst: boolean): WalkVerdict['outcome'] {
   if (error.code === 'unauthorized' || error.code === 'forbidden') return 'denied';
   // In the middle of a walk the collection was there a moment ago: that is trouble, not absence.

@@ -36,7 +36,7 @@ interface WalkOptions {
 }
 
 /**
- * Walks the list. Failures of the far side are the verdict.
+ * Walks the list. Failures of the service are the verdict.
  * @throws the abort reason when the signal is aborted, and whatever the sink throws that is not about the page
  */
 export async function walkList(options: WalkOptions): Promise<WalkVerdict> {
@@ -158,7 +158,7 @@ class Walk {
     try {
       this.#options.requester.takeRetry(cause);
     } catch (error) {
-      throw farSide(error);
+      throw remoteError(error);
     }
   }
 
@@ -174,7 +174,7 @@ class Walk {
 
   /** Starts the next request, and lets it reach the wire before the sink keeps the thread busy. */
   async #lookAhead(page: FetchedPage): Promise<void> {
-    const next = this.#course.foresee(page);
+    const next = this.#course.prefetchAddress(page);
     if (next === null) return;
     const abort = new AbortController();
     const { signal } = this.#options;
@@ -224,7 +224,7 @@ class Walk {
       } catch (error) {
         // A refusal of the widened page is not the list's: the configured size is asked for instead.
         const isWidthRefused = error instanceof TidemarkError && error.code === 'rejected' && sent.isLowered;
-        if (!isWidthRefused) throw farSide(this.#explained(error, address));
+        if (!isWidthRefused) throw remoteError(this.#explained(error, address));
         sent.isLowered = false;
       }
     }
@@ -304,7 +304,7 @@ class Walk {
   }
 }
 
-/** Marks what the requests threw, so that the sink's own failures are never taken for the far side's. */
+/** Marks what the requests threw, so that the sink's own failures are never taken for the service's. */
 class RemoteError extends Error {
   readonly error: TidemarkError;
 
@@ -314,7 +314,7 @@ class RemoteError extends Error {
   }
 }
 
-function farSide(error: unknown): unknown {
+function remoteError(error: unknown): unknown {
   return error instanceof TidemarkError ? new RemoteError(error) : error;
 }
 

@@ -1,5 +1,5 @@
 /**
- * The client of restore: the only way to change the far side. A write that may have reached the far side is never sent
+ * The client of restore: the only way to change the service. A write that may have reached the service is never sent
  * again here, whatever its method: whoever holds the journal looks first (design.md, Never broken 6).
  */
 import { fillPath } from '../catalog/catalog.ts';
@@ -48,7 +48,7 @@ interface WriteSignals {
   readonly signal?: AbortSignal;
   /** While it waits for its turn, and not once it was sent. */
   readonly begin?: AbortSignal;
-  /** The caller's place among the requests under way, where it has one (`inSlot`). */
+  /** The caller's place among the requests under way, where it has one (`withSlot`). */
   readonly slot?: Slot | undefined;
   /** A start kept for it (`hold`); free again when the write is over, sent or not. */
   readonly held?: Reservation | undefined;
@@ -72,10 +72,10 @@ export interface WriteClient {
    * Keeps a place among the requests under way for a look at a record of that kind and the write that follows on it, both
    * of which are given the slot, where there is one. The work must send, and wait for, nothing else.
    */
-  inSlot<T>(kind: Kind, work: (slot?: Slot) => Promise<T>): Promise<T>;
+  withSlot<T>(kind: Kind, work: (slot?: Slot) => Promise<T>): Promise<T>;
   /** Reads over the same connection: one limiter and one budget of retries for both. */
   readonly reader: ReadClient;
-  figures(): RequestStats;
+  stats(): RequestStats;
   close(): Promise<void>;
 }
 
@@ -97,8 +97,8 @@ export function createWriteClient(options: ConnectionOptions): WriteClient {
     remove: (target, signals) =>
       send({ target, id: target.id, operation: offered(target.definition, 'remove'), ...signals }),
     hold: (signal, kind) => connection.limiter.hold(signal, kind),
-    inSlot: (kind, work) => connection.limiter.inSlot(kind, work),
-    figures: () => connection.figures(),
+    withSlot: (kind, work) => connection.limiter.withSlot(kind, work),
+    stats: () => connection.stats(),
     close: () => connection.close(),
   };
 }
@@ -111,15 +111,15 @@ interface Sending extends WriteSignals {
 }
 
 /** Whether a request is out whose answer has not come. */
-interface Flight {
+interface InFlight {
   isUnanswered: boolean;
 }
 
 /** The turn came too late. */
-class Late extends Error {}
+class StaleCheckError extends Error {}
 
-/** Marks an error after which the far side may have acted. */
-class Doubt extends Error {
+/** Marks an error after which the service may have acted. */
+class OutcomeUnknownError extends Error {
   override readonly cause: TidemarkError;
 
   constructor(cause: TidemarkError) {
@@ -147,7 +147,7 @@ function pathOf({ target, id, operation }: Sending): string {
 async function sendTo(connection: Connection, ask: Sending, path: string): Promise<WriteOutcome> {
   const { definition } = ask.target;
   const { policy, budget, clock, random, log } = connection;
-  const flight: Flight = { isUnanswered: false };
+  const flight: InFlight = { isUnanswered: false };
   try {
     const answer = await retrying(
       {
@@ -169,8 +169,8 @@ async function sendTo(connection: Connection, ask: Sending, path: string): Promi
     );
     return readWritten(answer, definition, ask.id ?? null, connection.neutral);
   } catch (error) {
-    if (error instanceof Doubt) return { outcome: 'unknown', error: error.cause };
-    if (error instanceof Late) return { outcome: 'late' };
+    if (error instanceof OutcomeUnknownError) return { outcome: 'unknown', error: error.cause };
+    if (error instanceof StaleCheckError) return { outcome: 'late' };
     // The queue gives up on an aborted task at once, also on one that is under way.
     if (flight.isUnanswered) return { outcome: 'unknown', error: interrupted(error) };
     // Aborted while it waited for its turn: nothing left this machine. What was answered meanwhile counts as answered.
@@ -191,7 +191,7 @@ function attemptWrite(
   connection: Connection,
   ask: Sending,
   path: string,
-  flight: Flight,
+  flight: InFlight,
   attempt: number,
 ): Promise<Answer> {
   const { limiter, counters, neutral, clock, random } = connection;
@@ -207,12 +207,12 @@ function attemptWrite(
       throw error;
     }
     // 408 and 5xx say nothing of what happened before them; every other refusal comes before any change.
-    if (answer.status === 408 || answer.status >= 500) throw new Doubt(error);
+    if (answer.status === 408 || answer.status >= 500) throw new OutcomeUnknownError(error);
     throw error;
   };
   const task = (startedAt: number): Promise<Answer> => {
     if (ask.begin?.aborted === true) return Promise.reject(abortReason(ask.begin));
-    if (ask.isLate?.() === true) return Promise.reject(new Late());
+    if (ask.isLate?.() === true) return Promise.reject(new StaleCheckError());
     const refusal = connection.breaker.refusal();
     if (refusal !== null) return Promise.reject(refusal);
     counters.requests += 1;
@@ -239,7 +239,7 @@ function delivered(
   told: ToldRequest,
   ask: Sending,
   path: string,
-  flight: Flight,
+  flight: InFlight,
 ): Promise<Answer> {
   const { body, signal } = ask;
   const { method } = ask.operation;
@@ -251,7 +251,7 @@ function delivered(
       flight.isUnanswered = false;
       throw error;
     }
-    throw new Doubt(signal?.aborted === true ? interrupted(error) : asTidemarkError(error));
+    throw new OutcomeUnknownError(signal?.aborted === true ? interrupted(error) : asTidemarkError(error));
   });
 }
 

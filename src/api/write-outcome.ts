@@ -8,7 +8,7 @@ export type WriteOutcome =
       /** The id that the answer gives; null where it gives none. */
       readonly id: string | null;
     }
-  /** Certainly nothing was changed: the far side said no, or the request never reached it. */
+  /** Certainly nothing was changed: the service said no, or the request never reached it. */
   | { readonly outcome: 'refused'; readonly error: TidemarkError }
   /** It may or may not have been done: look before it is sent again. */
   | { readonly outcome: 'unknown'; readonly error: TidemarkError }

@@ -18,7 +18,7 @@ interface Workplace {
 type Purpose = 'backups' | 'backup-check';
 
 /** @throws TidemarkError `mirror_locked` while another one is at it, or where the directory cannot be made */
-export function openWorkplace(mirrorPath: string, purpose: Purpose, holder: LockHolder): Workplace {
+export function openWorkDirectory(mirrorPath: string, purpose: Purpose, holder: LockHolder): Workplace {
   const base = `${realMirrorPath(mirrorPath)}-${purpose}`;
   const lock = acquireWriterLock(base, holder);
   const directory = `${base}-work`;

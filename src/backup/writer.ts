@@ -29,7 +29,7 @@ import { type Environment, type Withheld, handedOn } from './hook-environment.ts
 import type { BackupManifest } from './manifest.ts';
 import { mirrorId } from './plain-backup.ts';
 import { removeBackup, sweepUnfinished } from './unfinished.ts';
-import { openWorkplace } from './work-directory.ts';
+import { openWorkDirectory } from './work-directory.ts';
 
 export interface BackupWriterOptions {
   readonly backup: BackupConfig;
@@ -56,7 +56,7 @@ export interface BackupOutcome {
   /** Names of the backups that retention removed. */
   readonly removed: readonly string[];
   /** What kept retention from removing more; null for nothing. */
-  readonly untidy: TidemarkError | null;
+  readonly cleanupError: TidemarkError | null;
   /** Null where no command is configured. */
   readonly hook: HookResult | null;
   readonly seconds: number;
@@ -112,7 +112,7 @@ async function makeOne(
   const owner = ownerOf(options);
   const { command, host, pid, work = backUpInProcess(options) } = options;
   const holder = { command, host, pid, since: isoTime(clock.now()) };
-  const workplace = openWorkplace(options.mirror, 'backups', holder);
+  const workplace = openWorkDirectory(options.mirror, 'backups', holder);
   try {
     await sweepUnfinished(backup.directory, owner);
     const job = {
@@ -126,13 +126,13 @@ async function makeOne(
     const path = join(backup.directory, manifest.file);
     const made = { file: manifest.file, run: manifest.run, bytes: manifest.bytes };
     log.info(made, 'the mirror was backed up');
-    const { removed, untidy } = await removeOld(options, manifest);
+    const { removed, cleanupError } = await removeOld(options, manifest);
     if (removed.length > 0) log.info({ removed }, 'old backups were removed');
-    if (untidy !== null) log.warn({ code: untidy.code }, untidy.message);
+    if (cleanupError !== null) log.warn({ code: cleanupError.code }, cleanupError.message);
     const hook = await hookAfter(options, manifest, signal);
     if (hook?.error) log.error({ code: hook.error.code, backup: manifest.file }, hook.error.message);
     const seconds = Math.round(clock.monotonicMs() - begun) / 1000;
-    return { path, manifest, removed, untidy, hook, seconds };
+    return { path, manifest, removed, cleanupError, hook, seconds };
   } finally {
     workplace.close();
   }
@@ -179,7 +179,7 @@ async function withSweep<T>(directory: string, owner: string, work: () => Promis
 async function removeOld(
   { backup }: BackupWriterOptions,
   { mirror, file }: BackupManifest,
-): Promise<{ removed: string[]; untidy: TidemarkError | null }> {
+): Promise<{ removed: string[]; cleanupError: TidemarkError | null }> {
   const removed: string[] = [];
   try {
     const all = await listBackups(backup.directory);
@@ -187,9 +187,9 @@ async function removeOld(
       await removeBackup(backup.directory, name, mirror);
       removed.push(name);
     }
-    return { removed, untidy: null };
+    return { removed, cleanupError: null };
   } catch (error) {
-    return { removed, untidy: asTidemarkError(error) };
+    return { removed, cleanupError: asTidemarkError(error) };
   }
 }
 

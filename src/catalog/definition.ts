@@ -34,7 +34,7 @@ export type ScopeKey = (typeof SCOPE_KEYS)[number];
 export type Scope = Readonly<Partial<Record<ScopeKey, string>>>;
 
 /**
- * What the documentation says of a value. Never enforced on read: the far side may send anything, and what comes is
+ * What the documentation says of a value. Never enforced on read: the service may send anything, and what comes is
  * kept. It decides the SQL type of the generated column and what the sandbox accepts.
  */
 export type FieldType =
@@ -60,7 +60,7 @@ export interface FieldDefinition {
   readonly isVolatile: boolean;
   /** Holds a secret in clear in responses: masked in output. */
   readonly isSecret: boolean;
-  /** JSON pointers below this field that hold secrets which the far side omits or masks; `*` matches one segment. */
+  /** JSON pointers below this field that hold secrets which the service omits or masks; `*` matches one segment. */
   readonly secretPointers: readonly string[];
   /** Which of these a value needs when it is sent whole; null where that is not known. */
   readonly secretsNeeded: SecretsNeeded | null;
@@ -167,7 +167,7 @@ export interface ResourceDefinition {
   readonly idType: 'uuid' | 'integer' | 'string';
   /** The path parameter that stands for the id, as interface.md names it. */
   readonly idParameter: string;
-  /** Pointers that together name a record for people and for matching by hand-made twins. */
+  /** Pointers that together name a record for people and for matching by hand-made counterparts. */
   readonly naturalKey: readonly string[];
   /** Pointers tried in turn for a record's display name. */
   readonly nameFrom: readonly string[];

@@ -137,7 +137,7 @@ const REFUSED: ReadonlySet<ErrorCode> = new Set(['unauthorized', 'forbidden']);
 interface UnreadStep {
   readonly step: PlanStep;
   readonly reason: string | null;
-  /** Null where the far side did not say why. */
+  /** Null where the service did not say why. */
   readonly code: ErrorCode | null;
   readonly permission?: string;
 }
@@ -145,7 +145,7 @@ interface UnreadStep {
 /**
  * Also for a plan of creations only, which holds no record against live: else each of its steps would fail in a journaled
  * restore.
- * @throws TidemarkError with the far side's own code where it gave nothing at all
+ * @throws TidemarkError with the service's own code where it gave nothing at all
  */
 function requireAnswered(live: LoadedState): void {
   const root = live.coverage(ROOT, {});

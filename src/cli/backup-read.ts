@@ -10,7 +10,7 @@ import { type Backup, listBackups, readBackup } from '../backup/list.ts';
 import { parseBackupName } from '../backup/name.ts';
 import { readIdentities } from '../backup/encryption.ts';
 import { type OpenedBackup, type OpenOptions, restoreBackup, verifyBackup } from '../backup/opened-backup.ts';
-import { openWorkplace } from '../backup/work-directory.ts';
+import { openWorkDirectory } from '../backup/work-directory.ts';
 import { escapeControlCharacters } from '../report/escape-control.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print, printNote, tellReason, type CommandContext } from './context.ts';
@@ -32,7 +32,7 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
   const config = readConfig(context, context.options, 'unused');
   const backup = await backupNamed(context, config, options.file ?? 'latest');
   const identities = await identitiesOf(context, options.identity);
-  const workplace = openWorkplace(config.mirror, 'backup-check', holder(context, 'backup verify'));
+  const workplace = openWorkDirectory(config.mirror, 'backup-check', holder(context, 'backup verify'));
   let opened: OpenedBackup;
   try {
     opened = await verifyBackup(backup, workplace.directory, openOptions(context, identities));

@@ -88,7 +88,7 @@ export async function createBackupNow(context: CommandContext): Promise<ExitCode
   if (isInteractive(context)) context.stderr.write('\r\u001b[K');
   if (context.options.json === true) await print(context, `${JSON.stringify(documentOf(outcome))}\n`);
   else await print(context, `${linesOf(outcome).join('\n')}\n`);
-  const troubles = [outcome.untidy, outcome.hook?.error ?? null].filter((trouble) => trouble !== null);
+  const troubles = [outcome.cleanupError, outcome.hook?.error ?? null].filter((trouble) => trouble !== null);
   for (const { message, hint } of troubles) {
     // Not a remark: it is why the command ends as partial.
     tellReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
@@ -139,14 +139,14 @@ function linesOf({ path, manifest, removed, hook, seconds }: BackupOutcome): str
   ];
 }
 
-function documentOf({ path, manifest, removed, untidy, hook, seconds }: BackupOutcome): object {
+function documentOf({ path, manifest, removed, cleanupError, hook, seconds }: BackupOutcome): object {
   return {
     schema: 'tidemark.backup_create/1',
     path,
     manifest,
     removed,
     command: hook === null ? null : { outcome: hook.outcome, seconds: hook.seconds },
-    errors: [untidy, hook?.error ?? null].flatMap((error) =>
+    errors: [cleanupError, hook?.error ?? null].flatMap((error) =>
       error === null ? [] : [{ code: error.code, message: error.message, hint: error.hint ?? null }],
     ),
     seconds,

@@ -120,7 +120,7 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
       TIDEMARK_BASE_URL: sandbox.url,
       TIDEMARK_API_KEY: KEY,
       TIDEMARK_MIRROR: mirrorPath,
-      // The far side is ours: no reason to hold back.
+      // The service is ours: no reason to hold back.
       TIDEMARK_RATE_PER_MINUTE: '0',
       TIDEMARK_RATE_PER_HOUR: '0',
       TIDEMARK_RECORDINGS_SHARING_PER_RUN: 'all',
@@ -155,7 +155,7 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
     await act('5. The next sync: only what changed is written');
     requireDone(await sync(inner, {}));
 
-    await act('6. What drifted from the baseline, gravest first');
+    await act('6. What drifted from the baseline, worst first');
     requireDrift(await drift(inner, {}));
 
     await act('7. The same as a page, to send or to archive');

@@ -122,7 +122,7 @@ async function diffTwoSources(
     const sides = await opener.openPair(
       { reference: from, source: one },
       { reference: to, source: other },
-      // Twins are found from their parents on, and by references: all that is listed is needed, whatever is reported.
+      // Counterparts are found from their parents on, and by references: all that is listed is needed, whatever is reported.
       {
         filter: {},
         isFileWhole: options.wholeFile === true,

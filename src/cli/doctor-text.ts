@@ -166,7 +166,7 @@ export function renderHealth(
     );
   } else if (isThere) lines.push('schedules: no daemon has planned any yet');
   if (isThere) {
-    lines.push(`notices: ${notices.owed} owed, ${notices.givenUp} given up`);
+    lines.push(`notices: ${notices.pending} pending, ${notices.givenUp} given up`);
     lines.push(
       `last drill: ${lastDrill === null ? 'none by a daemon' : `${lastDrill.outcome}, ${age(lastDrill.finishedAt, now)}`}`,
     );
@@ -176,7 +176,7 @@ export function renderHealth(
 
 const MARKS: Readonly<Record<Gravity, string>> = { error: '✗', warning: '!', note: '·' };
 
-/** Gravest first, each with what to do. */
+/** Worst first, each with what to do. */
 export function renderProblems(problems: readonly Problem[], width: number | undefined): string {
   if (problems.length === 0) return 'all fine';
   return problems
@@ -322,8 +322,8 @@ function mirrorDocument(health: MirrorHealth, daemon: DaemonLockfile | null): ob
       missed,
     })),
     notices: {
-      owed: health.notices.owed,
-      oldest_owed_at: health.notices.oldestOwedAt,
+      pending: health.notices.pending,
+      oldest_owed_at: health.notices.oldestPendingAt,
       given_up: health.notices.givenUp,
       last_error: health.notices.lastError,
     },

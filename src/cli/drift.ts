@@ -1,4 +1,4 @@
-/** `tidemark drift`: what drifted from the baseline, less what was accepted or is ignored; gravest first. */
+/** `tidemark drift`: what drifted from the baseline, less what was accepted or is ignored; worst first. */
 import type { Severity } from '../catalog/definition.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';

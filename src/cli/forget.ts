@@ -37,8 +37,8 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
     const isEqual = contentComparison(config);
     const result = await mirror.forget({ ...choice, isEqual });
     await show(context, mirror, policy, result, result);
-    if (result.untidy === null) return EXIT.done;
-    const { message, hint } = result.untidy;
+    if (result.cleanupError === null) return EXIT.done;
+    const { message, hint } = result.cleanupError;
     // Not a remark: it is why the command ends as partial.
     tellReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
     return EXIT.partial;
@@ -82,8 +82,12 @@ function forgottenLine({ kept, forgotten }: RetentionPlan, isDry: boolean): stri
   const ranges = rangesOf(forgotten.map(({ run }) => run)).map(([first, last]) =>
     first === last ? `${first}` : `${first}–${last}`,
   );
-  const deed = isDry ? 'would be forgotten' : forgotten.length === 1 ? 'was forgotten' : 'were forgotten';
-  return `${plural(forgotten.length, 'run')} ${deed}: ${ranges.join(', ')}`;
+  const operation = isDry
+    ? 'would be forgotten'
+    : forgotten.length === 1
+      ? 'was forgotten'
+      : 'were forgotten';
+  return `${plural(forgotten.length, 'run')} ${operation}: ${ranges.join(', ')}`;
 }
 
 function resultLines({ done, bytesBefore, bytesAfter }: ForgetResult): string[] {
@@ -115,10 +119,10 @@ function document(
     root_after: result?.done?.rootAfter ?? null,
     bytes_before: result?.bytesBefore ?? null,
     bytes_after: result?.bytesAfter ?? null,
-    error: errorDocument(result?.untidy ?? null),
+    error: errorDocument(result?.cleanupError ?? null),
   };
 }
 
-function errorDocument(error: ForgetResult['untidy']): object | null {
+function errorDocument(error: ForgetResult['cleanupError']): object | null {
   return error === null ? null : { code: error.code, message: error.message, hint: error.hint ?? null };
 }

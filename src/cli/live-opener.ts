@@ -34,7 +34,7 @@ export async function openLive(
   const log = loggingAbove(commandLog(context), level, () => progress?.clear());
   const client = openReadClient(source, log, mirrorPath);
   if (isInteractive(context) && context.env['TERM'] !== 'dumb') {
-    progress = showProgress(context, { clock: systemClock, source, figures: () => client.figures() });
+    progress = showProgress(context, { clock: systemClock, source, stats: () => client.stats() });
   }
   try {
     return await readLive({

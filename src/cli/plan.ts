@@ -98,7 +98,7 @@ interface ConsentOptions {
   readonly yes?: boolean;
 }
 
-/** The question names so many of the gravest steps. */
+/** The question names so many of the worst steps. */
 const GRAVEST_SHOWN = 5;
 
 /**
@@ -133,7 +133,7 @@ export async function consents(
   const { askYesNo } = await import('./prompt.ts');
   const answer = await askYesNo(
     context,
-    [`${planSummary(plan)}: send this to ${source}?`, ...gravest(plan)].join('\n'),
+    [`${planSummary(plan)}: send this to ${source}?`, ...worst(plan)].join('\n'),
     {
       yes: 'Yes, send it',
       no: 'No',
@@ -150,7 +150,7 @@ export async function consents(
 /** Removals first, then what touches what people may do; creations are the least of it. */
 const GRAVITY: Readonly<Record<string, number>> = { remove: 0, update: 1, act: 2, create: 3 };
 
-function gravest({ steps }: ShownPlan): string[] {
+function worst({ steps }: ShownPlan): string[] {
   const sent = steps.filter(({ request }) => request !== null);
   const order = sent.toSorted((a, b) => (GRAVITY[a.action] ?? 9) - (GRAVITY[b.action] ?? 9));
   const more = sent.length - GRAVEST_SHOWN;

@@ -1,4 +1,4 @@
-/** What the bars show at one instant, worked out from a run's state and the client's figures. Pure. */
+/** What the bars show at one instant, worked out from a run's state and the client's stats. Pure. */
 import type { KindUse, RequestStats, WindowUse } from '../api/request-stats.ts';
 import { definitionOf, CATALOG } from '../catalog/catalog.ts';
 import { collectionKey } from '../catalog/collection-key.ts';
@@ -38,7 +38,7 @@ export interface ProgressView {
 
 interface ViewInput {
   readonly progress: RunProgress;
-  readonly figures: RequestStats;
+  readonly stats: RequestStats;
   /** Epoch milliseconds. */
   readonly now: number;
   /** See `PaceMeter`. */
@@ -50,24 +50,24 @@ interface ViewInput {
 }
 
 export function progressView(input: ViewInput): ProgressView {
-  const { progress, figures, now } = input;
+  const { progress, stats, now } = input;
   const { sweeps } = progress;
   const byKind = [...Map.groupBy(sweeps, ({ kind }) => kind)];
-  const waitMs = Math.max(0, (figures.waitingUntil ?? now) - now);
+  const waitMs = Math.max(0, (stats.waitingUntil ?? now) - now);
   const work = workLeft(input);
-  const ofKinds = (figures.kinds ?? []).flatMap((use) => {
+  const ofKinds = (stats.kinds ?? []).flatMap((use) => {
     const requests = use.kinds.reduce((sum, kind) => sum + (work.byKind.get(kind) ?? 0), 0);
     return requests === 0 ? [] : [{ use, requests }];
   });
   const ms = timeLeft(work.requests, {
     requestMs: input.requestMs,
-    perMinute: figures.perMinute,
-    perHour: figures.perHour,
+    perMinute: stats.perMinute,
+    perHour: stats.perHour,
     kinds: ofKinds.map(({ use: { perMinute, perHour }, requests }) => ({ requests, perMinute, perHour })),
     waitMs,
   });
   const done = byKind.filter(([, of]) => of.every(({ phase }) => phase === 'ended'));
-  const isSlowed = figures.perMinute.limit > 0 && figures.perMinute.limit !== input.perMinute;
+  const isSlowed = stats.perMinute.limit > 0 && stats.perMinute.limit !== input.perMinute;
   return {
     kinds: byKind
       .filter(([, of]) => of.some(isUnderWay(of)))
@@ -78,9 +78,9 @@ export function progressView(input: ViewInput): ProgressView {
     share: work.isWhole ? work.answered / Math.max(1, work.answered + work.requests) : null,
     records: sweeps.reduce((sum, { received }) => sum + received, 0),
     recordsPerSecond: input.recordsPerSecond,
-    requests: figures.requests,
-    perMinute: figures.perMinute,
-    perHour: figures.perHour,
+    requests: stats.requests,
+    perMinute: stats.perMinute,
+    perHour: stats.perHour,
     kindLimits: ofKinds.map(({ use }) => use),
     left: ms === null ? null : { ms, isLeast: !work.isWhole },
     waiting: waitMs === 0 ? null : { ms: waitMs, on: isSlowed ? 'service' : 'limit' },

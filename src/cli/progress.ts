@@ -23,7 +23,7 @@ export interface Progress {
 interface ProgressOptions {
   readonly clock: Clock;
   readonly source: Pick<SourceConfig, 'pageSize' | 'rate'>;
-  readonly figures: () => RequestStats;
+  readonly stats: () => RequestStats;
 }
 
 /**
@@ -40,14 +40,14 @@ export function showProgress(
   const over = new AbortController();
 
   const frame = (): void => {
-    const figures = options.figures();
+    const stats = options.stats();
     const now = clock.now();
     const records = progress.sweeps.reduce((sum, { received }) => sum + received, 0);
-    const isWaiting = figures.waitingUntil !== undefined && figures.waitingUntil > now;
-    pace.add({ at: clock.monotonicMs(), requests: figures.requests, records, isWaiting });
+    const isWaiting = stats.waitingUntil !== undefined && stats.waitingUntil > now;
+    pace.add({ at: clock.monotonicMs(), requests: stats.requests, records, isWaiting });
     const view = progressView({
       progress,
-      figures,
+      stats,
       now,
       requestMs: pace.requestMs(),
       recordsPerSecond: pace.recordsPerSecond(),
@@ -81,9 +81,9 @@ async function keepDrawing(clock: Clock, stopped: AbortSignal, frame: () => void
   }
 }
 
-// How fast a run goes just now: from samples of its figures, the oldest forgotten.
+// How fast a run goes just now: from samples of its stats, the oldest forgotten.
 
-/** The figures at one instant; counts are totals since the start. */
+/** The stats at one instant; counts are totals since the start. */
 interface Sample {
   /** Monotonic milliseconds. */
   readonly at: number;
@@ -119,7 +119,7 @@ export class PaceMeter {
     if (this.#points.length > 2_000) this.#points = this.#points.filter((_point, index) => index % 2 === 0);
   }
 
-  /** Milliseconds a request takes while requests flow; null before the first figures. */
+  /** Milliseconds a request takes while requests flow; null before the first stats. */
   requestMs(): number | null {
     const [first] = this.#points;
     const last = this.#points.at(-1);

@@ -54,7 +54,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
   };
   context.signal.addEventListener('abort', onAbort);
   if (isInteractive(context) && context.env['TERM'] !== 'dumb') {
-    progress = showRestoreProgress(context, { clock: systemClock, figures: () => client.figures() });
+    progress = showRestoreProgress(context, { clock: systemClock, stats: () => client.stats() });
   }
   try {
     const report = await applyPlan({
@@ -155,7 +155,7 @@ function leavingText(restore: number): string {
 /** Shows the bar until `stop`; when the command is told to end, one line says what happens then. */
 function showRestoreProgress(
   context: Pick<CommandContext, 'stderr' | 'signal'>,
-  options: { readonly clock: Clock; readonly figures: () => RequestStats },
+  options: { readonly clock: Clock; readonly stats: () => RequestStats },
 ): RestoreProgress {
   const { clock } = options;
   const painter = new Painter(context.stderr);
@@ -164,7 +164,7 @@ function showRestoreProgress(
   const state = { restore: 0, steps: 0, done: 0, failed: 0, since: clock.monotonicMs() };
 
   const frame = (): void => {
-    const { requests, waitingUntil } = options.figures();
+    const { requests, waitingUntil } = options.stats();
     const now = clock.now();
     const view: RestoreView = {
       steps: state.steps,

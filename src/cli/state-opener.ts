@@ -87,14 +87,14 @@ export class StateOpener {
   ): Promise<{ from: LoadedState; to: LoadedState }> {
     if (from.reference.form !== 'live') {
       const opened = await this.open(from.reference, from.source, wanted);
-      return { from: opened, to: await this.#openBeside(opened, to, wanted) };
+      return { from: opened, to: await this.#openOther(opened, to, wanted) };
     }
     const opened = await this.open(to.reference, to.source, wanted);
-    return { from: await this.#openBeside(opened, from, wanted), to: opened };
+    return { from: await this.#openOther(opened, from, wanted), to: opened };
   }
 
   /** The other side. An organization that the user named may be gone from it, or have another id there by now. */
-  async #openBeside(
+  async #openOther(
     opened: LoadedState,
     { reference, source }: { readonly reference: Reference; readonly source: string | null },
     wanted: Wanted,

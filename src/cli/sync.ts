@@ -96,7 +96,7 @@ async function syncHere(
       const log = loggingAbove(ownLog, level, () => progress?.clear());
       const client = openReadClient(source, log, mirror.path);
       if (hasBars(context)) {
-        progress = showProgress(context, { clock: systemClock, source, figures: () => client.figures() });
+        progress = showProgress(context, { clock: systemClock, source, stats: () => client.stats() });
       }
       try {
         const report = await syncSource({

@@ -10,7 +10,7 @@ export type ErrorCode =
   | 'usage'
   | 'config_invalid'
   | 'config_missing'
-  // the far side
+  // the service
   | 'unauthorized' // 401: the key was refused
   | 'forbidden' // 403: the key lacks a permission
   | 'not_found' // 404 or 410
@@ -54,7 +54,7 @@ const LOCAL_CODES: ReadonlySet<ErrorCode> = new Set([
   'internal',
 ]);
 
-/** True for trouble of this machine: it ends the whole run, where the far side's only ends one sweep or record. */
+/** True for trouble of this machine: it ends the whole run, where the service's only ends one sweep or record. */
 export function isLocalTrouble(code: ErrorCode): boolean {
   return LOCAL_CODES.has(code);
 }
@@ -98,11 +98,11 @@ interface ErrorDetails {
   readonly isRetryable?: boolean;
   /** HTTP status of the answer that caused it, where there was one. */
   readonly status?: number;
-  /** The permission that the far side named as missing, e.g. `plugin:read`. */
+  /** The permission that the service named as missing, e.g. `plugin:read`. */
   readonly permission?: string;
   /** From `Retry-After`, milliseconds from the answer. */
   readonly retryAfterMs?: number;
-  /** The field that the far side complained about (`attr` of its error body). */
+  /** The field that the service complained about (`attr` of its error body). */
   readonly field?: string;
   readonly cause?: unknown;
 }

@@ -10,24 +10,24 @@ type FileOperation = 'read' | 'written' | 'made' | 'removed' | 'listed' | 'opene
  * or made may not be) or `file_system`. Anything else comes back as it is, so that a caller can write
  * `throw asFileTrouble(error, path, 'written')`.
  */
-export function asFileTrouble(thrown: unknown, path: string, deed: FileOperation): unknown {
+export function asFileTrouble(thrown: unknown, path: string, operation: FileOperation): unknown {
   const systemCode = systemCodeOf(thrown);
   if (thrown instanceof TidemarkError || systemCode === undefined) return thrown;
   const trouble = systemTrouble(systemCode);
-  const isForReading = deed === 'read' || deed === 'listed';
+  const isForReading = operation === 'read' || operation === 'listed';
   const code = trouble?.code ?? 'file_system';
   return new TidemarkError(
     code === 'read_only' && isForReading ? 'file_system' : code,
-    `${path} could not be ${deed}: ${trouble?.why ?? systemCode}`,
+    `${path} could not be ${operation}: ${trouble?.why ?? systemCode}`,
     { hint: trouble?.hint ?? 'check that path, or choose another one', cause: thrown },
   );
 }
 
 /** Does `work` on a path, with errors of the file system in Tidemark's words. */
-export async function onFile<T>(path: string, deed: FileOperation, work: () => Promise<T>): Promise<T> {
+export async function onFile<T>(path: string, operation: FileOperation, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw asFileTrouble(error, path, deed);
+    throw asFileTrouble(error, path, operation);
   }
 }

@@ -15,7 +15,7 @@ import type { DaemonView, JobRequest, RequestedJob } from './view.ts';
 interface DaemonParts {
   readonly clock: Clock;
   readonly settings: Settings;
-  readonly keeper: MirrorAccessControl;
+  readonly mirrorAccess: MirrorAccessControl;
   readonly timetable: Timetable;
   readonly runner: JobRunner;
   readonly works: ReadonlyMap<JobName, JobWork>;
@@ -23,17 +23,17 @@ interface DaemonParts {
 }
 
 export function createView(parts: DaemonParts): DaemonView {
-  const { clock, settings, keeper, timetable, runner, works, troubles } = parts;
+  const { clock, settings, mirrorAccess, timetable, runner, works, troubles } = parts;
   return {
     startedAt: isoTime(clock.now()),
     config: () => settings.current(),
     configTrouble: () => settings.trouble(),
-    mirror: () => keeper.reader(),
+    mirror: () => mirrorAccess.reader(),
     backups: new BackupCatalog(clock),
     schedules: () => timetable.views(),
     running: () => runner.running(),
     queued: () => runner.queued().map(({ name, source, trigger }) => ({ name, source, trigger })),
-    figures: () => runner.figures.all(),
+    stats: () => runner.stats.all(),
     troubles: () => troubles.all(),
     request: (name, sources, how = {}) => {
       const configured = settings.current().sources.map((source) => source.name);

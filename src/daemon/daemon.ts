@@ -74,7 +74,7 @@ class LivingDaemon implements Daemon {
   readonly #troubles: ActiveProblems;
   readonly #settings: Settings;
   readonly #timetable: Timetable;
-  readonly #keeper: MirrorAccessControl;
+  readonly #mirrorAccess: MirrorAccessControl;
   readonly #alarm: Alarm;
   readonly #books: ScheduleStore;
   readonly #observers: Observers;
@@ -97,25 +97,25 @@ class LivingDaemon implements Daemon {
     this.#troubles = new ActiveProblems(clock, log);
     this.#timetable = new Timetable({ random, hasJitter: !options.isOnce });
     this.#settings = new Settings(effects, this.#troubles, (config) => this.#takeNew(config));
-    this.#keeper = new MirrorAccessControl(effects, this.#troubles, () => this.#settings.current());
-    this.#books = new ScheduleStore(effects, this.#keeper, this.#timetable, this.#troubles);
+    this.#mirrorAccess = new MirrorAccessControl(effects, this.#troubles, () => this.#settings.current());
+    this.#books = new ScheduleStore(effects, this.#mirrorAccess, this.#timetable, this.#troubles);
     this.#works = jobWorks(options.backup);
     this.#observers = new Observers(options.observers, log, () => ({
-      keeper: this.#keeper,
+      mirrorAccess: this.#mirrorAccess,
       signal: this.#stopSignal.signal,
     }));
     this.#runner = new JobRunner({
       effects,
       works: this.#works,
-      workplace: executorFor({ effects, keeper: this.#keeper, troubles: this.#troubles }),
-      keeper: this.#keeper,
+      workplace: executorFor({ effects, mirrorAccess: this.#mirrorAccess, troubles: this.#troubles }),
+      mirrorAccess: this.#mirrorAccess,
       troubles: this.#troubles,
       observers: this.#observers,
       freshConfig: () => {
         this.#settings.refresh();
         return this.#settings.current();
       },
-      keepBooks: (mirror) => this.#books.keep(mirror),
+      saveSchedule: (mirror) => this.#books.keep(mirror),
       cutShort: (schedule) => this.#timetable.bringForward(schedule, clock.now()),
       notBegun: (schedule) => {
         this.#timetable.bringForward(schedule, clock.now() + BEGIN_AGAIN_MS);
@@ -131,7 +131,7 @@ class LivingDaemon implements Daemon {
     this.view = createView({
       clock,
       settings: this.#settings,
-      keeper: this.#keeper,
+      mirrorAccess: this.#mirrorAccess,
       timetable: this.#timetable,
       runner: this.#runner,
       works: this.#works,
@@ -146,7 +146,7 @@ class LivingDaemon implements Daemon {
     try {
       await this.#begin(config, this.#presence);
     } catch (error) {
-      this.#keeper.closeReader();
+      this.#mirrorAccess.closeReader();
       await this.#http?.close();
       this.#presence.leave();
       throw error;
@@ -155,7 +155,7 @@ class LivingDaemon implements Daemon {
 
   async #begin(config: Config, presence: Presence): Promise<void> {
     const { clock, log } = this.#effects;
-    const before = this.#books.lookBack();
+    const before = this.#books.load();
     this.#adopt(config, before.rows);
     for (const schedule of before.cutShort) this.#timetable.bringForward(schedule, clock.now());
     const { startHttp, isOnce } = this.#options;
@@ -168,7 +168,7 @@ class LivingDaemon implements Daemon {
       isOnce ? 'daemon started, for what is due' : 'daemon started',
     );
     this.#startDue(!isOnce);
-    this.#runner.addAll(this.#books.owed(config, isOnce).filter((job) => !this.#runner.holds(job)));
+    this.#runner.addAll(this.#books.pending(config, isOnce).filter((job) => !this.#runner.holds(job)));
     logUnfinished(before.dead, { runner: this.#runner, timetable: this.#timetable, log });
     this.#loop = isOnce ? this.#once() : this.#run();
     this.#loop.catch((error: unknown) => this.#failed(error));
@@ -220,7 +220,7 @@ class LivingDaemon implements Daemon {
       clockWatch.look();
       this.#runner.look();
       this.#settings.refresh();
-      this.#keeper.isThere();
+      this.#mirrorAccess.isThere();
       this.#stayPresent();
       await this.#http?.ensure(this.#settings.current().http);
       this.#startDue(false);
@@ -266,7 +266,7 @@ class LivingDaemon implements Daemon {
     this.#exitCodes.push({ job: job.name, code });
     if (!this.#options.isOnce) this.#exitCodes.length = 0;
     const config = this.#settings.current();
-    for (const next of followUps(ended, config, this.#keeper, this.#troubles)) {
+    for (const next of followUps(ended, config, this.#mirrorAccess, this.#troubles)) {
       if (this.#works.has(next.name)) this.#runner.add(next);
     }
   }
@@ -283,7 +283,7 @@ class LivingDaemon implements Daemon {
     await withTimeout(this.#observers.settled(), Math.max(0, endBy - clock.monotonicMs()), clock);
     await this.#http?.close();
     // Before the last writer closes, which then leaves no log behind.
-    this.#keeper.closeReader();
+    this.#mirrorAccess.closeReader();
     this.#books.keepNow();
     this.#presence?.leave();
     if (isOver) log.info({}, 'daemon stopped');
@@ -328,7 +328,7 @@ class Alarm {
 
 // One exit code for several jobs (design.md, Commands: exit codes).
 
-/** Gravest first. 3 goes before 2: what could not be read may hide anything. */
+/** Worst first. 3 goes before 2: what could not be read may hide anything. */
 const GRAVITY: readonly ExitCode[] = [
   EXIT.interrupted,
   EXIT.failed,

@@ -12,12 +12,12 @@ import type { ActiveProblems } from './problems.ts';
 export function followUps(
   ended: EndedJob,
   config: Config,
-  keeper: MirrorAccessControl,
+  mirrorAccess: MirrorAccessControl,
   troubles: ActiveProblems,
 ): readonly QueuedJob[] {
   const { row } = ended;
   if (row.name !== 'sync') return [];
-  const isMeasured = isDriftOwed(row.source, config, keeper, troubles);
+  const isMeasured = isDriftOwed(row.source, config, mirrorAccess, troubles);
   const isBackedUp = row.outcome === 'done' && config.backup !== null;
   return [
     ...(isMeasured ? [after('drift', row.source)] : []),
@@ -33,12 +33,12 @@ function after(name: JobName, source: string | null): QueuedJob {
 function isDriftOwed(
   source: string | null,
   { schedules: { drift } }: Config,
-  keeper: MirrorAccessControl,
+  mirrorAccess: MirrorAccessControl,
   troubles: ActiveProblems,
 ): boolean {
   if (drift === null || source === null || !drift.sources.includes(source)) return false;
   try {
-    return isDriftPending(keeper.reader(), source);
+    return isDriftPending(mirrorAccess.reader(), source);
   } catch (thrown) {
     const error = asTidemarkError(thrown);
     // The sync may have failed before there was one, which it tells itself.

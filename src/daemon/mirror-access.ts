@@ -16,9 +16,9 @@ export interface WriterLease {
   /** @throws Error while it is lent */
   readonly mirror: Mirror;
   /** Closes the mirror for a process that works on it for this one. The turn stays: nobody else here gets it meanwhile. */
-  lend(): void;
+  suspend(): void;
   /** The end of that: opens it again as soon as every other process has let go of it. @throws TidemarkError as `lease` */
-  regain(command: string, signal: AbortSignal): Promise<void>;
+  resume(command: string, signal: AbortSignal): Promise<void>;
   /** Closes the mirror and lets the next one have it. Only the first call counts. */
   release(): void;
 }
@@ -77,7 +77,7 @@ export class MirrorAccessControl {
     this.#isHeld = true;
     let held: Mirror | null = mirror;
     let isOver = false;
-    const lend = (): void => {
+    const suspend = (): void => {
       const closing = held;
       held = null;
       closing?.close();
@@ -87,15 +87,15 @@ export class MirrorAccessControl {
         if (held === null) throw new Error('the mirror is lent');
         return held;
       },
-      lend,
-      regain: async (command, signal) => {
+      suspend,
+      resume: async (command, signal) => {
         held ??= await this.#openWhenFree(command, false, signal);
       },
       release: () => {
         if (isOver) return;
         isOver = true;
         try {
-          lend();
+          suspend();
         } finally {
           this.#isHeld = false;
           pass();

@@ -26,30 +26,30 @@ interface StoredSchedules {
 
 export class ScheduleStore {
   readonly #effects: DaemonEffects;
-  readonly #keeper: MirrorAccessControl;
+  readonly #mirrorAccess: MirrorAccessControl;
   readonly #timetable: Timetable;
   readonly #troubles: ActiveProblems;
   /** Jobs whose process died wait to be marked in the mirror. */
-  #hasBuriedDead = false;
+  #hasMarkedDeadJobs = false;
 
   constructor(
     effects: DaemonEffects,
-    keeper: MirrorAccessControl,
+    mirrorAccess: MirrorAccessControl,
     timetable: Timetable,
     troubles: ActiveProblems,
   ) {
     this.#effects = effects;
-    this.#keeper = keeper;
+    this.#mirrorAccess = mirrorAccess;
     this.#timetable = timetable;
     this.#troubles = troubles;
   }
 
   /** What an earlier daemon left: nothing where the mirror cannot be read. Call it when no other daemon can be at work. */
-  lookBack(): StoredSchedules {
+  load(): StoredSchedules {
     try {
-      const state = this.#keeper.reader().daemonState();
+      const state = this.#mirrorAccess.reader().daemonState();
       const dead = state.jobs({ limit: RECENT_JOBS }).filter(({ outcome }) => outcome === 'running');
-      // One that was made up for already is not tried again, but for what is owed: it may be what the process dies of.
+      // One that was made up for already is not tried again, but for what is pending: it may be what the process dies of.
       const cutShort = SCHEDULE_NAMES.filter((schedule) =>
         dead.some(({ name, trigger }) => name === schedule && trigger === 'schedule'),
       );
@@ -64,10 +64,10 @@ export class ScheduleStore {
     }
   }
 
-  /** As `owedJobs`; none where the mirror cannot be read. */
-  owed(config: Config, isOnce: boolean): readonly QueuedJob[] {
+  /** As `pendingJobs`; none where the mirror cannot be read. */
+  pending(config: Config, isOnce: boolean): readonly QueuedJob[] {
     try {
-      return pendingJobs(this.#keeper.reader(), config, isOnce);
+      return pendingJobs(this.#mirrorAccess.reader(), config, isOnce);
     } catch (error) {
       const trouble = asTidemarkError(error);
       if (trouble.code !== 'mirror_missing') this.#troubles.begin('mirror', trouble);
@@ -78,7 +78,9 @@ export class ScheduleStore {
   /** True where a source was mirrored not longer ago than its schedule would have it. */
   isFresh(source: string, intervalMs: number): boolean {
     try {
-      const [run] = this.#keeper.reader().runs({ source, isPublished: true, isOfAllKinds: true, limit: 1 });
+      const [run] = this.#mirrorAccess
+        .reader()
+        .runs({ source, isPublished: true, isOfAllKinds: true, limit: 1 });
       const at = run?.finishedAt;
       return at !== null && at !== undefined && this.#effects.clock.now() - Date.parse(at) < intervalMs;
     } catch {
@@ -90,9 +92,9 @@ export class ScheduleStore {
   /** Writes down what is due when. The mirror is open for writing. */
   keep(mirror: Mirror): void {
     const state = mirror.daemonState();
-    if (!this.#hasBuriedDead) {
+    if (!this.#hasMarkedDeadJobs) {
       state.endDeadJobs(isoTime(this.#effects.clock.now()));
-      this.#hasBuriedDead = true;
+      this.#hasMarkedDeadJobs = true;
     }
     const rows = this.#timetable.rows();
     const kept = state.schedules();
@@ -108,7 +110,7 @@ export class ScheduleStore {
   /** The same where the mirror can be had at once. */
   keepNow(): void {
     try {
-      const lease = this.#keeper.leaseNow('daemon');
+      const lease = this.#mirrorAccess.leaseNow('daemon');
       if (lease === null) return;
       try {
         this.keep(lease.mirror);

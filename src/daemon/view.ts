@@ -35,7 +35,7 @@ export interface ScheduleView {
 }
 
 /** What the sources' clients counted since the daemon started. */
-export interface RequestFigures {
+export interface SourceRequestStats {
   readonly source: string;
   readonly requests: number;
   readonly retries: number;
@@ -103,7 +103,7 @@ export interface DaemonView {
   running(): readonly RunningJob[];
   /** Waiting for their turn, first to start first. */
   queued(): readonly Pick<RunningJob, 'name' | 'source' | 'trigger'>[];
-  figures(): readonly RequestFigures[];
+  stats(): readonly SourceRequestStats[];
   /** What is wrong now, oldest first. */
   troubles(): readonly DaemonProblem[];
   /**

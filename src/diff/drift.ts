@@ -74,7 +74,7 @@ interface DriftDocument extends DiffDocument {
 export interface Drift {
   /** The diff with only what is open; its summary counts that. What was compared and skipped stays. */
   readonly document: DriftDocument;
-  /** Gravest first, then in the order of the diff. */
+  /** Worst first, then in the order of the diff. */
   readonly open: readonly OpenFinding[];
   readonly accepted: readonly { readonly finding: Finding; readonly acceptance: Acceptance }[];
   readonly ignored: readonly { readonly finding: Finding; readonly rule: IgnoreRule }[];

@@ -1,5 +1,5 @@
 /**
- * Which records of two sources are each other's twins, though every id differs: by natural key within the twin of their
+ * Which records of two sources are each other's counterparts, though every id differs: by natural key within the counterpart of their
  * parent. Namesakes are never guessed at.
  */
 import {
@@ -18,34 +18,34 @@ import { numberText } from './name.ts';
 import { recordName } from './name.ts';
 import { pointerTo, resolvePointer } from './pointer.ts';
 
-/** FROM's ids with their twins in TO, kind by kind, as far as they are known. */
+/** FROM's ids with their counterparts in TO, kind by kind, as far as they are known. */
 export class MatchedIds {
-  readonly #twins = new Map<Kind, Map<string, string>>();
+  readonly #counterparts = new Map<Kind, Map<string, string>>();
 
   pair(kind: Kind, from: string, to: string): void {
-    const known = this.#twins.get(kind) ?? new Map<string, string>();
-    this.#twins.set(kind, known.set(from, to));
+    const known = this.#counterparts.get(kind) ?? new Map<string, string>();
+    this.#counterparts.set(kind, known.set(from, to));
   }
 
-  twin(kind: Kind, from: string): string | undefined {
-    return this.#twins.get(kind)?.get(from);
+  counterpart(kind: Kind, from: string): string | undefined {
+    return this.#counterparts.get(kind)?.get(from);
   }
 
-  /** A FROM scope in TO's ids; null when one of its parents has no twin. */
+  /** A FROM scope in TO's ids; null when one of its parents has no counterpart. */
   scope(scope: Scope): Scope | null {
-    const twins: Partial<Record<ScopeKey, string>> = {};
+    const counterparts: Partial<Record<ScopeKey, string>> = {};
     for (const key of SCOPE_KEYS) {
       const value = scope[key];
       if (value === undefined) continue;
-      const twin = this.twin(SCOPE_KIND[key], value);
-      if (twin === undefined) return null;
-      twins[key] = twin;
+      const counterpart = this.counterpart(SCOPE_KIND[key], value);
+      if (counterpart === undefined) return null;
+      counterparts[key] = counterpart;
     }
-    return twins;
+    return counterparts;
   }
 }
 
-/** The twins of one kind. */
+/** The counterparts of one kind. */
 export interface RecordMatch {
   readonly pairs: readonly { readonly from: ParsedRecord; readonly to: ParsedRecord }[];
   readonly removed: readonly ParsedRecord[];
@@ -64,15 +64,15 @@ interface Namesakes {
 }
 
 /**
- * Matches the records of one kind: by natural key as it is written, then letters' case apart. `twins` must know the kind's
- * parents already (the catalog lists them first); a record without a natural key, or whose parent has no twin, has none
+ * Matches the records of one kind: by natural key as it is written, then letters' case apart. `counterparts` must know the kind's
+ * parents already (the catalog lists them first); a record without a natural key, or whose parent has no counterpart, has none
  * either.
  */
 export function matchRecords(
   definition: ResourceDefinition,
   fromRecords: readonly ParsedRecord[],
   toRecords: readonly ParsedRecord[],
-  twins: MatchedIds,
+  counterparts: MatchedIds,
 ): RecordMatch {
   const removed: ParsedRecord[] = [];
   const added: ParsedRecord[] = [];
@@ -82,9 +82,9 @@ export function matchRecords(
     toRecords.map((record) => [`${scopeKey(record.scope)} ${record.id}`, record]),
   );
   for (const from of fromRecords) {
-    // A twin that is known before (the user named it) goes before the natural key.
-    const scope = twins.scope(from.scope);
-    const id = twins.twin(definition.kind, from.id);
+    // A counterpart that is known before (the user named it) goes before the natural key.
+    const scope = counterparts.scope(from.scope);
+    const id = counterparts.counterpart(definition.kind, from.id);
     const to =
       scope === null || id === undefined ? undefined : toByScopeAndId.get(`${scopeKey(scope)} ${id}`);
     if (to !== undefined) {
@@ -100,7 +100,7 @@ export function matchRecords(
   // As it is written first: a service may tell two names apart by their letters' case, and then both are there.
   for (const isFolded of [false, true]) {
     if (open.from.length === 0 || open.to.length === 0) break;
-    const { buckets, keyless } = bucketsOf(definition, open, twins, isFolded);
+    const { buckets, keyless } = bucketsOf(definition, open, counterparts, isFolded);
     removed.push(...keyless.from);
     added.push(...keyless.to);
     open = { from: [], to: [] };
@@ -123,7 +123,7 @@ export function matchRecords(
 function bucketsOf(
   definition: ResourceDefinition,
   { from, to }: Namesakes,
-  twins: MatchedIds,
+  counterparts: MatchedIds,
   isFolded: boolean,
 ): { readonly buckets: Iterable<Namesakes>; readonly keyless: Namesakes } {
   const buckets = new Map<string, Namesakes>();
@@ -134,22 +134,23 @@ function bucketsOf(
     buckets.set(key, namesakes);
     return namesakes;
   };
-  for (const record of from) holderOf(naturalKeyOf(definition, record, twins, isFolded)).from.push(record);
+  for (const record of from)
+    holderOf(naturalKeyOf(definition, record, counterparts, isFolded)).from.push(record);
   for (const record of to) holderOf(naturalKeyOf(definition, record, null, isFolded)).to.push(record);
   return { buckets: buckets.values(), keyless };
 }
 
 /**
- * Scope and natural key in TO's ids as one text; `twins` is null for records of TO.
+ * Scope and natural key in TO's ids as one text; `counterparts` is null for records of TO.
  * @param isFolded letters' case apart, as services compare names and addresses (wire-notes.md, Restore); never in ids
  */
 function naturalKeyOf(
   definition: ResourceDefinition,
   record: ParsedRecord,
-  twins: MatchedIds | null,
+  counterparts: MatchedIds | null,
   isFolded: boolean,
 ): string | null {
-  const scope = twins === null ? record.scope : twins.scope(record.scope);
+  const scope = counterparts === null ? record.scope : counterparts.scope(record.scope);
   if (scope === null) return null;
   // A kind without a natural key hangs from one parent record, whose id it carries.
   if (definition.naturalKey.length === 0) return `${scopeKey(scope)} ${record.id}`;
@@ -159,10 +160,12 @@ function naturalKeyOf(
     const value = resolvePointer(record.body, pointer);
     if (value === undefined || value === null || value === '') return null;
     const reference = definition.references.find((candidate) => candidate.pointer === pointer);
-    const twin =
-      reference === undefined || twins === null ? value : twins.twin(reference.kind, idText(value));
-    if (twin === undefined) return null;
-    if (reference !== undefined) values.push(idText(twin));
+    const counterpart =
+      reference === undefined || counterparts === null
+        ? value
+        : counterparts.counterpart(reference.kind, idText(value));
+    if (counterpart === undefined) return null;
+    if (reference !== undefined) values.push(idText(counterpart));
     else if (isFolded && typeof value === 'string' && pointer !== idPointer) values.push(value.toLowerCase());
     else values.push(value);
   }

@@ -23,8 +23,8 @@ export function compareSeverities(a: Severity, b: Severity): number {
   return SEVERITIES.indexOf(a) - SEVERITIES.indexOf(b);
 }
 
-/** The gravest of these; low when there are none. */
-export function gravest(severities: Iterable<Severity>): Severity {
+/** The worst of these; low when there are none. */
+export function worst(severities: Iterable<Severity>): Severity {
   return [...severities].sort(compareSeverities)[0] ?? 'low';
 }
 
@@ -66,7 +66,7 @@ export function severities(
 /** The severity of a record's change as a whole. */
 export function changeSeverity(change: RecordChange, severityOf: SeverityOf): Severity {
   return change.change === 'changed'
-    ? gravest(change.fields.map((field) => severityOf(change, field)))
+    ? worst(change.fields.map((field) => severityOf(change, field)))
     : severityOf(change, null);
 }
 

@@ -32,16 +32,16 @@ import { skipTest } from './skip.ts';
 import { type CompareOptions, type RecordState, type State, parseState } from './states.ts';
 
 export interface SourceCompareOptions extends CompareOptions {
-  /** Kinds to report; the others only serve to find the twins of parents. Left out: all. */
+  /** Kinds to report; the others only serve to find the counterparts of parents. Left out: all. */
   readonly kinds?: ReadonlySet<Kind>;
-  /** Records that the user says are twins, whatever they are called. */
-  readonly twins?: readonly { readonly kind: Kind; readonly from: string; readonly to: string }[];
+  /** Records that the user says are counterparts, whatever they are called. */
+  readonly counterparts?: readonly { readonly kind: Kind; readonly from: string; readonly to: string }[];
 }
 
 /**
  * Compares two sources. Holds the records of both, since the order of one says nothing of the other's; each side must
  * hold the parents of its records (organizations, projects, roles), or these are skipped. When each side has exactly one
- * organization, these two are twins whatever their names.
+ * organization, these two are counterparts whatever their names.
  *
  * Unless the mode is `all`, matched records are compared without what a service gives by itself (`portableBody`).
  * Namesakes and everything below them are skipped, by name.
@@ -57,9 +57,9 @@ export function diffSources(from: State, to: State, options: SourceCompareOption
     if (isReported(kind) && !isSkipped({ kind, scope, id: '' })) builder.collection(kind, scope);
   }
   const sides = { from: side(from.records), to: side(to.records) };
-  const twins = new MatchedIds();
-  pairOnlyRoots(sides, twins);
-  for (const pair of options.twins ?? []) twins.pair(pair.kind, pair.from, pair.to);
+  const counterparts = new MatchedIds();
+  pairOnlyRoots(sides, counterparts);
+  for (const pair of options.counterparts ?? []) counterparts.pair(pair.kind, pair.from, pair.to);
   const narrow = fieldFilter(options.fields ?? []);
   for (const { kind } of CATALOG) {
     const definition = definitions(kind);
@@ -68,11 +68,11 @@ export function diffSources(from: State, to: State, options: SourceCompareOption
       definition,
       comparable(kind, sides.from, isSkipped, reporting),
       comparable(kind, sides.to, isSkipped, reporting),
-      twins,
+      counterparts,
     );
-    settle(kind, match, sides, twins, reporting);
+    settle(kind, match, sides, counterparts, reporting);
     if (!isReported(kind)) continue;
-    for (const change of recordChanges(definition, match, options.mode, twins, builder)) {
+    for (const change of recordChanges(definition, match, options.mode, counterparts, builder)) {
       const narrowed = change === null ? null : narrow(change);
       if (narrowed === null) builder.unchanged();
       else builder.change(narrowed);
@@ -91,12 +91,12 @@ function side(records: Iterable<RecordState>): Side {
 }
 
 /** The root kind's only record on either side: whoever compares two sources with one organization each means these. */
-function pairOnlyRoots(sides: { from: Side; to: Side }, twins: MatchedIds): void {
+function pairOnlyRoots(sides: { from: Side; to: Side }, counterparts: MatchedIds): void {
   for (const { kind } of CATALOG.filter(({ discovery }) => discovery.from === 'root')) {
     const [from, ...moreFrom] = sides.from.records.get(kind) ?? [];
     const [to, ...moreTo] = sides.to.records.get(kind) ?? [];
     if (from === undefined || to === undefined || moreFrom.length > 0 || moreTo.length > 0) continue;
-    twins.pair(kind, from.id, to.id);
+    counterparts.pair(kind, from.id, to.id);
   }
 }
 
@@ -126,15 +126,15 @@ function comparable(
   return kept;
 }
 
-/** Remembers the twins for their children, and names the namesakes. */
+/** Remembers the counterparts for their children, and names the namesakes. */
 function settle(
   kind: Kind,
   match: RecordMatch,
   sides: { from: Side; to: Side },
-  twins: MatchedIds,
+  counterparts: MatchedIds,
   builder: DiffBuilder,
 ): void {
-  for (const pair of match.pairs) twins.pair(kind, pair.from.id, pair.to.id);
+  for (const pair of match.pairs) counterparts.pair(kind, pair.from.id, pair.to.id);
   for (const { name, from, to } of match.ambiguous) {
     const count = `${from.length} in FROM and ${to.length} in TO`;
     const reason = `ambiguous: ${count} are called ${JSON.stringify(name)}`;
@@ -148,7 +148,7 @@ function* recordChanges(
   definition: ResourceDefinition,
   match: RecordMatch,
   mode: ComparisonMode,
-  twins: MatchedIds,
+  counterparts: MatchedIds,
   builder: DiffBuilder,
 ): Generator<ReturnType<typeof compareRecords>> {
   const { kind } = definition;
@@ -160,7 +160,7 @@ function* recordChanges(
     }
     const change = compareRecords(
       definition,
-      { ...from, body: portableBody(definition, from.body, twins) },
+      { ...from, body: portableBody(definition, from.body, counterparts) },
       { ...to, body: portableBody(definition, to.body, null) },
       mode,
     );
@@ -168,7 +168,7 @@ function* recordChanges(
     yield change && { ...change, name: recordName(definition, to.body, to.id) };
   }
   for (const record of match.removed) {
-    builder.collection(kind, twins.scope(record.scope) ?? record.scope);
+    builder.collection(kind, counterparts.scope(record.scope) ?? record.scope);
     yield compareRecords(definition, record, undefined, mode);
   }
   for (const record of match.added) {
@@ -177,7 +177,7 @@ function* recordChanges(
   }
 }
 
-// Whether the parents of a record are part of one side of a comparison: without them its twin cannot be told.
+// Whether the parents of a record are part of one side of a comparison: without them its counterpart cannot be told.
 
 /** What is known of one side, filled from parents to children. */
 class Lineage {
@@ -207,10 +207,14 @@ class Lineage {
  * The body without what the service gives by itself: the id, documented response-only fields, and what names a place where
  * nothing is documented: at the top level, and in records that a response-only field embeds; except references. Of a user
  * who is embedded there the address is left. Values of no known shape stay whole: what names a place in them somebody may
- * have configured. References of FROM's body (`twins` given) name their twin in TO instead; one without a twin stays as it is, and so
+ * have configured. References of FROM's body (`counterparts` given) name their counterpart in TO instead; one without a counterpart stays as it is, and so
  * differs. References to kinds that are matched later cannot be followed and are left out.
  */
-function portableBody(definition: ResourceDefinition, body: JsonValue, twins: MatchedIds | null): JsonValue {
+function portableBody(
+  definition: ResourceDefinition,
+  body: JsonValue,
+  counterparts: MatchedIds | null,
+): JsonValue {
   if (!isJsonObject(body)) return body;
   const references = [
     ...definition.references,
@@ -236,8 +240,10 @@ function portableBody(definition: ResourceDefinition, body: JsonValue, twins: Ma
       value,
       inside.length > 0 && !isUserAt(embedding, value) ? undefined : embedding,
     );
-    for (const { segments, kind } of twins === null ? [] : inside) {
-      shown = replaced(shown, segments.slice(1), (id) => twinOf(id, twins?.twin(kind, idText(id))));
+    for (const { segments, kind } of counterparts === null ? [] : inside) {
+      shown = replaced(shown, segments.slice(1), (id) =>
+        twinOf(id, counterparts?.counterpart(kind, idText(id))),
+      );
     }
     setOwn(portable, name, shown);
   }
@@ -279,9 +285,9 @@ function replaced(
   return copy;
 }
 
-/** The twin's id as the type that the reference has: a number stays a number. */
-function twinOf(id: JsonValue, twin: string | undefined): JsonValue {
-  if (twin === undefined) return id;
+/** The counterpart's id as the type that the reference has: a number stays a number. */
+function twinOf(id: JsonValue, counterpart: string | undefined): JsonValue {
+  if (counterpart === undefined) return id;
   const isNumber = typeof id === 'number' || isRawNumber(id);
-  return isNumber && /^-?[0-9]+$/.test(twin) ? parseLossless(twin) : twin;
+  return isNumber && /^-?[0-9]+$/.test(counterpart) ? parseLossless(counterpart) : counterpart;
 }

@@ -39,7 +39,7 @@ export interface ProbeContext {
   readonly signal: AbortSignal;
 }
 
-/** Looks at the first `limit` records. Failures of the far side are the result; an interruption is thrown. */
+/** Looks at the first `limit` records. Failures of the service are the result; an interruption is thrown. */
 export async function probeCollection(
   context: ProbeContext,
   definition: ResourceDefinition,
@@ -199,7 +199,7 @@ function stateOf({ code }: TidemarkError): ProbeState {
   return code === 'not_found' ? 'not_offered' : 'failing';
 }
 
-/** What the far side did; trouble of this machine is thrown on. */
+/** What the service did; trouble of this machine is thrown on. */
 function farSideError(thrown: unknown): TidemarkError {
   const error = asTidemarkError(thrown);
   if (isLocalTrouble(error.code)) throw thrown;

@@ -1,4 +1,4 @@
-/** What a reading of a source will cost, collection by collection: the figures and how each is known. Pure. */
+/** What a reading of a source will cost, collection by collection: the stats and how each is known. Pure. */
 import { scopeKey } from '../catalog/catalog.ts';
 import { type Kind, type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
@@ -22,7 +22,7 @@ export interface CollectionEstimate {
 
 export interface SourceEstimate {
   readonly source: SourceConfig;
-  /** What the figures come from: `probe` where the service was looked at. */
+  /** What the stats come from: `probe` where the service was looked at. */
   readonly from: 'mirror' | 'probe';
   readonly collections: readonly CollectionEstimate[];
   /** Milliseconds that one request takes, as far as is known; null where nothing tells. */

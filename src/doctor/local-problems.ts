@@ -157,7 +157,7 @@ function schedules({ schedules }: MirrorHealth, isDaemonAlive: boolean, add: Add
   }
 }
 
-function notices({ notices: { owed, givenUp, lastError } }: MirrorHealth, add: Add): void {
+function notices({ notices: { pending, givenUp, lastError } }: MirrorHealth, add: Add): void {
   const why = lastError === null ? '' : `: ${lastError}`;
   if (givenUp > 0)
     add(
@@ -166,6 +166,11 @@ function notices({ notices: { owed, givenUp, lastError } }: MirrorHealth, add: A
       `notices given up: ${givenUp}${why}`,
       'check the channel; `tidemark notify test` tries it',
     );
-  if (owed > 0)
-    add('note', 'notices_owed', `notices still owed: ${owed}`, 'a daemon sends them again by itself');
+  if (pending > 0)
+    add(
+      'note',
+      'notices_pending',
+      `notices still pending: ${pending}`,
+      'a daemon sends them again by itself',
+    );
 }

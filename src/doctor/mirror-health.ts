@@ -50,8 +50,8 @@ export interface MirrorHealth {
   readonly sources: readonly SourceHealth[];
   readonly schedules: readonly ScheduleHealth[];
   readonly notices: {
-    readonly owed: number;
-    readonly oldestOwedAt: string | null;
+    readonly pending: number;
+    readonly oldestPendingAt: string | null;
     readonly givenUp: number;
     /** What the latest that was given up failed of. */
     readonly lastError: string | null;
@@ -88,7 +88,7 @@ export function mirrorHealth({ config, mirror, error, now, looker }: HealthOptio
     ...lockLook(config.mirror, now, looker),
     sources: isSound ? config.sources.map(({ name }) => sourceHealth(mirror, name)) : [],
     schedules: isSound ? schedules(config, mirror, now) : [],
-    notices: isSound ? notices(mirror) : { owed: 0, oldestOwedAt: null, givenUp: 0, lastError: null },
+    notices: isSound ? notices(mirror) : { pending: 0, oldestPendingAt: null, givenUp: 0, lastError: null },
     lastDrill: isSound ? (mirror.daemonState().jobs({ name: 'drill', limit: 1 })[0] ?? null) : null,
   };
 }
@@ -176,11 +176,11 @@ function schedules(config: Config, mirror: Mirror, now: number): ScheduleHealth[
 
 function notices(mirror: Mirror): MirrorHealth['notices'] {
   const state = mirror.daemonState();
-  const owed = state.owedDeliveries();
+  const pending = state.pendingDeliveries();
   const givenUp = state.deliveries(DELIVERIES).filter(({ givenUpAt }) => givenUpAt !== null);
   return {
-    owed: owed.length,
-    oldestOwedAt: owed[0]?.about.at ?? null,
+    pending: pending.length,
+    oldestPendingAt: pending[0]?.about.at ?? null,
     givenUp: givenUp.length,
     lastError: givenUp[0]?.error ?? null,
   };

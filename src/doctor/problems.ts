@@ -1,4 +1,4 @@
-/** What is wrong, gravest first, and what to do about each. Pure: from what was found, nothing is read here. */
+/** What is wrong, worst first, and what to do about each. Pure: from what was found, nothing is read here. */
 import type { Kind } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { mirroredKinds, takenAlong } from '../config/mirrored-kinds.ts';
@@ -22,7 +22,7 @@ export interface Problem {
 
 const ORDER: readonly Gravity[] = ['error', 'warning', 'note'];
 
-/** Gravest first; those alike stay in the order in which they were found. */
+/** Worst first; those alike stay in the order in which they were found. */
 export function byGravity(problems: readonly Problem[]): Problem[] {
   return problems.toSorted((a, b) => ORDER.indexOf(a.gravity) - ORDER.indexOf(b.gravity));
 }

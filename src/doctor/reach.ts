@@ -46,7 +46,7 @@ const HOPELESS: ReadonlySet<string> = new Set([
   'throttled',
 ]);
 
-/** Looks; failures of the far side are in the result. @throws the abort reason when interrupted */
+/** Looks; failures of the service are in the result. @throws the abort reason when interrupted */
 export async function reachSource(options: ReachOptions): Promise<SourceReach> {
   return await new Reach(options).run();
 }
@@ -75,7 +75,7 @@ class Reach {
     const permissions =
       this.#fatal === null ? await keyPermissions(client, source.keyPath, this.#options.signal) : null;
     const order = new Map(source.definitions.map(({ kind }, index) => [kind, index]));
-    const { requests, bytes } = client.figures();
+    const { requests, bytes } = client.stats();
     return {
       source,
       organizations: organizations.map(({ id, text }) => ({ id, name: text === null ? null : nameIn(text) })),
@@ -247,7 +247,7 @@ class Reach {
   ): void {
     if (!this.#wanted.includes(definition)) return;
     const { kind } = definition;
-    this.#kinds.push({ organization, kind, definition, state: gravest(probes), probes, collections });
+    this.#kinds.push({ organization, kind, definition, state: worst(probes), probes, collections });
   }
 
   #noteFatal({ error }: CollectionProbe): void {
@@ -269,7 +269,7 @@ const GRAVITY: readonly ProbeState[] = [
   'not_reached',
 ];
 
-function gravest(probes: readonly CollectionProbe[]): ProbeState {
+function worst(probes: readonly CollectionProbe[]): ProbeState {
   return GRAVITY.find((state) => probes.some((probe) => probe.state === state)) ?? 'not_reached';
 }
 

@@ -14,7 +14,7 @@ export interface KindReach {
   readonly organization: string | null;
   readonly kind: Kind;
   readonly definition: ResourceDefinition;
-  /** The gravest of its collections. */
+  /** The worst of its collections. */
   readonly state: ProbeState;
   readonly probes: readonly CollectionProbe[];
   /** Collections that there are, as far as is known; more than `probes` where not all were looked at. */

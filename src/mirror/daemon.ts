@@ -1,5 +1,5 @@
 /**
- * What the daemon remembers in the mirror: due times, jobs, and notices that are owed. Every method is one short
+ * What the daemon remembers in the mirror: due times, jobs, and notices that are pending. Every method is one short
  * transaction; the writing ones need a mirror that is open for writing.
  */
 import { TidemarkError } from '../core/errors.ts';
@@ -33,7 +33,7 @@ export interface DaemonState {
   /** All of it or nothing. */
   recordNotices(change: NoticeChange): void;
   /** Deliveries that are neither done nor given up, oldest notice first; with `now`, only those due by then. */
-  owedDeliveries(now?: string): Delivery[];
+  pendingDeliveries(now?: string): Delivery[];
   /** The newest deliveries whatever came of them, newest first. */
   deliveries(limit: number): Delivery[];
   recordDelivery(result: DeliveryResult): void;
@@ -59,7 +59,7 @@ export function openDaemonState({ read, change }: MirrorAccess): DaemonState {
     endDeadJobs: (at) => change((writer) => endDeadJobs(writer, at)),
     noticeStates: (source) => read((connection) => readNoticeStates(connection, source)),
     recordNotices: (noticed) => change((writer) => recordNotices(writer, noticed)),
-    owedDeliveries: (now) => read((connection) => readPendingDeliveries(connection, now)),
+    pendingDeliveries: (now) => read((connection) => readPendingDeliveries(connection, now)),
     deliveries: (limit) => read((connection) => readDeliveries(connection, limit)),
     recordDelivery: (result) => change((writer) => recordDelivery(writer, result)),
   };
@@ -83,7 +83,7 @@ function saveSchedule(writer: Connection, row: ScheduleRow): void {
     .run(row);
 }
 
-// Notices as the mirror keeps them: what was last told of each subject, and what is owed to which channel.
+// Notices as the mirror keeps them: what was last told of each subject, and what is pending to which channel.
 
 /** What was last told about one subject. */
 export interface NoticeState {

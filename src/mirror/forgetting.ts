@@ -35,7 +35,7 @@ export interface ForgetResult extends RetentionPlan {
   readonly bytesBefore: number;
   readonly bytesAfter: number;
   /** Why the space did not return (the disk is too full to rebuild the file): what was forgotten is forgotten. */
-  readonly untidy: TidemarkError | null;
+  readonly cleanupError: TidemarkError | null;
 }
 
 /** What the mirror lends to a forget. */
@@ -66,8 +66,8 @@ export async function forgetRuns(context: ForgetContext, options: ForgetOptions)
   try {
     const bytesBefore = fileBytes(path);
     const done = plan.forgotten.length === 0 ? null : await drop(context, options, plan);
-    const untidy = await giveBack(context, options.freeBytes ?? freeBytesOf);
-    return { ...plan, done, bytesBefore, bytesAfter: fileBytes(path), untidy };
+    const cleanupError = await giveBack(context, options.freeBytes ?? freeBytesOf);
+    return { ...plan, done, bytesBefore, bytesAfter: fileBytes(path), cleanupError };
   } finally {
     onPublishing(false);
   }

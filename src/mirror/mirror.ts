@@ -217,7 +217,7 @@ export interface Mirror {
    */
   forget(options: ForgetOptions): Promise<ForgetResult>;
 
-  /** What the daemon remembers: due times, jobs, and notices that are owed. */
+  /** What the daemon remembers: due times, jobs, and notices that are pending. */
   daemonState(): DaemonState;
   /** @throws TidemarkError `internal` when the mirror is open for reading, or another run is not over */
   beginRun(options: RunOptions): RunWriter;

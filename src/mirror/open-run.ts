@@ -179,10 +179,18 @@ class OpenRun implements RunWriter {
     this.#check(input.outcome !== 'failed');
     const finishedAt = isoTime(this.#context.clock.now());
     const { root, ...totals } = await this.#commit(this.#facts(input, finishedAt));
-    const untidy = await this.#tidy();
+    const cleanupError = await this.#tidy();
     const { run, startedAt } = this;
     const { outcome } = input;
-    return { run, outcome, startedAt, finishedAt, ...totals, root: root?.toString('hex') ?? null, untidy };
+    return {
+      run,
+      outcome,
+      startedAt,
+      finishedAt,
+      ...totals,
+      root: root?.toString('hex') ?? null,
+      cleanupError,
+    };
   }
 
   /** After the commit the run stands, whatever happens to the log and the stage: what does is returned, not thrown. */
@@ -237,7 +245,7 @@ class OpenRun implements RunWriter {
     };
   }
 
-  abandon(error: StoredError, figures: RunFigures = { requests: 0, retries: 0 }): void {
+  abandon(error: StoredError, stats: RunFigures = { requests: 0, retries: 0 }): void {
     if (this.#state === 'over') return;
     const { writer, path, clock, onEnd } = this.#context;
     this.#state = 'over';
@@ -250,7 +258,7 @@ class OpenRun implements RunWriter {
         `UPDATE runs SET outcome = 'failed', finished_at = ?, error_code = ?, error = ?, requests = ?, retries = ?
          WHERE run = ?`,
       );
-      const { requests, retries } = figures;
+      const { requests, retries } = stats;
       writer
         .transaction(() => {
           end.run(isoTime(clock.now()), error.code, error.message, requests, retries, this.run);

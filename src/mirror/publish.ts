@@ -86,18 +86,18 @@ export function* publishSteps(
   const record = prepareSweepRecorder(writer, facts, changesRecords);
   for (const [index, collection] of facts.collections.entries()) {
     const counts = changesRecords ? collection.counts : null;
-    const figures = {
+    const stats = {
       added: counts?.added ?? 0,
       changed: counts?.changed ?? 0,
       unchanged: counts?.unchanged ?? 0,
       removed: removedIn.get(collection.id) ?? 0,
       held: heldIn.get(collection.id) ?? 0,
     };
-    totals.added += figures.added;
-    totals.changed += figures.changed;
-    totals.unchanged += figures.unchanged;
-    totals.removed += figures.removed;
-    record(collection, figures);
+    totals.added += stats.added;
+    totals.changed += stats.changed;
+    totals.unchanged += stats.unchanged;
+    totals.removed += stats.removed;
+    record(collection, stats);
     if (index % SLICE.collections === SLICE.collections - 1) yield undefined;
   }
   const digests = changesRecords ? yield* digestRun(writer, facts.run) : null;
@@ -256,7 +256,7 @@ function prepareSweepRecorder(
   writer: Connection,
   { run, finishedAt }: { readonly run: number; readonly finishedAt: string },
   changesRecords: boolean,
-): (collection: TouchedCollection, figures: SweepFigures) => void {
+): (collection: TouchedCollection, stats: SweepFigures) => void {
   const addRecords = writer.prepare<[number, number]>(
     `UPDATE collections SET records = records + ? WHERE id = ?`,
   );
@@ -272,14 +272,14 @@ function prepareSweepRecorder(
        last_full_run = iif(:isFull, :run, last_full_run), last_full_at = iif(:isFull, :at, last_full_at),
        page_cap = ifnull(:pageCap, page_cap), retired_run = iif(:wasSeen, NULL, retired_run) WHERE id = :id`,
   );
-  return (collection, figures) => {
+  return (collection, stats) => {
     const { id, sweep, isRetired } = collection;
-    if (figures.added !== figures.removed) addRecords.run(figures.added - figures.removed, id);
+    if (stats.added !== stats.removed) addRecords.run(stats.added - stats.removed, id);
     if (isRetired) retire.run(run, id);
     if (sweep === null) return;
     const errorCode = sweep.error?.code ?? null;
     const error = sweep.error?.message ?? null;
-    const { added, changed, removed, unchanged, held } = figures;
+    const { added, changed, removed, unchanged, held } = stats;
     insert.run(
       ...[run, id, sweep.outcome, sweep.mode, sweep.pages, sweep.count, sweep.records],
       ...[added, changed, removed, unchanged, held, errorCode, error],

@@ -275,7 +275,7 @@ export interface PublishedRun {
    * What went wrong after the commit (a disk too full to empty the log): nothing of the run is lost, and the next opening
    * for writing tidies up. Null as a rule.
    */
-  readonly untidy: TidemarkError | null;
+  readonly cleanupError: TidemarkError | null;
 }
 
 export interface RunWriter {
@@ -300,7 +300,7 @@ export interface RunWriter {
   publish(input: PublishInput): Promise<PublishedRun>;
   /**
    * Ends the run as failed, deletes the stage, changes nothing else. Where even that cannot be written (a full disk),
-   * the next opening for writing ends it. `figures` are the requests sent until then.
+   * the next opening for writing ends it. `stats` are the requests sent until then.
    */
-  abandon(error: StoredError, figures?: RunFigures): void;
+  abandon(error: StoredError, stats?: RunFigures): void;
 }

@@ -37,7 +37,7 @@ export function renderDrillHtml(document: DrillDocument, options: ReportOptions)
   const body = [
     header(document, title, options),
     skippedBox(document, options),
-    figures(document),
+    stats(document),
     kindTable(document, options),
     ...document.kinds.map((kind) => kindSection(kind, options)),
     document.tasks.length === 0 ? '' : `<h2>What is left to do</h2>\n${filterTools([])}`,
@@ -65,19 +65,19 @@ function skippedBox({ skipped }: DrillDocument, options: ReportOptions): string 
   return `<div class="warning" role="note"><strong>! ${skipped.length} not in the snapshot</strong>: nobody could bring back what they hold<ul>${items.join('')}</ul></div>`;
 }
 
-function figures(document: DrillDocument): string {
+function stats(document: DrillDocument): string {
   const totals = drillTotals(document.kinds);
-  const figure = (value: string, sign: string, label: string, tone: string): string =>
+  const stat = (value: string, sign: string, label: string, tone: string): string =>
     `<li class="${tone}"><b>${value}</b><span><i aria-hidden="true">${sign}</i> ${label}</span></li>`;
   const verdicts = DRILL_VERDICTS.filter((verdict) => totals[verdict] > 0).map((verdict) =>
-    figure(
+    stat(
       count(totals[verdict]),
       STYLE[verdict].sign,
       pluralVerdict(verdict, totals[verdict]),
       STYLE[verdict].tone,
     ),
   );
-  return `<div class="figures"><ul aria-label="Score">${figure(percent(document.score), '∑', 'score', '')}</ul>
+  return `<div class="stats"><ul aria-label="Score">${stat(percent(document.score), '∑', 'score', '')}</ul>
 <ul aria-label="By verdict">${verdicts.join('')}</ul></div>`;
 }
 

@@ -186,23 +186,23 @@ mark { color: inherit; border-radius: 2px; }
 .states strong { overflow-wrap: anywhere; }
 .arrow { color: var(--faint); font-size: 1.2rem; }
 .notes { grid-column: 1 / -1; } .notes:empty { display: none; }
-.figures { display: flex; flex-wrap: wrap; gap: .75rem 2.25rem; margin: 1.5rem 0 0; padding: .9rem 1.1rem; background: var(--raised); border: 1px solid var(--line); border-radius: 10px; }
-.figures ul { display: flex; flex-wrap: wrap; gap: .5rem 2rem; }
-.figures ul + ul { border-left: 1px solid var(--line); padding-left: 2.25rem; }
-.figures b { display: block; font-size: 1.6rem; line-height: 1.15; font-variant-numeric: tabular-nums; }
-.figures li { font-size: .875rem; font-weight: 400; }
+.stats { display: flex; flex-wrap: wrap; gap: .75rem 2.25rem; margin: 1.5rem 0 0; padding: .9rem 1.1rem; background: var(--raised); border: 1px solid var(--line); border-radius: 10px; }
+.stats ul { display: flex; flex-wrap: wrap; gap: .5rem 2rem; }
+.stats ul + ul { border-left: 1px solid var(--line); padding-left: 2.25rem; }
+.stats b { display: block; font-size: 1.6rem; line-height: 1.15; font-variant-numeric: tabular-nums; }
+.stats li { font-size: .875rem; font-weight: 400; }
 .warning { background: var(--raised); border: 1px solid var(--high); border-left-width: 5px; border-radius: 8px; padding: .6rem .9rem; margin: 1.25rem 0 0; }
 .warning strong { color: var(--high); }
 .forms { margin: 1.5rem 0 0; }
 .forms ul { margin: .25rem 0 0; padding-left: 1.25rem; list-style: disc; overflow-wrap: anywhere; }
 .warning ul { margin: .25rem 0 0; padding-left: 1.25rem; list-style: disc; overflow-wrap: anywhere; }
 
-.gravest { margin: 1.25rem 0 0; }
-.gravest h2 { margin: 0 0 .4rem; }
-.gravest li { padding: .3rem 0; border-top: 1px solid var(--line); overflow-wrap: anywhere; }
-.gravest a { color: inherit; }
-.gravest li > span { display: inline-block; min-width: 5.5rem; }
-.gravest code { color: var(--faint); }
+.worst { margin: 1.25rem 0 0; }
+.worst h2 { margin: 0 0 .4rem; }
+.worst li { padding: .3rem 0; border-top: 1px solid var(--line); overflow-wrap: anywhere; }
+.worst a { color: inherit; }
+.worst li > span { display: inline-block; min-width: 5.5rem; }
+.worst code { color: var(--faint); }
 .contents { display: flex; flex-wrap: wrap; gap: .35rem .5rem; margin: 1.5rem 0 .5rem; }
 .contents a { color: inherit; text-decoration: none; background: var(--sunk); border-radius: 99px; padding: .15rem .7rem; font-size: .875rem; }
 .contents a:hover { text-decoration: underline; }
@@ -281,9 +281,9 @@ th:first-child { text-align: left; padding-left: 0; }
   .states { align-items: flex-start; justify-content: space-between; }
   .chart.wide { min-width: 52rem; } .short .wide { display: none; } .short .narrow, .sideways { display: block; }
   th, td { padding: .25rem .3rem; } table { font-size: .875rem; } thead th { font-size: .8125rem; } th:last-child, td:last-child { padding-right: 0; }
-  .figures { gap: .6rem 1.25rem; } .figures ul { gap: .5rem 1.25rem; }
-  .figures ul + ul { border-left: 0; padding-left: 0; border-top: 1px solid var(--line); padding-top: .6rem; flex-basis: 100%; }
-  .gravest li > span { min-width: 0; margin-right: .25rem; } .gravest code { display: block; }
+  .stats { gap: .6rem 1.25rem; } .stats ul { gap: .5rem 1.25rem; }
+  .stats ul + ul { border-left: 0; padding-left: 0; border-top: 1px solid var(--line); padding-top: .6rem; flex-basis: 100%; }
+  .worst li > span { min-width: 0; margin-right: .25rem; } .worst code { display: block; }
   .field, .field.single { grid-template-columns: minmax(0, 1fr); }
   .path { font-weight: 600; padding: 0; }
   .tools { position: static; } html { scroll-padding-top: 1rem; }

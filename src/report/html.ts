@@ -45,8 +45,8 @@ export function renderHtml(document: DiffDocument, options: ReportOptions): stri
   const body = [
     header(document, report, title, options),
     skippedBox(report),
-    figures(document, report),
-    document.changes.length < WORTH_A_SUMMARY ? '' : gravest(report, options),
+    stats(document, report),
+    document.changes.length < WORTH_A_SUMMARY ? '' : worst(report, options),
     document.changes.length === 0
       ? ''
       : contents(report) + filterTools(changesOf(document), severitiesOf(report)),
@@ -81,13 +81,13 @@ export function stateHtml({ ref, source, run, at }: StateReference): string {
 }
 
 /** Two groups: how grave, and what kind of change. */
-function figures({ summary }: DiffDocument, { bySeverity }: Report): string {
+function stats({ summary }: DiffDocument, { bySeverity }: Report): string {
   if (bySeverity.length === 0) return '';
-  const figure = (count: number, sign: string, label: string): string =>
+  const stat = (count: number, sign: string, label: string): string =>
     `<li class="${label}"><b>${formatInteger(count)}</b><span><i aria-hidden="true">${sign}</i> ${label}</span></li>`;
   const kinds = (['added', 'removed', 'changed'] as const).filter((change) => summary[change] > 0);
-  return `<div class="figures"><ul aria-label="By severity">${bySeverity.map(({ severity, count }) => figure(count, SEVERITY_SIGN[severity], severity)).join('')}</ul>
-<ul aria-label="By kind of change">${kinds.map((change) => figure(summary[change], SIGN[change], change)).join('')}</ul></div>`;
+  return `<div class="stats"><ul aria-label="By severity">${bySeverity.map(({ severity, count }) => stat(count, SEVERITY_SIGN[severity], severity)).join('')}</ul>
+<ul aria-label="By kind of change">${kinds.map((change) => stat(summary[change], SIGN[change], change)).join('')}</ul></div>`;
 }
 
 function skippedBox({ skipped, skippedSummary }: Report): string {
@@ -96,8 +96,8 @@ function skippedBox({ skipped, skippedSummary }: Report): string {
   return `<div class="warning" role="note"><strong>! ${skippedSummary}</strong>, so this may not be everything:<ul>${items.join('')}</ul></div>`;
 }
 
-/** The gravest records, one line each, with their gravest field. */
-function gravest({ sections, bySeverity }: Report, options: ReportOptions): string {
+/** The worst records, one line each, with their worst field. */
+function worst({ sections, bySeverity }: Report, options: ReportOptions): string {
   const top = bySeverity[0]?.severity;
   if (top === undefined || top === 'low' || bySeverity.length < 2) return '';
   const lines = sections.flatMap(({ definition, changes }) =>
@@ -106,7 +106,7 @@ function gravest({ sections, bySeverity }: Report, options: ReportOptions): stri
     ),
   );
   const more = lines.length - GRAVEST_SHOWN;
-  return `<nav class="gravest" aria-label="Gravest changes"><h2>Look at these first</h2><ul>${lines.slice(0, GRAVEST_SHOWN).join('')}${more > 0 ? `<li class="faint">and ${more} more that are ${top}</li>` : ''}</ul></nav>`;
+  return `<nav class="worst" aria-label="Worst changes"><h2>Look at these first</h2><ul>${lines.slice(0, GRAVEST_SHOWN).join('')}${more > 0 ? `<li class="faint">and ${more} more that are ${top}</li>` : ''}</ul></nav>`;
 }
 
 function gravestLine(

@@ -19,7 +19,7 @@ export interface ReportOptions {
   readonly fingerprintOf?: FingerprintOf;
   /** The name of a parent record, where the caller knows it: shown before its id. */
   readonly parentName?: (kind: Kind, id: string) => string | undefined;
-  /** True puts the kind with the gravest change first, instead of the catalog's order. */
+  /** True puts the kind with the worst change first, instead of the catalog's order. */
   readonly isGravestFirst?: boolean;
   /** Further lines of the summary, e.g. how much drift was accepted. */
   readonly notes?: readonly string[];

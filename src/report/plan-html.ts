@@ -87,7 +87,7 @@ ${records.join('\n')}
 </section>`;
 }
 
-function stepHtml({ step, deed, name, id, idLabel, place, request, fields }: StepText): string {
+function stepHtml({ step, operation, name, id, idLabel, place, request, fields }: StepText): string {
   const change = CHANGE[step.action] ?? 'changed';
   const reason = step.reason === null ? '' : `\n<p>${escapeMarkup(step.reason)}</p>`;
   const body = bodyText(step);
@@ -97,7 +97,7 @@ function stepHtml({ step, deed, name, id, idLabel, place, request, fields }: Ste
       : `\n<details><summary>request body</summary><pre><code>${escapeLines(body.split('\n'))}</code></pre></details>`;
   const sent = request === null ? '' : `\n<p><code>${escapeMarkup(request)}</code></p>${folded}`;
   return `<article class="record" id="step-${step.n}" data-kind="${step.kind}" data-change="${change}">
-<header><h3><bdi>${escapeMarkup(name)}</bdi></h3><span class="tag ${change}">${ACTION_SIGN[step.action]} ${escapeMarkup(deed)}</span></header>
+<header><h3><bdi>${escapeMarkup(name)}</bdi></h3><span class="tag ${change}">${ACTION_SIGN[step.action]} ${escapeMarkup(operation)}</span></header>
 <p class="faint">${idLabel} <span class="id">${escapeMarkup(id)}</span>${place === '' ? '' : ` in ${escapeMarkup(place)}`}</p>${sent}${reason}
 ${fields.map(fieldHtml).join('\n')}
 </article>`;
@@ -145,9 +145,9 @@ export function renderPlanMarkdown(whole: ShownPlan, options: ReportOptions): st
 }
 
 /** By bullets: a numbered list counts on by itself, and the numbers of steps that are not sent are missing between. */
-function stepLines({ step, deed, name, id, idLabel, place, request, fields }: StepText): string[] {
+function stepLines({ step, operation, name, id, idLabel, place, request, fields }: StepText): string[] {
   return [
-    `- **${step.n}** ${code(ACTION_SIGN[step.action])} ${plain(deed)} ${code(name)} · ${idLabel} ${code(id)}${place === '' ? '' : ` in ${code(place)}`}`,
+    `- **${step.n}** ${code(ACTION_SIGN[step.action])} ${plain(operation)} ${code(name)} · ${idLabel} ${code(id)}${place === '' ? '' : ` in ${code(place)}`}`,
     ...(request === null ? [] : [`  - ${code(request)}`]),
     ...(step.reason === null ? [] : [`  - ${plain(step.reason)}`]),
     ...(step.action === 'remove' ? [] : fields.map((field) => `  - ${fieldText(field)}`)),

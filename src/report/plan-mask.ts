@@ -182,7 +182,7 @@ export const ACTION_SIGN: Readonly<Record<Action, string>> = {
 export interface StepText {
   readonly step: ShownStep;
   /** E.g. `create batch export`, `pause batch export`, `batch export` where nothing is sent. */
-  readonly deed: string;
+  readonly operation: string;
   readonly name: string;
   readonly id: string;
   /** What the id is: the record's own, or that of the record that is created again, which gets another one. */
@@ -202,7 +202,7 @@ export function stepText(step: ShownStep, options: ReportOptions): StepText {
   const created = step.action === 'create' && request?.body !== null && request?.body !== undefined;
   return {
     step,
-    deed: `${verb}${definition.title.one}`,
+    operation: `${verb}${definition.title.one}`,
     name: nameText(name),
     id: nameText(id),
     idLabel: isYetToCome(step) ? 'recorded id' : 'id',

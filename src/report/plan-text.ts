@@ -65,12 +65,12 @@ function skippedLines({ skipped = [] }: ShownPlan, options: PlanTextOptions): st
 }
 
 function stepLines(
-  { step, deed, name, id, idLabel, place, request, fields }: StepText,
+  { step, operation, name, id, idLabel, place, request, fields }: StepText,
   options: PlanTextOptions,
 ): string[] {
   const { colors, width } = options;
   const paint = { create: colors.green, remove: colors.red }[step.action as string] ?? colors.yellow;
-  const head = paint(`${ACTION_SIGN[step.action]} ${deed} ${colors.bold(name)}`);
+  const head = paint(`${ACTION_SIGN[step.action]} ${operation} ${colors.bold(name)}`);
   const body = step.action === 'update' ? ` ${JSON.stringify(step.request?.body)}` : '';
   const sent = escapeControlCharacters(`${request ?? ''}${body}`);
   return [

@@ -1,4 +1,4 @@
-/** A diff prepared for people: masked, grouped by kind, gravest first. Every rendering starts from it. */
+/** A diff prepared for people: masked, grouped by kind, worst first. Every rendering starts from it. */
 import { type ResourceDefinition, type Severity, KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { SEVERITIES } from '../catalog/severities.ts';
@@ -63,7 +63,7 @@ export interface Report {
   /** What these are, for a line above them. */
   readonly skippedSummary: string;
   readonly sections: readonly Section[];
-  /** How many records changed per severity, gravest first; without zeros. */
+  /** How many records changed per severity, worst first; without zeros. */
   readonly bySeverity: readonly { readonly severity: Severity; readonly count: number }[];
 }
 
@@ -89,7 +89,7 @@ export function prepareReport(document: DiffDocument, options: ReportOptions): R
   };
 }
 
-/** One section per kind that has changes, in the order of the catalog, or of their gravest change. */
+/** One section per kind that has changes, in the order of the catalog, or of their worst change. */
 export function sectionsOf(document: DiffDocument, options: ReportOptions): Section[] {
   const severityOf = severityIn(options);
   const byKind = Map.groupBy(document.changes, (change) => change.kind);

@@ -265,7 +265,7 @@ const BASE = HEIGHT - 26; // room for the days below
 const YEARS_SHARE = 0.6; // of the labels that there is room for where they name their years
 const PARTS = ['removed', 'changed', 'added'] as const;
 
-/** The chart with its key; every bar has a title that reads its figures out. */
+/** The chart with its key; every bar has a title that reads its stats out. */
 export function barChart(bars: readonly Bar[], form: ChartForm): string {
   const most = Math.max(1, ...bars.map((bar) => bar.added + bar.changed + bar.removed));
   const top = niceCeiling(most);

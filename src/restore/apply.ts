@@ -74,7 +74,7 @@ export interface ApplyOptions {
 const PATIENCE_MS = 15_000;
 
 /**
- * Journals the plan and applies it, level by level. A refused plan is refused here too. What the far side does ends up
+ * Journals the plan and applies it, level by level. A refused plan is refused here too. What the service does ends up
  * in the report; thrown is this machine's trouble (a journal that cannot be written), after the steps in flight ended.
  * @throws TidemarkError `unsafe_plan` when guards refuse the plan, or it is not what its hash says
  */
@@ -301,7 +301,7 @@ function endAfterTrouble(journal: RestoreJournal, log: Logger): void {
 
 // How many steps of a restore are at work at a time.
 
-/** Steps at work for each request that may be under way, where only the disk and the far side set the pace. */
+/** Steps at work for each request that may be under way, where only the disk and the service set the pace. */
 const STEPS_PER_REQUEST = 64;
 /** Requests of a step. */
 const REQUESTS = 3;

@@ -48,7 +48,7 @@ const IN_GENERAL: Readonly<Partial<Record<Obstacle, string>>> = {
   ambiguous: 'several records are called so: which one it is cannot be told',
 };
 
-/** The further to the end, the graver: a record counts once, as the gravest that is true of it. */
+/** The further to the end, the graver: a record counts once, as the worst that is true of it. */
 const GRAVITY: readonly DrillVerdict[] = ['comes_back', 'needs_person', 'needs_secret', 'cannot', 'unknown'];
 
 export interface RecordVerdict {
@@ -108,7 +108,7 @@ export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string,
             .filter((each) => each !== step && each.obstacle !== null)
             .map((each) => ofStep(each, new Set([...passed, key]))),
     );
-    return causes.length === 0 ? 'unknown' : gravest(causes);
+    return causes.length === 0 ? 'unknown' : worst(causes);
   };
   const idKeys = new Map([...desired].map(([key, { kind, id }]) => [`${kind} ${id}`, key]));
   const findKey = (kind: Kind, id: string): string => idKeys.get(`${kind} ${id}`) ?? '';
@@ -186,7 +186,7 @@ function gravity(verdict: DrillVerdict): number {
   return GRAVITY.indexOf(verdict);
 }
 
-function gravest(verdicts: readonly Failing[]): Failing {
+function worst(verdicts: readonly Failing[]): Failing {
   return verdicts.reduce((worst, each) => (gravity(each) > gravity(worst) ? each : worst));
 }
 
@@ -259,7 +259,7 @@ interface Remaining {
  */
 export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Restored): Remaining {
   const { definitions } = input;
-  const twins = twinsOf(input);
+  const counterparts = twinsOf(input);
   const from: State = { reference: snapshot.desired.reference, records: snapshot.states };
   const own = new Set(
     input.live.records
@@ -275,7 +275,7 @@ export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Res
   const found = (['managed', 'default'] as const).flatMap((mode) => {
     const kinds = new Set(snapshot.kinds.filter((kind) => modeOf(kind) === mode));
     if (kinds.size === 0) return [];
-    return [...diffSources(from, to, { mode, definitions, kinds, twins: twins.list }).changes];
+    return [...diffSources(from, to, { mode, definitions, kinds, counterparts: counterparts.list }).changes];
   });
   const byRecord = new Map<string, RecordChange>();
   const changes: RecordChange[] = [];
@@ -283,11 +283,13 @@ export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Res
     for (const change of found.filter((each) => each.kind === kind)) {
       // What is more on the ground than in the snapshot is no loss: the key's user in an organization without members.
       if (change.change === 'added') continue;
-      const desired = change.change === 'removed' ? change : twins.desired(kind, change);
+      const desired = change.change === 'removed' ? change : counterparts.desired(kind, change);
       if (desired === undefined || !snapshot.isAsked({ kind, scope: desired.scope, id: desired.id }))
         continue;
       const own =
-        change.change === 'removed' ? change : withoutStrangers(change, twins.desired(kind, change)?.body);
+        change.change === 'removed'
+          ? change
+          : withoutStrangers(change, counterparts.desired(kind, change)?.body);
       if (own.change === 'changed' && own.fields.length === 0) continue;
       byRecord.set(placeOf(kind, desired.scope, desired.id), own);
       changes.push(own);

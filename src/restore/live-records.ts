@@ -1,5 +1,5 @@
 /**
- * Records of the far side as they are at this moment, for the looks before and after each write. A record is retrieved
+ * Records of the service as they are at this moment, for the looks before and after each write. A record is retrieved
  * where the kind has that; else its collection is listed, and steps that look at the same time share one list.
  */
 import type { Slot } from '../api/limiter.ts';

@@ -59,7 +59,7 @@ export function matchStates(input: PlanInput): Matching {
   const records = withoutDoubles(input.desired, input.live, input.definitions);
   const desiredByKind = Map.groupBy(records.desired, ({ kind }) => kind);
   const liveByKind = Map.groupBy(records.live, ({ kind }) => kind);
-  const twins = new MatchedIds();
+  const counterparts = new MatchedIds();
   const known = knownIds(input, records.live);
   const kinds = new Map<Kind, KindMatch>();
   const adopted: Adopted[] = [];
@@ -70,14 +70,14 @@ export function matchStates(input: PlanInput): Matching {
     const places = new PlacesOfKind<ParsedRecord>();
     for (const record of live) places.set(record.scope, record.id, record);
     const sides = { places, known: known.get(kind) ?? new Set<string>() };
-    const byIdMap = matchById(input, definition, desired, sides, twins);
-    const byId = pairsOf(kind, desired, live, places, twins);
-    const named = matchByName(input, definition, byId.desired, byId.live, twins);
-    const rest = matchByContent(definition, named, twins);
+    const byIdMap = matchById(input, definition, desired, sides, counterparts);
+    const byId = pairsOf(kind, desired, live, places, counterparts);
+    const named = matchByName(input, definition, byId.desired, byId.live, counterparts);
+    const rest = matchByContent(definition, named, counterparts);
     const byContent = new Set(rest.pairs.map(({ live: { id } }) => id));
     const byName = { ...rest, pairs: [...byId.pairs, ...named.pairs, ...rest.pairs] };
     for (const pair of byName.pairs) {
-      twins.pair(kind, pair.desired.id, pair.live.id);
+      counterparts.pair(kind, pair.desired.id, pair.live.id);
       if (pair.desired.id === pair.live.id) continue;
       const by = byIdMap.has(pair.desired.id)
         ? 'id_map'
@@ -86,9 +86,9 @@ export function matchStates(input: PlanInput): Matching {
           : 'natural_key';
       adopted.push({ adoption: adoptionOf(definition, pair, by), ...pair });
     }
-    const told = madeAgain(input, definition, byName, twins);
+    const told = recreated(input, definition, byName, counterparts);
     for (const pair of told.adopted) {
-      twins.pair(kind, pair.desired.id, pair.live.id);
+      counterparts.pair(kind, pair.desired.id, pair.live.id);
       adopted.push({ adoption: adoptionOf(definition, pair, 'id_map'), ...pair });
     }
     kinds.set(kind, { definition, live, ...byName, missing: told.missing, ambiguous: told.ambiguous });
@@ -97,8 +97,8 @@ export function matchStates(input: PlanInput): Matching {
     kinds,
     adopted,
     recordedKind: (desired) => records.kindOf.get(desired) ?? desired.kind,
-    liveId: (kind, id) => twins.twin(kind, id),
-    liveScope: (scope) => twins.scope(scope),
+    liveId: (kind, id) => counterparts.counterpart(kind, id),
+    liveScope: (scope) => counterparts.scope(scope),
   };
 }
 
@@ -140,7 +140,7 @@ function matchById(
   definition: ResourceDefinition,
   desired: readonly ParsedRecord[],
   sides: { readonly places: PlacesOfKind<ParsedRecord>; readonly known: ReadonlySet<string> },
-  twins: MatchedIds,
+  counterparts: MatchedIds,
 ): ReadonlySet<string> {
   const { kind } = definition;
   const { places } = sides;
@@ -151,7 +151,7 @@ function matchById(
   for (const { scope, id } of desired) {
     let inScope = scopes.get(scope);
     if (inScope === undefined) {
-      const found = twins.scope(scope);
+      const found = counterparts.scope(scope);
       inScope = { liveScope: found, isLasting: isIdLasting(definition, scope, found) };
       scopes.set(scope, inScope);
     }
@@ -163,7 +163,7 @@ function matchById(
     else lost.push({ id, liveScope });
   }
   // An id that live knows means the same record on both sides, unless a match says otherwise.
-  for (const id of sides.known) if (!strangers.has(id)) twins.pair(kind, id, id);
+  for (const id of sides.known) if (!strangers.has(id)) counterparts.pair(kind, id, id);
   const byIdMap = new Set<string>();
   for (const { id, liveScope } of lost) {
     const now = input.idMap(kind, id);
@@ -171,7 +171,7 @@ function matchById(
     const there = places.get(liveScope, now);
     if (there === undefined || taken.has(there)) continue;
     taken.add(there);
-    twins.pair(kind, id, now);
+    counterparts.pair(kind, id, now);
     byIdMap.add(id);
   }
   return byIdMap;
@@ -179,18 +179,18 @@ function matchById(
 
 interface TwinsAndRest {
   readonly pairs: KindMatch['pairs'];
-  /** Those without a twin. */
+  /** Those without a counterpart. */
   readonly desired: readonly ParsedRecord[];
   readonly live: readonly ParsedRecord[];
 }
 
-/** The records whose twin is known by now, and the others. */
+/** The records whose counterpart is known by now, and the others. */
 function pairsOf(
   kind: Kind,
   desired: readonly ParsedRecord[],
   live: readonly ParsedRecord[],
   places: PlacesOfKind<ParsedRecord>,
-  twins: MatchedIds,
+  counterparts: MatchedIds,
 ): TwinsAndRest {
   const pairs: { desired: ParsedRecord; live: ParsedRecord }[] = [];
   const rest: ParsedRecord[] = [];
@@ -198,15 +198,15 @@ function pairsOf(
   const scopes = new Map<Scope, Scope | null>();
   for (const record of desired) {
     let scope = scopes.get(record.scope);
-    if (scope === undefined) scopes.set(record.scope, (scope = twins.scope(record.scope)));
-    const id = twins.twin(kind, record.id);
-    const twin = scope === null || id === undefined ? undefined : places.get(scope, id);
-    if (twin === undefined) {
+    if (scope === undefined) scopes.set(record.scope, (scope = counterparts.scope(record.scope)));
+    const id = counterparts.counterpart(kind, record.id);
+    const counterpart = scope === null || id === undefined ? undefined : places.get(scope, id);
+    if (counterpart === undefined) {
       rest.push(record);
       continue;
     }
-    pairs.push({ desired: record, live: twin });
-    taken.add(twin);
+    pairs.push({ desired: record, live: counterpart });
+    taken.add(counterpart);
   }
   const isWhole = taken.size === live.length;
   return { pairs, desired: rest, live: isWhole ? [] : live.filter((record) => !taken.has(record)) };
@@ -230,12 +230,12 @@ function matchByName(
   definition: ResourceDefinition,
   desired: readonly ParsedRecord[],
   live: readonly ParsedRecord[],
-  twins: MatchedIds,
+  counterparts: MatchedIds,
 ): Pick<KindMatch, 'pairs' | 'missing' | 'extra' | 'ambiguous'> {
   const mayAdopt = definition.restore.creation.by !== 'consent' || input.options.createOrganizations;
   // Without a natural key only the id counts.
   const rules = mayAdopt ? definition : { ...definition, naturalKey: [] };
-  const match = matchRecords(rules, desired, live, twins);
+  const match = matchRecords(rules, desired, live, counterparts);
   const bySides = ({ from, to }: { from: ParsedRecord; to: ParsedRecord }) => ({ desired: from, live: to });
   return {
     pairs: match.pairs.map(bySides),
@@ -267,11 +267,11 @@ export function parentOf(
  * one is already (a state that has it before and after it was made again), and what a run found gone whose namesake, made
  * by whomever, both states hold. Whether that is the same one a person must tell: creating it could double it.
  */
-function madeAgain(
+function recreated(
   input: PlanInput,
   definition: ResourceDefinition,
   { pairs, missing, ambiguous }: Pick<KindMatch, 'pairs' | 'missing' | 'ambiguous'>,
-  twins: MatchedIds,
+  counterparts: MatchedIds,
 ): { adopted: readonly Pair[] } & Pick<KindMatch, 'missing' | 'ambiguous'> {
   const isKnown = (record: ParsedRecord): boolean => input.idMap(definition.kind, record.id) !== undefined;
   const suspects = missing.filter((record) => isKnown(record) || input.goneSince?.(record) !== undefined);
@@ -291,7 +291,7 @@ function madeAgain(
   const doubtful: KindMatch['ambiguous'][number][] = [];
   const settled = new Set<ParsedRecord>();
   for (const desired of suspects) {
-    const scope = twins.scope(desired.scope);
+    const scope = counterparts.scope(desired.scope);
     if (scope === null) continue;
     const now = input.idMap(definition.kind, desired.id);
     const live = now === undefined ? undefined : places.get(scope, now);

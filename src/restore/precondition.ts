@@ -100,10 +100,10 @@ async function twinOf(context: StepContext, ready: ReadyStep): Promise<StepError
   const key = step.kind === ready.request.kind ? keyOfStep(ready) : absentKey(step);
   if (key === null) return await twinByContent(context, ready);
   const ids = await context.live.idsOf(definition, scope, key, false, context.signal);
-  const twin = ids.find((id) => !isTaken(context, ready, id));
-  return twin === undefined
+  const counterpart = ids.find((id) => !isTaken(context, ready, id));
+  return counterpart === undefined
     ? null
-    : moved(`there is a ${definition.title.one} of that name by now${shown(definition, twin)}`);
+    : moved(`there is a ${definition.title.one} of that name by now${shown(definition, counterpart)}`);
 }
 
 /** What has no name is told by its content. */
@@ -112,10 +112,12 @@ async function twinByContent(context: StepContext, ready: ReadyStep): Promise<St
   if (step.kind !== request.kind) return null;
   const isSame = (body: JsonValue): boolean => holdsContent(definition, step, sent, body);
   const ids = await context.live.idsWhere(definition, scope, isSame, context.signal);
-  const twin = ids.find((id) => !isTaken(context, ready, id));
-  return twin === undefined
+  const counterpart = ids.find((id) => !isTaken(context, ready, id));
+  return counterpart === undefined
     ? null
-    : moved(`there is a ${definition.title.one} of that very content by now${shown(definition, twin)}`);
+    : moved(
+        `there is a ${definition.title.one} of that very content by now${shown(definition, counterpart)}`,
+      );
 }
 
 /** What came into a record since the plan: it would go with it. What was planned to go has gone before. */

@@ -23,14 +23,14 @@ type ByName = Pick<KindMatch, 'missing' | 'extra' | 'ambiguous'>;
 export function matchByContent(
   definition: ResourceDefinition,
   { missing, extra, ambiguous }: ByName,
-  twins: MatchedIds,
+  counterparts: MatchedIds,
 ): ByName & Pick<KindMatch, 'pairs'> {
   const none = { pairs: [], missing, extra, ambiguous };
   if (missing.length === 0 || extra.length === 0 || definition.naturalKey.length === 0) return none;
   if (writableFields(definition).length === 0 || definition.restore.creation.by !== 'request') return none;
   const contents = new Map<string, { desired: ParsedRecord[]; live: ParsedRecord[] }>();
   const add = (side: 'desired' | 'live', record: ParsedRecord): void => {
-    const scope = side === 'live' ? record.scope : twins.scope(record.scope);
+    const scope = side === 'live' ? record.scope : counterparts.scope(record.scope);
     const digest = scope === null ? null : contentDigest(definition, record.body);
     if (scope === null || digest === null) return;
     const key = `${scopeKey(scope)} ${digest}`;

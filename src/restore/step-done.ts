@@ -65,9 +65,9 @@ async function tellTwin(context: StepContext, ready: ReadyStep, id: string): Pro
     const ids = await (key === null
       ? live.idsWhere(definition, scope, holdsSame, patience)
       : live.idsOf(definition, scope, key, true, patience));
-    const twin = ids.find((each) => each !== id && !isTaken(context, ready, each));
-    if (twin === undefined) return;
-    const which = `${shown(definition, id)}${shown(definition, twin)}`;
+    const counterpart = ids.find((each) => each !== id && !isTaken(context, ready, each));
+    if (counterpart === undefined) return;
+    const which = `${shown(definition, id)}${shown(definition, counterpart)}`;
     const message = `there are two ${key === null ? 'of that content' : 'of that name'} now${which}: a request that was given up was done after all; remove one of them`;
     journal.readBack(step.n, { verified: false, ...errorColumns({ code: 'rejected', message }) });
   } catch (error) {

@@ -59,7 +59,7 @@ export async function runStep(context: StepContext, step: PlanStep): Promise<Ste
 
 /**
  * Looks, and sends while what was seen is fresh: between the two there is no wait but that for a connection. A turn that
- * comes too late all the same (the far side asked for a pause) makes it look again.
+ * comes too late all the same (the service asked for a pause) makes it look again.
  */
 async function begin(context: StepContext, ready: ReadyStep): Promise<StepEnd | SeenDone> {
   const { journal, signal } = context;
@@ -81,7 +81,7 @@ async function begin(context: StepContext, ready: ReadyStep): Promise<StepEnd | 
     if (answer.outcome !== 'late') return await settle(context, ready, answer, before);
     isJournaled = true;
     if (looks < MAX_LOOKS) continue;
-    const message = `${looks} times the far side's limits kept the write back until what was seen before it was old`;
+    const message = `${looks} times the service's limits kept the write back until what was seen before it was old`;
     const hint = 'run `tidemark restore --resume` when less is asked of the service';
     return failUnsent(context, step, { code: 'throttled', message, hint }, before);
   }
@@ -107,7 +107,7 @@ async function attempt(
   const work = (slot?: Slot): Promise<WriteOutcome | SeenDone | StepEnd> =>
     lookAndSend(context, ready, { before, isJournaled, held, slot });
   try {
-    return await (looksOnce(ready) ? client.inSlot(ready.request.kind, work) : work());
+    return await (looksOnce(ready) ? client.withSlot(ready.request.kind, work) : work());
   } finally {
     // Also when the journal fails: others may wait for the start that was kept.
     held?.release();

@@ -45,7 +45,7 @@ export function undoChain(mirror: Mirror, row: RestoreRow, before = Number.POSIT
     steps: appliedSteps(mirror, restore).steps,
   }));
   const mappings = mirror.idMap(row.source).filter(({ restore }) => restore < before);
-  const next = madeAgain(steps, mappings);
+  const next = recreated(steps, mappings);
   const digests = new Map<string, string | null>();
   const last = new Map<string, { readonly restore: number; readonly takesBack: boolean }>();
   for (const { steps: applied, ...link } of steps) {
@@ -83,7 +83,7 @@ export function undoChain(mirror: Mirror, row: RestoreRow, before = Number.POSIT
 }
 
 /** What the chain's own creations continue. What a restore merely found under another id is not what it made. */
-function madeAgain(
+function recreated(
   chain: readonly { readonly restore: number; readonly steps: readonly AppliedStep[] }[],
   mappings: readonly IdMapping[],
 ): ReadonlyMap<string, Place> {

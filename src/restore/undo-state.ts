@@ -166,7 +166,8 @@ class BeforeRestore {
       return;
     }
     // Other kinds that show the record would hold on to it as it is.
-    for (const twin of placesOf(at, definitions)) if (twin !== place) this.#records.delete(twin);
+    for (const counterpart of placesOf(at, definitions))
+      if (counterpart !== place) this.#records.delete(counterpart);
     if (body === undefined) {
       for (const record of [live, ...added]) {
         this.#records.delete(keyOf(record));
@@ -326,9 +327,9 @@ class UndoExtent {
 /** The record's place, and those where other kinds of its family show it. */
 function placesOf({ kind, scope, id }: Key, definitions: (kind: Kind) => ResourceDefinition): string[] {
   const { family } = definitions(kind);
-  const twins =
+  const counterparts =
     family === null
       ? []
       : CATALOG.filter((each) => each.kind !== kind && definitions(each.kind).family === family);
-  return [kind, ...twins.map((each) => each.kind)].map((each) => placeOf(each, scope, id));
+  return [kind, ...counterparts.map((each) => each.kind)].map((each) => placeOf(each, scope, id));
 }

@@ -48,7 +48,7 @@ export class UndoUnread {
 
   /**
    * What could not be compared, with the names of the records.
-   * @throws TidemarkError as the far side refused or failed, where nothing at all of what was asked for could be read
+   * @throws TidemarkError as the service refused or failed, where nothing at all of what was asked for could be read
    */
   skipped(): Skipped[] {
     const entries = [...this.#skipped.values()];

@@ -51,7 +51,7 @@ export function undoKinds(mirror: Mirror, restore: number, definitions: UndoOpti
  * The plan that takes back what a restore applied, for `applyPlan` with `undoes: restore`. A record that is not as the
  * restore left it is blocked (`changed_since`) unless `forceChanged`. What already is as it was before needs no step.
  * Records of which live could not tell whether they are there (`options.known`) are `skipped`.
- * @throws TidemarkError `reference_unknown`; `usage` while the answer to one of its writes is not known; what the far side
+ * @throws TidemarkError `reference_unknown`; `usage` while the answer to one of its writes is not known; what the service
  * refused or failed with, where nothing of what the restore wrote could be read
  */
 export function planUndo(mirror: Mirror, restore: number, options: UndoOptions): Plan {

@@ -1,4 +1,4 @@
-/** Two sources compared (`diff --source A --to-source B`): twins by natural key, since every id differs. */
+/** Two sources compared (`diff --source A --to-source B`): counterparts by natural key, since every id differs. */
 import { CATALOG, definitionOf } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
@@ -26,7 +26,7 @@ type Unread = Extract<Coverage, { how: 'unread' }>;
 
 /**
  * Compares the two. A kind of which one side could not read a collection is skipped whole: which collection of the other
- * side is its twin cannot be told.
+ * side is its counterpart cannot be told.
  * @throws TidemarkError as `compareStates`; `usage` when the filter names projects or ids, or organizations of one side only
  */
 export function compareSources(request: SourceComparisonRequest): DiffDocument {
@@ -127,7 +127,7 @@ function sideOf(state: LoadedState, filter: StateFilter): Side {
 
 /**
  * Without what only one side has where the other may have had it as well. By kind: which collection of the other side is
- * the twin cannot be told.
+ * the counterpart cannot be told.
  */
 function withoutUnknown(document: DiffDocument, [from, to]: readonly [Side, Side]): DiffDocument {
   const partial = ({ known }: Side): ReadonlySet<Kind> =>

@@ -124,7 +124,7 @@ export interface Absence extends CollectionKey {
   readonly leaked: number;
   /** These, where the state does not hold them yet. */
   readonly found: readonly RecordState[];
-  /** Not shown, and the far side did not answer for them. */
+  /** Not shown, and the service did not answer for them. */
   readonly unknown: ReadonlySet<string>;
   /** Not shown, and not looked up one by one. */
   readonly unconfirmed: number;

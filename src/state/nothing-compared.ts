@@ -8,7 +8,7 @@ type Unread = Extract<Coverage, { how: 'unread' }>;
 
 const REFUSED: ReadonlySet<ErrorCode> = new Set(['unauthorized', 'forbidden']);
 
-/** Why nothing was, with the far side's own code where it said why: refused for everything is not the same as failed. */
+/** Why nothing was, with the service's own code where it said why: refused for everything is not the same as failed. */
 export function nothingCompared(
   { skipped, left_out: leftOut = [] }: Pick<DiffDocument, 'skipped' | 'left_out'>,
   filter: StateFilter,

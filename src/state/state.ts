@@ -30,7 +30,7 @@ export type Coverage =
   | {
       readonly how: 'unread';
       readonly reason: string;
-      /** Why, where the far side said so. */
+      /** Why, where the service said so. */
       readonly code: ErrorCode | null;
       readonly permission?: string;
     }

@@ -19,7 +19,7 @@ export class Discovery {
     this.#limits = limits;
   }
 
-  /** Takes a parent record that the far side showed in this run. Records of other kinds are ignored. */
+  /** Takes a parent record that the service showed in this run. Records of other kinds are ignored. */
   found(kind: Kind, scope: Scope, id: string, text: string): void {
     if (kind === 'organizations') {
       this.#organizations.set(id, 'live');

@@ -18,7 +18,7 @@ export interface SweepReport {
   readonly outcome: SweepOutcome;
   readonly mode: SweepMode;
   readonly pages: number;
-  /** Distinct records that the far side showed. */
+  /** Distinct records that the service showed. */
   readonly records: number;
   readonly added: number;
   readonly changed: number;

@@ -19,7 +19,7 @@ import type { SweepContext } from './sweep.ts';
 export type { RunReport, SyncOptions } from './options.ts';
 
 /**
- * Syncs one source. Whatever the far side does ends up in the report; thrown is this machine's trouble and an
+ * Syncs one source. Whatever the service does ends up in the report; thrown is this machine's trouble and an
  * interruption, and then nothing of the run is visible.
  */
 export async function syncSource(options: SyncOptions): Promise<RunReport> {
@@ -69,38 +69,38 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
     limit.end();
     signal.throwIfAborted();
     options.events.publishing();
-    const figures = client.figures();
+    const stats = client.stats();
     const outcome = runOutcome(sweeps);
     const error = outcome === 'failed' ? failureOf(sweeps) : null;
-    const { untidy } = await run.publish({
+    const { cleanupError } = await run.publish({
       outcome,
       sweeps: sweeps.map((sweep) => ({
         ...sweep,
         mode: sweep.mode === 'full' || sweep.mode === 'head' ? sweep.mode : null,
       })),
-      requests: figures.requests,
-      retries: figures.retries,
+      requests: stats.requests,
+      retries: stats.retries,
       error,
     });
     // Published all the same: the next opening for writing tidies up.
-    if (untidy !== null) context.log.warn({ code: untidy.code }, untidy.message);
+    if (cleanupError !== null) context.log.warn({ code: cleanupError.code }, cleanupError.message);
     return {
       run: run.run,
       source: source.name,
       outcome,
       started_at: startedAt,
       finished_at: isoTime(clock.now()),
-      requests: figures.requests,
-      retries: figures.retries,
+      requests: stats.requests,
+      retries: stats.retries,
       sweeps,
       ...(error === null ? {} : { error }),
     };
   } catch (error) {
     const passed = limit.reasonOf(error);
-    run.abandon(passed ?? asTidemarkError(signal.aborted ? interruption() : error), client.figures());
+    run.abandon(passed ?? asTidemarkError(signal.aborted ? interruption() : error), client.stats());
     if (passed === null) throw error;
     options.log.warn({ source: source.name, run: run.run, code: passed.code }, passed.message);
-    const { requests, retries } = client.figures();
+    const { requests, retries } = client.stats();
     const { code, message, hint = null } = passed;
     return {
       run: run.run,

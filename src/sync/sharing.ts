@@ -186,7 +186,7 @@ const LEAST_SHARE = 0.01;
 
 /** How many a run may ask for: within its budget, and within that share where the kind has a limit of its own. */
 export function roomForEach({ client }: SweepContext, kind: Kind, budget: number): number {
-  const own = client.figures().kinds?.find(({ kinds }) => kinds.includes(kind));
+  const own = client.stats().kinds?.find(({ kinds }) => kinds.includes(kind));
   if (own === undefined || own.perHour.limit === 0) return budget;
   const { limit, used } = own.perHour;
   const room = Math.floor(limit * SHARE_OF_HOUR) - used;

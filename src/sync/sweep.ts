@@ -48,12 +48,12 @@ export interface SweepContext {
 interface SweepOptions {
   /** `head`: only a feed's newest pages. */
   readonly mode: 'full' | 'head';
-  /** Called for every record that the far side shows, also again when a page overlaps. */
+  /** Called for every record that the service shows, also again when a page overlaps. */
   readonly onRecord?: (record: ScannedRecord, id: string) => void;
   /** Called for every record that the mirror did not hold. */
   readonly onAdded?: (id: string) => void;
   /**
-   * Set when this collection's parent is gone from the far side: an answer 404 then means that it went with it. Where an
+   * Set when this collection's parent is gone from the service: an answer 404 then means that it went with it. Where an
    * earlier run had removed the parent (`before`) and its list did not show it again, so does a refusal.
    */
   readonly parentGone?: 'now' | 'before' | null;
@@ -74,7 +74,7 @@ export interface Settlement {
 }
 
 /**
- * Sweeps one collection into the run's stage. Failures of the far side are the report's outcome, never thrown; what is
+ * Sweeps one collection into the run's stage. Failures of the service are the report's outcome, never thrown; what is
  * thrown is this machine's trouble (disk, mirror) or an interruption, and ends the run.
  */
 export async function sweepCollection(
@@ -220,7 +220,7 @@ function tellingLookups(client: ReadClient, definition: ResourceDefinition, log:
   return {
     walk: (...asked) => client.walk(...asked),
     walkHead: (...asked) => client.walkHead(...asked),
-    figures: () => client.figures(),
+    stats: () => client.stats(),
     close: () => client.close(),
     retrieve: async (...asked) => {
       const found = await client.retrieve(...asked);

@@ -1,6 +1,6 @@
 /** A service that accepts and never answers costs a run a few limits of time, and not one for each request. */
 import { createServer, type AddressInfo, type Socket } from 'node:net';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, describe, expect, it, vi } from 'vitest';
 import { createWriteClient } from '../../src/api/write-client.ts';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { silentLogger } from '../../src/core/logger.ts';
@@ -10,8 +10,9 @@ import { startFaultServer, type Reply } from '../faults/fault-server.ts';
 import { clientFor, KEY, MemorySink, Opened, targetOf } from './walk-rig.ts';
 
 const opened = new Opened();
-afterEach(() => opened.close());
-// The HTTP client looks at its limits once or twice a second: five of them in a row take seconds, however short they are.
+afterAll(() => opened.close());
+// The HTTP client looks at its limits once or twice a second: five of them in a row take seconds, however short they are. So the
+// tests wait side by side.
 vi.setConfig({ testTimeout: 60_000 });
 
 const SHORT = { connectMs: 100, headersMs: 100, bodyMs: 100 };
@@ -19,7 +20,7 @@ const SILENT: Reply = { hang: 'all' };
 const EMPTY: Reply = { body: { count: 0, next: null, previous: null, results: [] } };
 const LISTS = ['a', 'b', 'c', 'd'].map((organization) => targetOf('domains', { organization }));
 
-describe('a service that never answers', () => {
+describe.concurrent('a service that never answers', () => {
   it('is asked no more after five limits of time, by no request', async () => {
     const { server, client, sink } = await opened.rig(() => SILENT, { timeouts: SHORT });
     const first = await client.walk(targetOf(), sink);
@@ -33,7 +34,7 @@ describe('a service that never answers', () => {
     const retrieved = client.retrieve(definitionOf('domains'), { organization_id: 'o1' }, 'd1');
     await expect(retrieved).rejects.toMatchObject({ code: 'unresponsive' });
     expect(server.requests).toHaveLength(5);
-    expect(client.figures()).toMatchObject({ requests: 5, retries: 4 });
+    expect(client.stats()).toMatchObject({ requests: 5, retries: 4 });
   });
 
   it('takes as long where it falls silent while several requests are under way', async () => {
@@ -81,7 +82,7 @@ describe('a service that never answers', () => {
   });
 });
 
-describe('a service that answers', () => {
+describe.concurrent('a service that answers', () => {
   it.each([503, 404])('with %i now and then is asked on', async (status) => {
     const retry = { attempts: 1, maxWaitSeconds: 300 };
     const { server, client } = await opened.rig(
@@ -118,7 +119,7 @@ describe('a service that answers', () => {
   });
 });
 
-describe('writes', () => {
+describe.concurrent('writes', () => {
   const rig = async () => {
     const server = opened.add(await startFaultServer(() => SILENT));
     const client = opened.add(

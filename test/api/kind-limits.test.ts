@@ -193,6 +193,6 @@ describe('against a service with two such windows', () => {
     expect(verdicts.map(({ outcome }) => outcome)).toEqual(['complete', 'complete', 'complete']);
     expect(server.requests.filter(({ path }) => path.includes('recordings')).length).toBeGreaterThan(40);
     expect(refusals).toBe(0);
-    expect(client.figures()).toMatchObject({ throttled: 0, kinds: [{ kinds: RECORDINGS }] });
+    expect(client.stats()).toMatchObject({ throttled: 0, kinds: [{ kinds: RECORDINGS }] });
   });
 });

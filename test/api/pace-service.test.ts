@@ -92,7 +92,7 @@ describe('a sync of 150 requests', () => {
       return null;
     }, 0);
     expect(outcomes).not.toContain('failed');
-    expect(client.figures().throttled).toBeLessThan(requests / 5);
+    expect(client.stats().throttled).toBeLessThan(requests / 5);
     expect(seconds).toBeLessThan(45);
   });
 });

@@ -12,7 +12,7 @@ afterEach(() => opened.close());
 
 const once = { retry: { attempts: 1, maxWaitSeconds: 300 } };
 
-describe('what the far side says', () => {
+describe('what the service says', () => {
   const fail = async (reply: Reply) => {
     const { client } = await opened.rig(() => reply, once);
     const verdict = await client.walk(targetOf(), new MemorySink());
@@ -99,7 +99,7 @@ describe('429', () => {
     );
     expect(await client.walk(targetOf(), new MemorySink())).toMatchObject({ outcome: 'complete' });
     expect(clock.sleeps.reduce((sum, ms_) => sum + ms_, 0)).toBe(ms);
-    expect(client.figures()).toMatchObject({ throttled: 1, retries: 1, requests: 2 });
+    expect(client.stats()).toMatchObject({ throttled: 1, retries: 1, requests: 2 });
   });
 
   it('pauses the other collections too', async () => {
@@ -113,11 +113,11 @@ describe('429', () => {
     const second = client.walk(targetOf('members'), new MemorySink());
     await expect.poll(() => clock.sleeping).toBe(2);
     expect(server.requests).toHaveLength(1);
-    expect(client.figures().waitingUntil).toBe(clock.now() + 10_000);
+    expect(client.stats().waitingUntil).toBe(clock.now() + 10_000);
     clock.advance(10_000);
     expect((await first).outcome).toBe('complete');
     expect((await second).outcome).toBe('incomplete');
-    expect(client.figures().waitingUntil).toBeUndefined();
+    expect(client.stats().waitingUntil).toBeUndefined();
   });
 
   it('of another kind with Retry-After is a wait that can be seen: the service answers', async () => {
@@ -132,12 +132,12 @@ describe('429', () => {
     const walk = client.walk(targetOf(), new MemorySink());
     await expect.poll(() => clock.sleeping).toBe(1);
     const watch = new AnswerWatch(clock);
-    watch.look(client.figures(), 0, false);
-    expect(client.figures().waitingUntil).toBe(clock.now() + 240_000);
-    expect(watch.look(client.figures(), 0, false)).toBe(0);
+    watch.look(client.stats(), 0, false);
+    expect(client.stats().waitingUntil).toBe(clock.now() + 240_000);
+    expect(watch.look(client.stats(), 0, false)).toBe(0);
     clock.advance(240_000);
     expect((await walk).outcome).toBe('complete');
-    expect(client.figures().waitingUntil).toBeUndefined();
+    expect(client.stats().waitingUntil).toBeUndefined();
   });
 
   it('ends the sweep when the wait is too long', async () => {
@@ -161,7 +161,7 @@ describe('429', () => {
     const verdict = await client.walk(targetOf(), new MemorySink());
     expect(verdict.outcome).toBe('complete');
     expect(clock.sleeps.length).toBeGreaterThan(1);
-    expect(arrived).toHaveLength(client.figures().requests);
+    expect(arrived).toHaveLength(client.stats().requests);
     for (const from of arrived)
       expect(arrived.filter((at) => at >= from && at < from + 60_000).length).toBeLessThanOrEqual(30);
   });

@@ -28,7 +28,7 @@ describe('Retry-After', () => {
     expect(parseRetryAfter(value, undefined, NOW)).toBeUndefined();
   });
 
-  it("reads a date against the far side's clock", () => {
+  it("reads a date against the service's clock", () => {
     const theirs = 'Sun, 01 Mar 2026 15:00:00 GMT';
     expect(parseRetryAfter('Sun, 01 Mar 2026 15:00:30 GMT', theirs, NOW)).toBe(30_000);
   });

@@ -50,7 +50,7 @@ describe('retries', () => {
     expect(attempts).toBe(1);
   });
 
-  it('wait as long as the far side asks', async () => {
+  it('wait as long as the service asks', async () => {
     const clock = new FakeClock();
     let attempts = 0;
     const result = await retrying(options(clock), () => {

@@ -64,7 +64,7 @@ export function simulateWalk(
     };
     const page = server.bend?.(truth, nth, address) ?? truth;
     size.arrived({ received: page.records.length, limit, more: page.more });
-    const foreseen = course.foresee(page);
+    const foreseen = course.prefetchAddress(page);
     const before = ofPass.size;
     for (const key of page.keys) {
       seen.add(key);

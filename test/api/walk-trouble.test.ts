@@ -99,7 +99,7 @@ describe('trouble', () => {
     const verdict = await client.walk(targetOf(), sink);
     expect(verdict.error).toBeNull();
     expect(verdict).toMatchObject({ outcome: 'complete', distinct: 330 });
-    expect(client.figures().retries).toBe(1);
+    expect(client.stats().retries).toBe(1);
   });
 
   it.each([

@@ -20,8 +20,8 @@ describe('a list that fits one page', () => {
     expect(server.requests.map(({ method, path }) => `${method} ${path}`)).toEqual([
       'GET /api/organizations/o1/domains/?limit=100',
     ]);
-    expect(client.figures()).toMatchObject({ requests: 1, retries: 0, throttled: 0 });
-    expect(client.figures().bytes).toBeGreaterThan(1000);
+    expect(client.stats()).toMatchObject({ requests: 1, retries: 0, throttled: 0 });
+    expect(client.stats().bytes).toBeGreaterThan(1000);
   });
 
   it('may be empty', async () => {
@@ -105,7 +105,7 @@ describe('the sink', () => {
       },
     });
     expect(verdict.outcome).toBe('complete');
-    expect(client.figures().retries).toBe(2);
+    expect(client.stats().retries).toBe(2);
   });
 
   it('fails the walk when no attempt can be read', async () => {

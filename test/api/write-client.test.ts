@@ -187,7 +187,7 @@ describe('a refusal', () => {
 });
 
 describe('a write that certainly was not processed', () => {
-  it('is sent again after 429, when the far side allows it', async () => {
+  it('is sent again after 429, when the service allows it', async () => {
     const clock = new FakeClock();
     const server = await serve((_request, nth) =>
       nth === 1
@@ -198,7 +198,7 @@ describe('a write that certainly was not processed', () => {
     expect(await client.create(exports, '{}')).toMatchObject({ outcome: 'done', id: 'e1' });
     expect(server.requests).toHaveLength(2);
     expect(clock.sleeps.reduce((sum, ms) => sum + ms, 0)).toBeGreaterThanOrEqual(62_000);
-    expect(client.figures()).toMatchObject({ requests: 2, retries: 1, throttled: 1 });
+    expect(client.stats()).toMatchObject({ requests: 2, retries: 1, throttled: 1 });
   });
 
   it('keeps an id that is a secret out of the log', async () => {
@@ -232,7 +232,7 @@ describe('a write that certainly was not processed', () => {
     const client = clientTo(`http://127.0.0.1:${port}`);
     const outcome = await client.create(exports, '{}');
     expect(outcome).toMatchObject({ outcome: 'refused', error: { code: 'unreachable' } });
-    expect(client.figures().requests).toBe(4);
+    expect(client.stats().requests).toBe(4);
   });
 });
 
@@ -290,7 +290,7 @@ describe('reads and writes', () => {
     expect(clock.sleeps).toEqual([]);
     await client.reader.retrieve(exports.definition, scope, 'e1');
     expect(clock.sleeps.reduce((sum, ms) => sum + ms, 0)).toBeGreaterThanOrEqual(60_000);
-    expect(client.figures()).toMatchObject({ requests: 3 });
+    expect(client.stats()).toMatchObject({ requests: 3 });
   });
 });
 

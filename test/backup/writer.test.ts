@@ -18,7 +18,7 @@ import { listBackups } from '../../src/backup/list.ts';
 import type { BackupManifest } from '../../src/backup/manifest.ts';
 import { restoreBackup, verifyBackup } from '../../src/backup/opened-backup.ts';
 import { mirrorId } from '../../src/backup/plain-backup.ts';
-import { openWorkplace } from '../../src/backup/work-directory.ts';
+import { openWorkDirectory } from '../../src/backup/work-directory.ts';
 import { acquireWriterLock } from '../../src/mirror/lock.ts';
 import { ORG, begin, bodies, open, sweep, temporaryDirectory } from '../mirror/fixture.ts';
 import { KEY, never, setting } from './fixture.ts';
@@ -199,7 +199,7 @@ describe('what goes wrong', () => {
 
   it('two at once: the second one says who is at it', async () => {
     const { writer, mirror } = await setting();
-    const workplace = openWorkplace(mirror.path, 'backups', holder);
+    const workplace = openWorkDirectory(mirror.path, 'backups', holder);
     await expect(writer.make(never)).rejects.toMatchObject({ code: 'mirror_locked', isRetryable: true });
     workplace.close();
     await writer.make(never);

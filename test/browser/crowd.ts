@@ -36,9 +36,13 @@ export async function gatherCrowd(world: World): Promise<void> {
       cleared: [],
       notices: [{ notice, channels: ['on-call-of-the-week'] }],
     });
-    const [owed] = state.owedDeliveries();
-    if (owed === undefined) throw new Error('no notice waits');
-    state.recordDelivery({ ...owed, attempts: 9, error: `https://${'hook.'.repeat(20)}example: not found` });
+    const [pending] = state.pendingDeliveries();
+    if (pending === undefined) throw new Error('no notice waits');
+    state.recordDelivery({
+      ...pending,
+      attempts: 9,
+      error: `https://${'hook.'.repeat(20)}example: not found`,
+    });
     mirror.beginRun({
       source: { name: LONG_SOURCE, baseUrl: world.url },
       trigger: 'sync',

@@ -139,7 +139,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   it('a link of the summary leads to its record, also when the filter hides it', async () => {
     const { page } = await open(SAMPLE);
     await page.getByRole('searchbox').fill('nothing at all');
-    await page.locator('.gravest a').first().click();
+    await page.locator('.worst a').first().click();
     await expect.poll(() => page.locator('#organizations-1').isVisible()).toBe(true);
     expect(await page.locator('.record:visible').count()).toBe(8);
   });

@@ -9,7 +9,7 @@ import { silentLogger } from '../../src/core/logger.ts';
 import type { PlannedSweep } from '../../src/sync/events.ts';
 import type { SweepReport } from '../../src/sync/outcome.ts';
 
-const figures: RequestStats = {
+const stats: RequestStats = {
   requests: 4,
   retries: 0,
   throttled: 0,
@@ -31,7 +31,7 @@ function ended(kind: SweepReport['kind'], scope: object, records: number, outcom
 function viewOf(progress: RunProgress, more: Partial<RequestStats> = {}) {
   return progressView({
     progress,
-    figures: { ...figures, ...more },
+    stats: { ...stats, ...more },
     now: 1_000,
     requestMs: 100,
     recordsPerSecond: 0,
@@ -185,7 +185,7 @@ function show() {
   const stderr = { columns: 80, rows: 24, write: (text: string) => ((written += text), true) };
   const context = { stderr, signal: stop.signal } as unknown as Parameters<typeof showProgress>[0];
   const source = { pageSize: 100, rate: { perMinute: 60, perHour: 0, concurrency: 4 } };
-  const progress = showProgress(context, { clock, source, figures: () => figures });
+  const progress = showProgress(context, { clock, source, stats: () => stats });
   const take = (): string => {
     const text = written;
     written = '';

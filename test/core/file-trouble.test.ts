@@ -26,12 +26,12 @@ describe('trouble with files', () => {
     ['ENAMETOOLONG', 'made', 'file_system', /too long/],
     ['EMFILE', 'opened', 'file_system', /too many files open/],
     ['EWHATEVER', 'opened', 'file_system', /EWHATEVER/],
-  ] as const)('%s while it was to be %s is %s', (system_code, deed, code, why) => {
-    const error = asFileTrouble(system(system_code), '/data/tree', deed);
+  ] as const)('%s while it was to be %s is %s', (system_code, operation, code, why) => {
+    const error = asFileTrouble(system(system_code), '/data/tree', operation);
     expect(error).toBeInstanceOf(TidemarkError);
     expect(error).toMatchObject({ code, message: expect.stringMatching(why) as string });
     const { message, hint = '' } = error as TidemarkError;
-    expect(message.startsWith(`/data/tree could not be ${deed}: `)).toBe(true);
+    expect(message.startsWith(`/data/tree could not be ${operation}: `)).toBe(true);
     expect(message).not.toContain('as the system says it');
     expect(hint).not.toBe('');
     expect(asTidemarkError(system(system_code)).code).toBe(

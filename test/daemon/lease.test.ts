@@ -8,7 +8,7 @@ import { Rig } from './rig.ts';
 
 interface World {
   readonly rig: Rig;
-  readonly keeper: MirrorAccessControl;
+  readonly mirrorAccess: MirrorAccessControl;
   readonly signal: AbortSignal;
   readonly openElsewhere: () => Mirror;
 }
@@ -17,12 +17,16 @@ async function world(): Promise<World> {
   const rig = await Rig.create({});
   const effects = rig.effects();
   const config: Config = effects.loadConfig();
-  const keeper = new MirrorAccessControl(effects, new ActiveProblems(rig.clock, effects.log), () => config);
+  const mirrorAccess = new MirrorAccessControl(
+    effects,
+    new ActiveProblems(rig.clock, effects.log),
+    () => config,
+  );
   const { signal } = new AbortController();
   const { clock, mirrorPath } = rig;
   return {
     rig,
-    keeper,
+    mirrorAccess,
     signal,
     openElsewhere: () => openMirror(mirrorPath, { mode: 'write', command: 'sync', clock }),
   };
@@ -30,19 +34,19 @@ async function world(): Promise<World> {
 
 describe('a lease that is lent', () => {
   it('gives the lock away and keeps the turn', async () => {
-    const { keeper, signal, openElsewhere } = await world();
-    const lease = await keeper.lease('daemon sync', true, signal);
+    const { mirrorAccess, signal, openElsewhere } = await world();
+    const lease = await mirrorAccess.lease('daemon sync', true, signal);
     expect(openElsewhere).toThrow(/in use|locked|held/);
-    lease.lend();
+    lease.suspend();
     expect(() => lease.mirror).toThrow();
     openElsewhere().close();
-    expect(keeper.leaseNow('daemon')).toBeNull();
+    expect(mirrorAccess.leaseNow('daemon')).toBeNull();
     const order: string[] = [];
-    const next = keeper.lease('daemon notices', false, signal).then((other) => {
+    const next = mirrorAccess.lease('daemon notices', false, signal).then((other) => {
       order.push('next');
       other.release();
     });
-    await lease.regain('daemon sync', signal);
+    await lease.resume('daemon sync', signal);
     order.push('regained');
     expect(lease.mirror.mode).toBe('write');
     lease.release();
@@ -51,11 +55,11 @@ describe('a lease that is lent', () => {
   });
 
   it('is regained when whoever slipped in has let go, which is told', async () => {
-    const { rig, keeper, signal, openElsewhere } = await world();
-    const lease = await keeper.lease('daemon sync', true, signal);
-    lease.lend();
+    const { rig, mirrorAccess, signal, openElsewhere } = await world();
+    const lease = await mirrorAccess.lease('daemon sync', true, signal);
+    lease.suspend();
     const other = openElsewhere();
-    const regained = lease.regain('daemon sync', signal);
+    const regained = lease.resume('daemon sync', signal);
     await rig.advance(20_000);
     expect(rig.loud()).toEqual([expect.stringContaining('waiting for it')]);
     other.close();
@@ -67,14 +71,14 @@ describe('a lease that is lent', () => {
   });
 
   it('lets the next one have it also where it was never regained, once', async () => {
-    const { keeper, signal } = await world();
-    const lease = await keeper.lease('daemon sync', true, signal);
-    lease.lend();
+    const { mirrorAccess, signal } = await world();
+    const lease = await mirrorAccess.lease('daemon sync', true, signal);
+    lease.suspend();
     lease.release();
-    const next = keeper.leaseNow('daemon');
+    const next = mirrorAccess.leaseNow('daemon');
     expect(next?.mirror.mode).toBe('write');
     lease.release();
-    expect(keeper.leaseNow('daemon')).toBeNull();
+    expect(mirrorAccess.leaseNow('daemon')).toBeNull();
     next?.release();
   });
 });

@@ -133,7 +133,8 @@ describe('what is due, once', () => {
     const observer: JobObserver = {
       name: 'attentive',
       ended: ({ row }) => Promise.resolve(void heard.push(`${row.name} ended`)),
-      finish: ({ keeper }) => Promise.resolve(void heard.push(keeper.isThere() ? 'last' : 'no mirror')),
+      finish: ({ mirrorAccess }) =>
+        Promise.resolve(void heard.push(mirrorAccess.isThere() ? 'last' : 'no mirror')),
     };
     for (let times = 0; times < 2; times += 1) {
       await rig.start({ isOnce: true, observers: [observer] });

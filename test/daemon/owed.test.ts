@@ -151,7 +151,7 @@ describe('drift of what a sync changed', () => {
     expect(outcomes(rig)).toEqual(['after_run done']);
   });
 
-  it('is owed by nobody without a baseline, or without a change since', async () => {
+  it('is pending by nobody without a baseline, or without a change since', async () => {
     const rig = await Rig.create(HOURLY_AND_DRIFT);
     await (await rig.start()).stop();
     await (await rig.start()).stop();

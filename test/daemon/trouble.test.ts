@@ -151,10 +151,10 @@ describe('this machine', () => {
     let told = 0;
     const observer: JobObserver = {
       name: 'test',
-      ended: async (_job, { keeper }) => {
+      ended: async (_job, { mirrorAccess }) => {
         rmSync(rig.mirrorPath, { force: true });
         told += 1;
-        await Promise.resolve(keeper.reader());
+        await Promise.resolve(mirrorAccess.reader());
       },
     };
     await rig.start({ observers: [observer] });

@@ -65,7 +65,7 @@ function acceptanceOf(change: RecordChange, until?: string): Acceptance {
 }
 
 describe('assessDrift', () => {
-  it('puts the gravest first and counts only what is open', () => {
+  it('puts the worst first and counts only what is open', () => {
     const drift = assess([
       changed([
         { path: '/logo_media_id', from: 1, to: 2 },
@@ -341,7 +341,7 @@ describe('severity', () => {
     ['a place below a field', changed([{ path: '/destination/config/x', to: 1 }], 'batch_exports'), 'high'],
     ['a field that the catalog does not know', changed([{ path: '/new_thing', to: 1 }]), 'medium'],
     [
-      'the gravest of several',
+      'the worst of several',
       changed(
         [
           { path: '/name', to: 1 },

@@ -11,11 +11,11 @@ import type { RecordState } from '../../src/diff/states.ts';
 const SCOPE = { organization_id: 'o' };
 
 function matched(kind: Kind, field: string, from: readonly string[], to: readonly string[]) {
-  const twins = new MatchedIds();
-  twins.pair('organizations', 'o', 'o');
+  const counterparts = new MatchedIds();
+  counterparts.pair('organizations', 'o', 'o');
   const records = (names: readonly string[], side: string): ParsedRecord[] =>
     names.map((name, index) => ({ kind, scope: SCOPE, id: `${side}${index}`, body: { [field]: name } }));
-  const match = matchRecords(definitionOf(kind), records(from, 'f'), records(to, 't'), twins);
+  const match = matchRecords(definitionOf(kind), records(from, 'f'), records(to, 't'), counterparts);
   const nameOf = ({ body }: ParsedRecord): string => String((body as Record<string, unknown>)[field]);
   return {
     pairs: match.pairs.map((pair) => `${nameOf(pair.from)} = ${nameOf(pair.to)}`).sort(),
@@ -60,7 +60,7 @@ describe('a diff of two sources', () => {
   });
 });
 
-describe('twins', () => {
+describe('counterparts', () => {
   it('are found though letters differ in case, by name, domain and address', () => {
     expect(matched('roles', 'name', ['Read only'], ['read ONLY'])).toEqual({
       ...NONE,

@@ -25,7 +25,7 @@ const exportOf = (scope: Scope, id: string, project: number, name: string, more:
   record('batch_exports', scope, id, { id, team_id: project, name, created_at: id, ...more });
 
 describe('diffSources', () => {
-  it('matches by natural key and follows references to the twin', () => {
+  it('matches by natural key and follows references to the counterpart', () => {
     const document = diff(
       [
         organizations[0],
@@ -117,7 +117,7 @@ describe('diffSources', () => {
     }
   });
 
-  it('does not match the same name in projects that are no twins', () => {
+  it('does not match the same name in projects that are no counterparts', () => {
     const document = diff(
       [organizations[0], record('projects', a, '1', { id: 1, name: 'Web' }), exportOf(a, 'x', 1, 'Nightly')],
       [
@@ -175,7 +175,7 @@ describe('diffSources', () => {
     expect(document.skipped).toEqual([]);
   });
 
-  it('takes the only organization of each side for twins, and says that the name differs', () => {
+  it('takes the only organization of each side for counterparts, and says that the name differs', () => {
     const other = record('organizations', {}, 'ob', { id: 'ob', name: 'Harbor staging' });
     const document = diff(
       [organizations[0], record('domains', a, 'd', { domain: 'x.example' })],
@@ -186,8 +186,8 @@ describe('diffSources', () => {
     ]);
   });
 
-  it('matches what the user says are twins', () => {
-    const options = { twins: [{ kind: 'domains' as const, from: 'd', to: 'e' }] };
+  it('matches what the user says are counterparts', () => {
+    const options = { counterparts: [{ kind: 'domains' as const, from: 'd', to: 'e' }] };
     const document = diff(
       [organizations[0], record('domains', a, 'd', { domain: 'x.example' })],
       [organizations[1], record('domains', b, 'e', { domain: 'y.example' })],

@@ -156,7 +156,7 @@ class PageRun {
     }
   }
 
-  /** What a block of commands printed: lines of it in their order, whatever their figures. */
+  /** What a block of commands printed: lines of it in their order, whatever their stats. */
   #checkExcerpt(block: Block): void {
     const masked = (line: string): string =>
       line

@@ -46,7 +46,7 @@ describe('the fault proxy', () => {
     expect(verdict.error).toBeNull();
     expect(verdict).toMatchObject({ outcome: 'complete', distinct: 330 });
     expect(proxy.requests.filter((request) => request.fault === fault.kind)).toHaveLength(1);
-    expect(client.figures().retries).toBe(fault.kind === 'gate' ? 0 : 1);
+    expect(client.stats().retries).toBe(fault.kind === 'gate' ? 0 : 1);
   });
 
   it.each([

@@ -1,5 +1,5 @@
 /**
- * A scripted HTTP server on 127.0.0.1: a function answers each request, with everything that a far side can do wrong.
+ * A scripted HTTP server on 127.0.0.1: a function answers each request, with everything that a service can do wrong.
  * It records what it was sent.
  */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';

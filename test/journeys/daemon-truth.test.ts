@@ -133,7 +133,7 @@ class Story {
   }
 
   /** Events of all notices that are written down, delivered or not. */
-  owed(): string[] {
+  pending(): string[] {
     const mirror = openMirror(this.mirror, { mode: 'read', command: 'test', clock: systemClock });
     try {
       const deliveries = mirror.daemonState().deliveries(20);
@@ -249,12 +249,12 @@ describe('how sound the copy is', () => {
     expect(await story.get('/metrics')).toMatch(/^tidemark_verify_problems [1-9]/m);
     expect((await story.cli('sync')).code).toBe(0);
     expect((await story.health()).reasons.map(({ code }) => code)).toEqual(['verify_failed']);
-    expect(story.owed()).toEqual(['verify_failed']);
+    expect(story.pending()).toEqual(['verify_failed']);
 
     tamper(story.mirror, `DELETE FROM revisions; INSERT INTO revisions SELECT * FROM kept; DROP TABLE kept`);
     expect((await story.cli('verify')).code).toBe(0);
     expect((await story.health()).state).toBe('ok');
-    expect(story.owed()).toEqual(['verify_failed', 'verify_recovered']);
+    expect(story.pending()).toEqual(['verify_failed', 'verify_recovered']);
     await story.stop();
   });
 

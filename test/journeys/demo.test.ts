@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { scratch, tidemark } from './harness.ts';
 
 it(
-  'the demo shows what the careless admin did, gravest first, and writes the page',
+  'the demo shows what the careless admin did, worst first, and writes the page',
   { timeout: 120_000 },
   async () => {
     const directory = scratch();

@@ -105,7 +105,7 @@ describe('doctor', () => {
     expect(existsSync(join(directory, 'mirror.db'))).toBe(false);
   });
 
-  it('names what the key lacks, what is not offered and what fails, gravest first, each with a next step', async () => {
+  it('names what the key lacks, what is not offered and what fails, worst first, each with a next step', async () => {
     const { service, directory, env } = await rig();
     service.quirks.push(({ path }, response) => {
       if (path.endsWith('/plugins/')) return forbidden(response, 'plugin:read');
@@ -272,18 +272,18 @@ describe('doctor', () => {
     state.saveSchedule({ schedule: 'sync', dueAt: at, ...row });
     const notice = { at, source: 'default', subject: 'sync', event: 'failed', content: {} };
     state.recordNotices({ states: [], cleared: [], notices: [{ notice, channels: ['ops', 'pager'] }] });
-    const [owed] = state.owedDeliveries();
-    state.recordDelivery({ ...owed!, attempts: 9, givenUpAt: at, error: 'ops.example.com: not found' });
+    const [pending] = state.pendingDeliveries();
+    state.recordDelivery({ ...pending!, attempts: 9, givenUpAt: at, error: 'ops.example.com: not found' });
     const job = state.beginJob({ name: 'drill', source: 'default', trigger: 'schedule', startedAt: at });
     state.finishJob(job, {
       ...{ finishedAt: at, outcome: 'done', run: null, summary: { score: 1 }, errorCode: null, error: null },
     });
     const { document, codes } = await examine(0, env, directory);
-    expect(codes).toEqual(['schedule_overdue', 'notices_given_up', 'notices_owed']);
+    expect(codes).toEqual(['schedule_overdue', 'notices_given_up', 'notices_pending']);
     expect(document.mirror).toMatchObject({
       held_by: expect.stringContaining('pid 4711 on harbor') as string,
       last_drill: { outcome: 'done', at },
-      notices: { owed: 1, given_up: 1, last_error: 'ops.example.com: not found' },
+      notices: { pending: 1, given_up: 1, last_error: 'ops.example.com: not found' },
       schedules: expect.arrayContaining([
         expect.objectContaining({ schedule: 'sync', due_at: at, is_overdue: true, missed: 3 }),
       ]) as unknown[],

@@ -108,7 +108,7 @@ describe('drift', () => {
     expect((await expectRun(4, 'drift', '--from', 'rum:1')).stderr).toContain('did you mean run:1?');
   });
 
-  it('puts the gravest first, and keeps the identity of a finding', async () => {
+  it('puts the worst first, and keeps the identity of a finding', async () => {
     const { service, drift, expectRun, enforce2fa } = await baselined();
     expect(await drift(0)).toMatchObject({ schema: 'tidemark.drift/1', findings: [], summary: { open: 0 } });
     service.set('domains', [{ ...DOMAINS[0], comment: 'x' }]);
@@ -316,11 +316,11 @@ describe('accepted drift', () => {
     it.service.set('domains', [
       ...DOMAINS,
       { id: 'd3', domain: 'new.example' },
-      { id: 'd4', domain: 'twin.example' },
-      { id: 'd5', domain: 'twin.example' },
+      { id: 'd4', domain: 'counterpart.example' },
+      { id: 'd5', domain: 'counterpart.example' },
     ]);
     await accept(0, 'domains', 'new.example', '--live');
-    const { stderr } = await accept(4, 'domains', 'twin.example', '--live');
+    const { stderr } = await accept(4, 'domains', 'counterpart.example', '--live');
     expect(stderr).toContain('is the name of 2 records that drift');
     expect(stderr).toContain('domains d5');
   });

@@ -82,7 +82,7 @@ export function scratch(): string {
   return directory;
 }
 
-/** The environment of one source against `url` with its mirror in `directory`; unlimited, as the far side is ours. */
+/** The environment of one source against `url` with its mirror in `directory`; unlimited, as the service is ours. */
 export function environment(
   url: string,
   directory: string,

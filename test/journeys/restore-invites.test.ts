@@ -94,15 +94,15 @@ describe('the id of an invite', () => {
     const id = await watch.withdraw(address);
     const body = { target_email: address, level: 1, send_email: false };
     await watch.story.call('POST', `${ORGANIZATION}invites/`, body);
-    const twin = '0190b6f2-4c1e-4a57-9d3b-6e1f0a7c5dff';
+    const counterpart = '0190b6f2-4c1e-4a57-9d3b-6e1f0a7c5dff';
     const json = (page: unknown): unknown => {
       const { results, ...rest } = page as { results: { target_email: string }[] };
       const again = results.filter(({ target_email: email }) => email === address);
-      const rows = [...results, ...again.map((invite) => ({ ...invite, id: twin }))];
+      const rows = [...results, ...again.map((invite) => ({ ...invite, id: counterpart }))];
       return { ...rest, count: rows.length, results: rows };
     };
     watch.story.proxy.setRules([{ method: 'GET', path: /\/invites\//, fault: { kind: 'rewrite', json } }]);
-    watch.ids.add(id).add(twin);
+    watch.ids.add(id).add(counterpart);
     for (const format of FORMATS)
       expect(await watch.look(3, 'restore', '--kind', 'invites', '--format', format)).toContain(
         'which one it is cannot be told',

@@ -127,7 +127,7 @@ describe('a saved plan', () => {
 
 describe('namesakes', () => {
   /** An export that another desired one shares its name with; the id of the second. */
-  async function twins(story: Story): Promise<string> {
+  async function counterparts(story: Story): Promise<string> {
     const { name, team_id, destination, interval } = await story.named('batch_exports', 'Load test sink');
     const body = { name, team_id, destination, interval, model: 'events', paused: true };
     return String((await story.call('POST', `${ORGANIZATION}batch_exports/`, body))['id']);
@@ -135,7 +135,7 @@ describe('namesakes', () => {
 
   it('are told apart by a saved plan: the one that is there is no reason not to make the other', async () => {
     const story = await Story.start();
-    const second = await twins(story);
+    const second = await counterparts(story);
     await story.expectRun(0, 'sync', '--quiet');
     await story.call('DELETE', `${ORGANIZATION}batch_exports/${second}/`);
     await story.plan(2, '--out', 'plan.json');
@@ -145,7 +145,7 @@ describe('namesakes', () => {
 
   it('are told apart by undo', async () => {
     const story = await Story.start();
-    await twins(story);
+    await counterparts(story);
     const before = (await story.list('batch_exports')).length;
     await story.applied(0, 'restore', '--prune', '--max-removals', '1', '--apply');
     expect(await story.list('batch_exports')).toHaveLength(before - 1);

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { ORGANIZATION, Story, type Body, type PlanJson } from './restore-story.ts';
 
 const SECRET = 'pw-of-the-exports';
-const deed = ({ steps }: PlanJson): string[] =>
+const operation = ({ steps }: PlanJson): string[] =>
   steps.map(({ action, kind, name }) => `${action} ${kind} ${name}`).sort();
 
 /** What restore manages of an export, under its name. */
@@ -120,7 +120,7 @@ describe('what differs', () => {
       });
     }
     await story.call('PATCH', ORGANIZATION, { enforce_2fa: false, name: 'Oops' });
-    expect(deed(await story.plan(2, '--kind', 'domains', '--id', String(two?.['id'])))).toEqual([
+    expect(operation(await story.plan(2, '--kind', 'domains', '--id', String(two?.['id'])))).toEqual([
       `update domains ${String(two?.['domain'])}`,
     ]);
     const field = await story.plan(2, '--field', '/enforce_2fa');
@@ -202,7 +202,7 @@ describe('a record that is named by its id', () => {
     expect(now).not.toBe(old);
     await story.call('PATCH', `${ORGANIZATION}batch_exports/${String(now)}/`, { interval: 'week' });
     for (const id of [old, now]) {
-      expect(deed(await story.plan(2, '--id', String(id)))).toEqual([
+      expect(operation(await story.plan(2, '--id', String(id)))).toEqual([
         'update batch_exports Events → BigQuery',
       ]);
     }
@@ -235,10 +235,9 @@ describe('a person who is missing', () => {
     ]);
     expect(blocked.steps[0]?.reason).toContain('--prune');
     const prune = [...asked, '--prune', '--max-removals', '1', '--out', 'plan.json'];
-    expect(deed(await story.plan(2, ...prune)).map((line) => line.split(' ').slice(0, 2).join(' '))).toEqual([
-      'create members',
-      'remove invites',
-    ]);
+    expect(
+      operation(await story.plan(2, ...prune)).map((line) => line.split(' ').slice(0, 2).join(' ')),
+    ).toEqual(['create members', 'remove invites']);
     const report = await story.applied(0, 'restore', ...asked, '--prune', '--max-removals', '1', '--apply');
     const open = (await story.list('invites')).filter(({ target_email: to }) => to === address);
     expect(open).toMatchObject([{ level: 1 }]);
@@ -293,7 +292,7 @@ describe('what cannot simply be sent', () => {
     story.env['TIDEMARK_DEFINITIONS'] = asJson;
     await story.applied(0, 'restore', '--kind', 'role_memberships', '--apply');
     expect(((await story.call('GET', path))['results'] as Body[]).length).toBeGreaterThan(0);
-    expect(deed(await story.plan(0, '--kind', 'role_memberships'))).toEqual([]);
+    expect(operation(await story.plan(0, '--kind', 'role_memberships'))).toEqual([]);
   });
 
   it('never touches the key’s own user, and whoever could be it', async () => {

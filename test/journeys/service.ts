@@ -1,5 +1,5 @@
 /**
- * A far side for whole-story tests: collections of raw record texts behind the interface's paths, and misbehaviour on
+ * A service for whole-story tests: collections of raw record texts behind the interface's paths, and misbehaviour on
  * demand. Only GET is known: anything else is recorded and answered 405, and the tests look at the record.
  */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';

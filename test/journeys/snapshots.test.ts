@@ -84,7 +84,7 @@ describe('snapshots', () => {
     ['letting go of what is not pinned', ['unpin', 'frist'], 4, /did you mean "first"/],
     ['a baseline that is not pinned', ['baseline', 'x'], 4, /there is no snapshot "x".*\n.*pin NAME/],
     ['no baseline', ['baseline'], 1, /there is no baseline.*\n.*snapshots pin NAME/],
-    ['an unknown deed', ['pinn', 'x'], 4, /pin/],
+    ['an unknown operation', ['pinn', 'x'], 4, /pin/],
   ];
 
   it('are refused where something is wrong, and stay as they are', async () => {

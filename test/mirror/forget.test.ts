@@ -466,7 +466,7 @@ describe('the space', () => {
     const reading = open({ path: mirror.path, mode: 'read' }).readRecordsAt(3);
     reading.next();
     const result = await forget(mirror, { last: 1 });
-    expect(result.untidy).toBeNull();
+    expect(result.cleanupError).toBeNull();
     expect([...reading]).toHaveLength(expected - 1);
     mirror.close();
     const after = statSync(mirror.path).size;
@@ -477,7 +477,7 @@ describe('the space', () => {
   it('is reported, and not taken when the disk is too full to rebuild the file', async () => {
     const mirror = await bigHistory(60);
     const full = await mirror.forget({ policy: { last: 1 }, isEqual, freeBytes: () => 1000 });
-    expect(full.untidy).toMatchObject({
+    expect(full.cleanupError).toMatchObject({
       code: 'disk_full',
       message: expect.stringMatching(/not made smaller/) as string,
     });
@@ -485,7 +485,7 @@ describe('the space', () => {
     expect(full.bytesAfter).toBeGreaterThan(full.bytesBefore * 0.9);
     // The next one gives it back, though it has nothing to forget.
     const next = await forget(mirror, { last: 1 });
-    expect(next).toMatchObject({ done: null, untidy: null });
+    expect(next).toMatchObject({ done: null, cleanupError: null });
     expect(next.bytesAfter).toBeLessThan(next.bytesBefore * 0.6);
     expect(next.bytesAfter).toBe(statSync(mirror.path).size);
   });

@@ -125,7 +125,7 @@ export class SimulatedMirror {
       const limit = size.limit();
       const page = this.#page(this.#list.serve(offset, limit), limit);
       size.arrived({ received: page.records.length, limit, more: page.more });
-      const foreseen = course.foresee(page);
+      const foreseen = course.prefetchAddress(page);
       const accepted = this.#accept(page, stage, versions);
       const step = course.take(page, accepted, true);
       if ('end' in step) return { ...step.end, requests };

@@ -101,7 +101,7 @@ describe('junit', () => {
     ['a diff', sampleDiff()],
     ['no differences', emptyDiff()],
     ['nothing compared', { ...emptyDiff(), compared: { collections: 0, records: 0 } }],
-  ])('is valid, with figures that add up, for %s', (_name, document) => {
+  ])('is valid, with stats that add up, for %s', (_name, document) => {
     const root = parseXml(renderJunit(document, sampleOptions));
     checkJunit(root);
     for (const suite of [root, ...root.children]) {

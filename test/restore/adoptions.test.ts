@@ -58,11 +58,15 @@ describe('records found under another id', () => {
   });
 
   it('and namesakes of what is created, which are not made by hand meanwhile', () => {
-    const twins = [exported('b1', 'Nightly'), exported('b2', 'Nightly')];
-    const plan = planOf([organization, web, ...twins], [organization, web, exported('b9', 'Nightly')], {
-      idMap: (kind, id) => (kind === 'batch_exports' && id === 'b1' ? 'b9' : undefined),
-      isAbout: ({ id }) => id === 'b2',
-    });
+    const counterparts = [exported('b1', 'Nightly'), exported('b2', 'Nightly')];
+    const plan = planOf(
+      [organization, web, ...counterparts],
+      [organization, web, exported('b9', 'Nightly')],
+      {
+        idMap: (kind, id) => (kind === 'batch_exports' && id === 'b1' ? 'b9' : undefined),
+        isAbout: ({ id }) => id === 'b2',
+      },
+    );
     expect(plan.steps).toMatchObject([{ action: 'create', id: 'b2' }]);
     expect(plan.adopted).toMatchObject([{ desired_id: 'b1', live_id: 'b9', by: 'id_map' }]);
   });
@@ -73,11 +77,15 @@ describe('records found under another id', () => {
         ...{ id: Number(id), plugin_type: 'source', name: null, tag: 'v1' },
         ...{ organization_id: ORG, description },
       });
-    const twins = [nameless('1', 'same'), nameless('2', 'same'), nameless('3', 'same')];
-    const plan = planOf([organization, ...twins], [organization, nameless('9', 'same'), nameless('2', 'x')], {
-      idMap: (kind, id) => (kind === 'pipeline_destinations' && id === '1' ? '9' : undefined),
-      isAbout: ({ id }) => id === '3',
-    });
+    const counterparts = [nameless('1', 'same'), nameless('2', 'same'), nameless('3', 'same')];
+    const plan = planOf(
+      [organization, ...counterparts],
+      [organization, nameless('9', 'same'), nameless('2', 'x')],
+      {
+        idMap: (kind, id) => (kind === 'pipeline_destinations' && id === '1' ? '9' : undefined),
+        isAbout: ({ id }) => id === '3',
+      },
+    );
     expect(plan.steps).toMatchObject([{ action: 'create', id: '3' }]);
     expect(plan.adopted).toMatchObject([{ desired_id: '1', live_id: '9', by: 'id_map' }]);
   });

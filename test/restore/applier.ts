@@ -111,13 +111,13 @@ function checkPrecondition(
     if (now === undefined || managedDigest(definition, now.body) !== precondition.digest)
       throw new Error(`live moved under step ${step.n}`);
   } else if (precondition.state === 'absent' && precondition.digest !== null && step.kind !== 'invites') {
-    const twin = live.find(
+    const counterpart = live.find(
       (each) =>
         each.kind === step.kind &&
         sameScope(each.scope, step.scope) &&
         naturalKeyDigest(definition, each.body) === precondition.digest,
     );
-    if (twin !== undefined) throw new Error(`step ${step.n} would make a double of ${twin.id}`);
+    if (counterpart !== undefined) throw new Error(`step ${step.n} would make a double of ${counterpart.id}`);
   }
 }
 
@@ -176,8 +176,9 @@ function refuseTwins(record: ParsedRecord, live: readonly ParsedRecord[]): void 
   if (field === undefined) return;
   const name = (each: ParsedRecord): JsonValue | undefined =>
     isJsonObject(each.body) ? each.body[field] : undefined;
-  const twin = live.find(
+  const counterpart = live.find(
     (each) => each.kind === record.kind && sameScope(each.scope, record.scope) && name(each) === name(record),
   );
-  if (twin !== undefined) throw new Error(`400 ${record.kind} ${JSON.stringify(name(record))} is taken`);
+  if (counterpart !== undefined)
+    throw new Error(`400 ${record.kind} ${JSON.stringify(name(record))} is taken`);
 }

@@ -119,7 +119,7 @@ describe('a record that somebody made again by hand', () => {
   });
 });
 
-describe('what the far side can do to a write', () => {
+describe('what the service can do to a write', () => {
   const onRole = (nth: number, fault: FaultRule['fault'], rest: Partial<FaultRule> = {}): FaultRule => ({
     method: 'POST',
     path: /\/roles\/$/,

@@ -87,7 +87,7 @@ describe('the look before a write', () => {
     await expect(applying).rejects.toMatchObject({ code: 'disk_full' });
   });
 
-  it('is taken again when the far side asks for a pause between the two', async () => {
+  it('is taken again when the service asks for a pause between the two', async () => {
     const { rig, plan } = await alteredProjects();
     const clock = new FakeClock();
     const times = timed(rig, clock);
@@ -185,8 +185,8 @@ describe('a creation that a gateway lost patience with', () => {
           const isOfRole = ({ method, path }: { method: string; path: string }): boolean =>
             method === 'POST' && path.endsWith('/roles/');
           const { body } = rig.proxy.requests.find(isOfRole)!;
-          const twin = JSON.parse(body) as JsonObject;
-          rig.running.sandbox.store.write('roles', given[0].scope, { ...twin, id: (made = 'a-twin') });
+          const counterpart = JSON.parse(body) as JsonObject;
+          rig.running.sandbox.store.write('roles', given[0].scope, { ...counterpart, id: (made = 'a-twin') });
           return outcome;
         },
       },

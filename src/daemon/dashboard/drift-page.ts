@@ -1,4 +1,4 @@
-/** Drift of every source as of now: gravest first, each field as it was and as it is. */
+/** Drift of every source as of now: worst first, each field as it was and as it is. */
 import { type Kind, type ResourceDefinition, type Scope, SCOPE_KEYS } from '../../catalog/definition.ts';
 import { SCOPE_KIND } from '../../catalog/lineage.ts';
 import { SEVERITIES } from '../../catalog/severities.ts';
@@ -18,7 +18,7 @@ import { type Html, markup, NOTHING, emptyHtml, nameHtml, tableHtml, timeHtml } 
 const RECORDS_SHOWN = 200;
 const ACCEPTED_SHOWN = 200;
 
-/** One article a record, gravest first. */
+/** One article a record, worst first. */
 export function driftArticles(mirror: Mirror, drift: SourceDrift): Html[] {
   const options = optionsOf(mirror, drift);
   const parentName = parentNames(mirror, drift.source, drift.definitions);
@@ -61,7 +61,7 @@ function sourceHtml(mirror: Mirror, drift: SourceDrift, hasOthers: boolean, now:
   const { document, open, accepted, ignored, source } = drift;
   const report = prepareReport(document, optionsOf(mirror, drift));
   const counts = severityCounts(open);
-  const figures = SEVERITIES.filter((each) => counts[each] > 0).map(
+  const stats = SEVERITIES.filter((each) => counts[each] > 0).map(
     (each) =>
       markup`<li class="${each}"><b>${counts[each]}</b><span><i aria-hidden="true">${SEVERITY_SIGN[each]}</i> ${each}</span></li>`,
   );
@@ -78,7 +78,7 @@ function sourceHtml(mirror: Mirror, drift: SourceDrift, hasOthers: boolean, now:
         : emptyHtml('Nothing drifted.', 'The service is configured as the baseline says.');
   const more = document.changes.length - RECORDS_SHOWN;
   return markup`<section>${heading}<p class="faint">${comparedText(document)}${ignored.length === 0 ? '' : `; ${plural(ignored.length, 'finding')} ignored by rule`}</p>
-${figures.length === 0 ? NOTHING : markup`<div class="figures"><ul aria-label="By severity">${figures}</ul></div>`}${skipped}${nothing}${driftArticles(mirror, drift)}
+${stats.length === 0 ? NOTHING : markup`<div class="stats"><ul aria-label="By severity">${stats}</ul></div>`}${skipped}${nothing}${driftArticles(mirror, drift)}
 ${more > 0 ? markup`<p class="faint">and ${plural(more, 'more record')}: <code>tidemark drift</code> shows all</p>` : NOTHING}
 ${formsHtml(drift)}${accepted.length === 0 ? NOTHING : acceptedHtml(drift, now)}</section>`;
 }

@@ -197,9 +197,9 @@ function planSection(view: DaemonView, { lastJobs, now }: HealthSnapshot): Html 
   return markup`<section aria-labelledby="plan"><h2 id="plan">What comes next</h2>${next}${work.length === 0 ? NOTHING : markup`<ul class="faint">${work}</ul>`}</section><section aria-labelledby="done"><h2 id="done">What was done last</h2>${last}</section>`;
 }
 
-function noticesSection({ owed, now }: HealthSnapshot): Html {
-  if (owed.length === 0) return NOTHING;
-  const rows = owed
+function noticesSection({ pending, now }: HealthSnapshot): Html {
+  if (pending.length === 0) return NOTHING;
+  const rows = pending
     .slice(0, 20)
     .map(({ channel, attempts, error, about }) => [
       channel,
@@ -211,7 +211,7 @@ function noticesSection({ owed, now }: HealthSnapshot): Html {
   return markup`<section aria-labelledby="notices"><h2 id="notices">Notices on their way</h2>${tableHtml('Notices that are not delivered yet', [{ head: 'Channel' }, { head: 'About' }, { head: 'Since' }, { head: 'Attempts', style: 'num spare' }, { head: 'Trouble', style: 'wide below' }], rows)}</section>`;
 }
 
-// What asks for a person, gravest first, each with what to do.
+// What asks for a person, worst first, each with what to do.
 
 interface Need extends HealthReason {
   /** Null for what concerns the whole. */

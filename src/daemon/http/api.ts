@@ -298,15 +298,15 @@ function statusDocument(view: DaemonView, situation: HealthSnapshot): object {
         progress,
       })),
       queued: view.queued().map(({ name, source, trigger }) => ({ name, source, trigger })),
-      requests: view.figures().map((figures) => ({
-        source: figures.source,
-        requests: figures.requests,
-        retries: figures.retries,
-        throttled: figures.throttled,
-        left_this_minute: figures.leftThisMinute,
-        left_this_hour: figures.leftThisHour,
+      requests: view.stats().map((stats) => ({
+        source: stats.source,
+        requests: stats.requests,
+        retries: stats.retries,
+        throttled: stats.throttled,
+        left_this_minute: stats.leftThisMinute,
+        left_this_hour: stats.leftThisHour,
       })),
-      notices_owed: situation.owed.length,
+      notices_pending: situation.pending.length,
     },
   };
 }

@@ -69,9 +69,9 @@ export interface HealthFacts {
   /** Other jobs of which the latest did not do what it should. */
   readonly failedJobs: readonly (EndedJob & { readonly name: string; readonly source: string | null })[];
   /** Channels whose notices do not arrive. */
-  readonly silentChannels: readonly {
+  readonly failingChannels: readonly {
     readonly channel: string;
-    readonly owed: number;
+    readonly pending: number;
     readonly since: string;
     readonly error: string | null;
   }[];

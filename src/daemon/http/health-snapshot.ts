@@ -24,7 +24,7 @@ export interface HealthSnapshot {
   readonly standings: readonly SourceStatus[];
   readonly lastJobs: LastJobs;
   /** Notices that wait for their delivery. */
-  readonly owed: readonly Delivery[];
+  readonly pending: readonly Delivery[];
 }
 
 const NO_JOBS: LastJobs = { of: () => [], one: () => null, finished: () => [] };
@@ -34,7 +34,7 @@ const BACKUP_JOBS_READ = 50;
 const DELIVERIES_READ = 200;
 /** Longer than most syncs of other processes take. */
 const LOCKED_LONG_MS = 15 * 60_000;
-/** A notice that is owed for longer did not arrive at the first attempts. */
+/** A notice that is pending for longer did not arrive at the first attempts. */
 const OWED_LONG_MS = 15 * 60_000;
 
 /** Never throws for a mirror that cannot be read: that is part of the situation. */
@@ -51,7 +51,7 @@ export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapsho
       );
       const lastJobs = readLastJobs(mirror);
       const state = mirror.daemonState();
-      const owed = state.owedDeliveries();
+      const pending = state.pendingDeliveries();
       const facts: HealthFacts = {
         ...base,
         troubles: [...lastingTroubles(view, now), ...untoldJobTroubles(view, lastJobs)],
@@ -63,9 +63,9 @@ export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapsho
             : [],
         ),
         ...jobFacts(mirror, lastJobs),
-        silentChannels: silentChannels(owed, state.deliveries(DELIVERIES_READ), now),
+        failingChannels: failingChannels(pending, state.deliveries(DELIVERIES_READ), now),
       };
-      return { now, health: assessHealth(facts), mirror, standings, lastJobs, owed };
+      return { now, health: assessHealth(facts), mirror, standings, lastJobs, pending };
     });
   } catch (error) {
     const { code, message, hint } = asTidemarkError(error);
@@ -81,10 +81,10 @@ export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapsho
       verify: null,
       drills: [],
       failedJobs: [],
-      silentChannels: [],
+      failingChannels: [],
     };
     const health = assessHealth({ ...base, ...nothing, troubles, mirrorTrouble });
-    return { now, health, mirror: null, standings: [], lastJobs: NO_JOBS, owed: [] };
+    return { now, health, mirror: null, standings: [], lastJobs: NO_JOBS, pending: [] };
   }
 }
 
@@ -220,14 +220,14 @@ function hasFailed(row: JobRow): boolean {
 }
 
 /** Channels of which the newest settled notice was given up, or that owe one for long. */
-function silentChannels(
-  owed: readonly Delivery[],
+function failingChannels(
+  pending: readonly Delivery[],
   recent: readonly Delivery[],
   now: number,
-): HealthFacts['silentChannels'] {
-  const channels = [...new Set([...owed, ...recent].map(({ channel }) => channel))].sort();
+): HealthFacts['failingChannels'] {
+  const channels = [...new Set([...pending, ...recent].map(({ channel }) => channel))].sort();
   return channels.flatMap((channel) => {
-    const late = owed.filter(
+    const late = pending.filter(
       (each) =>
         each.channel === channel && each.attempts > 0 && now - Date.parse(each.about.at) > OWED_LONG_MS,
     );
@@ -242,7 +242,7 @@ function silentChannels(
     return [
       {
         channel,
-        owed: all.length,
+        pending: all.length,
         since: first,
         error: all.find(({ error }) => error !== null)?.error ?? null,
       },

@@ -33,7 +33,7 @@ export function assessHealth(facts: HealthFacts): Health {
   return { state: worst([...reasons, ...sources]), reasons, sources };
 }
 
-/** The gravest of these states. */
+/** The worst of these states. */
 export function worst(parts: readonly { readonly state: HealthState }[]): HealthState {
   return HEALTH_STATES.findLast((each) => parts.some(({ state }) => state === each)) ?? 'ok';
 }
@@ -54,7 +54,7 @@ function sourceHealth(facts: SourceFacts, { now, startedAt }: HealthFacts): Sour
 // What is wrong with the daemon as a whole. Pure.
 
 function daemonReasons(facts: HealthFacts): HealthReason[] {
-  const { mirrorTrouble, configTrouble, troubles, verify, drills, failedJobs, silentChannels } = facts;
+  const { mirrorTrouble, configTrouble, troubles, verify, drills, failedJobs, failingChannels } = facts;
   const degraded = (
     code: HealthCode,
     message: string,
@@ -106,10 +106,10 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
       ),
     ),
     ...backupReasons(facts),
-    ...silentChannels.map(({ channel, owed, since, error }) =>
+    ...failingChannels.map(({ channel, pending, since, error }) =>
       degraded(
         'notices_undelivered',
-        `${plural(owed, 'notice')} could not be delivered through ${channel}${error === null ? '' : `: ${error}`}`,
+        `${plural(pending, 'notice')} could not be delivered through ${channel}${error === null ? '' : `: ${error}`}`,
         since,
         `\`tidemark notify test\` tries the channels`,
       ),

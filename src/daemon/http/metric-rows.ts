@@ -247,21 +247,21 @@ export const METRICS: readonly MetricRow[] = [
     type: 'counter',
     help: 'Requests sent to the service since the daemon started, retries among them',
     labels: ['source'],
-    read: ({ view }) => view.figures().map(({ source, requests }) => sample({ source }, requests)),
+    read: ({ view }) => view.stats().map(({ source, requests }) => sample({ source }, requests)),
   },
   {
     name: 'tidemark_request_retries_total',
     type: 'counter',
     help: 'Requests that were sent again',
     labels: ['source'],
-    read: ({ view }) => view.figures().map(({ source, retries }) => sample({ source }, retries)),
+    read: ({ view }) => view.stats().map(({ source, retries }) => sample({ source }, retries)),
   },
   {
     name: 'tidemark_requests_throttled_total',
     type: 'counter',
     help: 'Answers 429',
     labels: ['source'],
-    read: ({ view }) => view.figures().map(({ source, throttled }) => sample({ source }, throttled)),
+    read: ({ view }) => view.stats().map(({ source, throttled }) => sample({ source }, throttled)),
   },
   {
     name: 'tidemark_rate_left_requests',
@@ -270,7 +270,7 @@ export const METRICS: readonly MetricRow[] = [
     labels: ['source', 'window'],
     read: ({ view }) =>
       view
-        .figures()
+        .stats()
         .flatMap(({ source, leftThisMinute, leftThisHour }) =>
           [['minute', leftThisMinute] as const, ['hour', leftThisHour] as const].flatMap(([window, left]) =>
             left === null ? [] : [sample({ source, window }, left)],
@@ -315,13 +315,13 @@ export const METRICS: readonly MetricRow[] = [
       view.schedules().map(({ schedule, missedTicks }) => sample({ schedule }, missedTicks)),
   },
   {
-    name: 'tidemark_notices_owed',
+    name: 'tidemark_notices_pending',
     type: 'gauge',
     help: 'Notices that wait for their delivery',
     labels: ['channel'],
     read: ({ situation }) =>
-      [...Map.groupBy(situation.owed, ({ channel }) => channel)].map(([channel, owed]) =>
-        sample({ channel }, owed.length),
+      [...Map.groupBy(situation.pending, ({ channel }) => channel)].map(([channel, pending]) =>
+        sample({ channel }, pending.length),
       ),
   },
   {

@@ -40,7 +40,7 @@ export function backupWork(env: Readonly<Record<string, string | undefined>>): J
 }
 
 function resultOf(made: BackupOutcome | null): JobResult {
-  const error = made?.untidy ?? made?.hook?.error ?? null;
+  const error = made?.cleanupError ?? made?.hook?.error ?? null;
   return {
     outcome: error === null ? 'done' : 'partial',
     exitCode: error === null ? EXIT.done : EXIT.partial,

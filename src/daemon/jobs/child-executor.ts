@@ -24,21 +24,23 @@ const LEAVE_MS = 3_000;
 interface ChildWorkOptions {
   readonly effects: DaemonEffects;
   readonly startJob: StartJob;
-  readonly keeper: MirrorAccessControl;
+  readonly mirrorAccess: MirrorAccessControl;
   readonly troubles: ActiveProblems;
   /** For what the process does not do: a configuration in force that can be read no more. */
   readonly instead: Workplace;
 }
 
 /** A process for each job, where the effects have one to start. */
-export function executorFor(options: Pick<ChildWorkOptions, 'effects' | 'keeper' | 'troubles'>): Workplace {
-  const { effects, keeper } = options;
-  const instead = new InProcessExecutor(effects, keeper);
+export function executorFor(
+  options: Pick<ChildWorkOptions, 'effects' | 'mirrorAccess' | 'troubles'>,
+): Workplace {
+  const { effects, mirrorAccess } = options;
+  const instead = new InProcessExecutor(effects, mirrorAccess);
   const { startJob } = effects;
-  return startJob === undefined ? instead : new ChildWork({ ...options, startJob, instead });
+  return startJob === undefined ? instead : new ChildProcessExecutor({ ...options, startJob, instead });
 }
 
-class ChildWork implements Workplace {
+class ChildProcessExecutor implements Workplace {
   readonly #options: ChildWorkOptions;
   #child: ChildProcess | null = null;
 
@@ -50,7 +52,7 @@ class ChildWork implements Workplace {
     const isWriting = task.work.holds === 'writer';
     try {
       // The turn stays here: nobody else of this process is to meet the other one at the lock.
-      if (isWriting) lease?.lend();
+      if (isWriting) lease?.suspend();
       else lease?.release();
     } catch (error) {
       // Closing moves the log into the file, which a full disk keeps it from.
@@ -79,7 +81,7 @@ class ChildWork implements Workplace {
     try {
       // Who stops waits for nobody: the runner looks whether it can be had at once.
       signal.throwIfAborted();
-      await lease.regain(commandOf(job), signal);
+      await lease.resume(commandOf(job), signal);
       return lease;
     } catch {
       // The runner tries the same again, and tells what keeps it from it.
@@ -91,7 +93,7 @@ class ChildWork implements Workplace {
   /** Null where the process refused. */
   async #inChild(task: Task): Promise<JobResult | null> {
     const child = this.#start();
-    const talk = new Talk(child, task, this.#options);
+    const talk = new JobChannel(child, task, this.#options);
     const abort = (): void => talk.send({ type: 'abort' });
     task.signal.addEventListener('abort', abort, { once: true });
     try {
@@ -112,12 +114,12 @@ class ChildWork implements Workplace {
 }
 
 /** One job's conversation. */
-class Talk {
+class JobChannel {
   readonly #child: ChildProcess;
   readonly #task: Task;
   readonly #options: ChildWorkOptions;
   #ended: Extract<ToDaemon, { type: 'done' | 'refused' }> | null = null;
-  #figures: RemoteStats | null = null;
+  #stats: RemoteStats | null = null;
 
   constructor(child: ChildProcess, task: Task, options: ChildWorkOptions) {
     this.#child = child;
@@ -155,27 +157,27 @@ class Talk {
     const { troubles, effects } = this.#options;
     switch (message.type) {
       case 'progress':
-        if (this.#figures === null) {
-          const figures = new RemoteStats(effects.clock, message.figures);
-          this.#figures = figures;
+        if (this.#stats === null) {
+          const stats = new RemoteStats(effects.clock, message.stats);
+          this.#stats = stats;
           this.#task.onClient(
-            figures,
-            () => figures.records,
-            () => figures.isLocal,
+            stats,
+            () => stats.records,
+            () => stats.isLocal,
           );
         }
-        this.#figures.take(message.figures, message.records, message.isLocal);
+        this.#stats.take(message.stats, message.records, message.isLocal);
         return;
       case 'trouble':
         troubles.begin(message.about, errorOf(message.error), message.level);
         return;
-      case 'relief':
+      case 'resolved':
         troubles.end(message.about, message.message);
         return;
       case 'done':
       case 'refused':
         this.#ended = message;
-        if (message.type === 'done') this.#figures?.end(message.starts);
+        if (message.type === 'done') this.#stats?.end(message.starts);
         this.#leave();
     }
   }
@@ -207,7 +209,7 @@ function died([code, signal]: unknown[], { signal: { aborted } }: Task): Tidemar
   });
 }
 
-// The figures of a client in another process, as far as it told of them. Its windows go on rolling after it has ended.
+// The stats of a client in another process, as far as it told of them. Its windows go on rolling after it has ended.
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
@@ -240,7 +242,7 @@ export class RemoteStats {
     if (starts.length > 0) this.#starts = starts;
   }
 
-  figures(): RequestStats {
+  stats(): RequestStats {
     const { perMinute, perHour } = this.#told;
     return {
       ...this.#told,

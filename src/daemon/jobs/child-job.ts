@@ -39,10 +39,10 @@ export async function performOrder(
     return;
   }
   const effects = options.effects(config);
-  const keeper = new MirrorAccessControl(effects, new ToldTroubles(tell), () => config);
+  const mirrorAccess = new MirrorAccessControl(effects, new ToldTroubles(tell), () => config);
   const watch = new ClientWatch(effects, tell);
   const task = { job, number, work, config, source, signal, onClient: watch.onClient };
-  const { result, lease } = await new InProcessExecutor(effects, keeper).perform(task, null);
+  const { result, lease } = await new InProcessExecutor(effects, mirrorAccess).perform(task, null);
   watch.stop();
   const starts = lease === null ? [] : startsOf(lease.mirror.path, source, options);
   try {
@@ -95,7 +95,7 @@ class ClientWatch {
     this.#look = () =>
       this.#tell({
         type: 'progress',
-        figures: client.figures(),
+        stats: client.stats(),
         records: records(),
         isLocal: isLocal(),
       });
@@ -132,6 +132,6 @@ class ToldTroubles implements ProblemSink {
   }
 
   end(about: string, message: string): void {
-    if (this.#begun.delete(about)) this.#tell({ type: 'relief', about, message });
+    if (this.#begun.delete(about)) this.#tell({ type: 'resolved', about, message });
   }
 }

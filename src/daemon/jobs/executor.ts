@@ -36,11 +36,11 @@ export interface Workplace {
 /** In this process: its event loop and its memory are the work's too. */
 export class InProcessExecutor implements Workplace {
   readonly #effects: DaemonEffects;
-  readonly #keeper: MirrorAccessControl;
+  readonly #mirrorAccess: MirrorAccessControl;
 
-  constructor(effects: DaemonEffects, keeper: MirrorAccessControl) {
+  constructor(effects: DaemonEffects, mirrorAccess: MirrorAccessControl) {
     this.#effects = effects;
-    this.#keeper = keeper;
+    this.#mirrorAccess = mirrorAccess;
   }
 
   async perform(task: Task, begun: WriterLease | null): Promise<Performed> {
@@ -50,8 +50,8 @@ export class InProcessExecutor implements Workplace {
       if (work.holds === 'reader') {
         lease?.release();
         lease = null;
-      } else lease ??= await this.#keeper.lease(commandOf(job), false, signal);
-      const reader = lease === null ? this.#keeper.openReader(commandOf(job)) : null;
+      } else lease ??= await this.#mirrorAccess.lease(commandOf(job), false, signal);
+      const reader = lease === null ? this.#mirrorAccess.openReader(commandOf(job)) : null;
       try {
         const log = this.#effects.log.child({ job: number, task: job.name });
         const mirror = lease?.mirror ?? reader ?? missing();

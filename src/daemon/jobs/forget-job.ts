@@ -25,15 +25,15 @@ export const FORGET_JOB: Pick<JobWork, 'run'> = {
       revisions: result?.done?.revisions ?? 0,
       bytesBefore: result?.bytesBefore ?? 0,
       bytesAfter: result?.bytesAfter ?? 0,
-      untidy: result?.untidy?.message ?? null,
+      cleanupError: result?.cleanupError?.message ?? null,
     };
-    const untidy = result?.untidy ?? null;
+    const cleanupError = result?.cleanupError ?? null;
     return {
-      outcome: untidy === null ? 'done' : 'partial',
-      exitCode: untidy === null ? EXIT.done : EXIT.partial,
+      outcome: cleanupError === null ? 'done' : 'partial',
+      exitCode: cleanupError === null ? EXIT.done : EXIT.partial,
       run: null,
       summary: storedSummary(summary),
-      error: untidy,
+      error: cleanupError,
       report: null,
     };
   },

@@ -25,7 +25,7 @@ export type ToDaemon =
   | { readonly type: 'refused' }
   | {
       readonly type: 'progress';
-      readonly figures: RequestStats;
+      readonly stats: RequestStats;
       readonly records: number;
       /** Nothing is asked of the service: what was read is being published. */
       readonly isLocal: boolean;
@@ -36,7 +36,7 @@ export type ToDaemon =
       readonly error: WireError;
       readonly level: 'warn' | 'error';
     }
-  | { readonly type: 'relief'; readonly about: string; readonly message: string }
+  | { readonly type: 'resolved'; readonly about: string; readonly message: string }
   | {
       readonly type: 'done';
       readonly result: WireResult;

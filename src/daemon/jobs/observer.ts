@@ -21,7 +21,7 @@ export interface EndedJob extends BegunJob {
 /** What an observer may use beside what it is told. */
 export interface ObserverContext {
   /** Opens the mirror; waits for the writer's lock where it has to. */
-  readonly keeper: MirrorAccessControl;
+  readonly mirrorAccess: MirrorAccessControl;
   /** Aborted when the daemon has no more time. */
   readonly signal: AbortSignal;
 }

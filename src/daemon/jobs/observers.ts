@@ -76,11 +76,11 @@ export class Observers {
   }
 
   #say({ name }: JobObserver, thrown: unknown): void {
-    const { keeper, signal } = this.#context();
+    const { mirrorAccess, signal } = this.#context();
     if (signal.aborted) return;
     const { code, message } = asTidemarkError(thrown);
-    // A mirror that is gone is told by its keeper.
-    if (code === 'mirror_missing' && keeper.isGone()) return;
+    // A missing mirror is reported by MirrorAccessControl.
+    if (code === 'mirror_missing' && mirrorAccess.isGone()) return;
     this.#log.error({ about: name, code }, message);
   }
 }

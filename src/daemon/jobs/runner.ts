@@ -22,7 +22,7 @@ import { failedResult, noteJobTrouble, unwritten } from './job-log.ts';
 import type { EndedJob } from './observer.ts';
 import type { Observers } from './observers.ts';
 import { JobQueue, type Ticketed } from './queue.ts';
-import { FigureBook } from './request-figures.ts';
+import { StatsBySource } from './request-stats.ts';
 import { AnswerWatch, LastBeginnings, Rests, SILENT_MS, TURN_LOOK_MS } from './turns.ts';
 import type { JobResult, JobWork, QueuedJob } from './work.ts';
 
@@ -30,13 +30,13 @@ interface RunnerOptions {
   readonly effects: DaemonEffects;
   readonly works: ReadonlyMap<JobName, JobWork>;
   readonly workplace: Workplace;
-  readonly keeper: MirrorAccessControl;
+  readonly mirrorAccess: MirrorAccessControl;
   readonly troubles: ActiveProblems;
   readonly observers: Observers;
   /** The configuration for the next job, read anew. */
   readonly freshConfig: () => Config;
   /** Writes down what the daemon remembers beside jobs. The mirror is open for writing. */
-  readonly keepBooks: (mirror: Mirror) => void;
+  readonly saveSchedule: (mirror: Mirror) => void;
   /** The scheduled work was cut short: it is to start again. */
   readonly cutShort: (schedule: ScheduleName) => void;
   /** The scheduled work could not begin, for trouble of this machine: it is to be tried again before its next tick. */
@@ -50,7 +50,7 @@ interface Current extends TicketAtWork {
   /** The kinds that it is narrowed to by what was asked for; null for all that the source includes. */
   kinds: readonly Kind[] | null;
   number: number;
-  client: Pick<ReadClient, 'figures'> | null;
+  client: Pick<ReadClient, 'stats'> | null;
   records: () => number;
   /** True while it works here, and asks its service for nothing. */
   isLocal: () => boolean;
@@ -62,7 +62,7 @@ interface Current extends TicketAtWork {
 }
 
 export class JobRunner {
-  readonly figures = new FigureBook();
+  readonly stats = new StatsBySource();
   /** As of the queue. */
   readonly requestedWith = (jobs: readonly QueuedJob[]): number => this.#queue.requestedWith(jobs);
   readonly #options: RunnerOptions;
@@ -79,7 +79,7 @@ export class JobRunner {
   constructor(options: RunnerOptions) {
     this.#options = options;
     this.#jobLog = new JobLog(options.effects.log);
-    this.#beginnings = new LastBeginnings(() => options.keeper.reader());
+    this.#beginnings = new LastBeginnings(() => options.mirrorAccess.reader());
     this.#rests = new Rests(options.effects.clock);
     this.#queue = new JobQueue(this.#beginnings.of);
   }
@@ -118,7 +118,7 @@ export class JobRunner {
     const current = this.#current;
     if (current === null || current.job.name !== 'sync' || current.client === null) return;
     const { client, records, isLocal, answers, abort, job, over } = current;
-    const silentMs = answers.look(client.figures(), records(), isLocal());
+    const silentMs = answers.look(client.stats(), records(), isLocal());
     if (silentMs < SILENT_MS || this.#queue.length === 0 || current.gaveWay !== null || job.source === null)
       return;
     current.gaveWay = this.#rests.begin(job.source, silentMs);
@@ -145,7 +145,7 @@ export class JobRunner {
     const current = this.#current;
     if (current === null) return [];
     const { job, number, startedAt, client, records } = current;
-    const progress = client === null ? null : { requests: client.figures().requests, records: records() };
+    const progress = client === null ? null : { requests: client.stats().requests, records: records() };
     return [{ job: number, name: job.name, source: job.source, trigger: job.trigger, startedAt, progress }];
   }
 
@@ -167,7 +167,7 @@ export class JobRunner {
     const current = this.#current;
     if (current === null) return true;
     const finishMs = graceMs * FINISH_SHARE;
-    const waitsUntil = current.client?.figures().waitingUntil;
+    const waitsUntil = current.client?.stats().waitingUntil;
     const isWorthWaiting = (waitsUntil ?? 0) < clock.now() + finishMs && current.number !== 0;
     log.info(
       { job: current.number },
@@ -245,7 +245,7 @@ export class JobRunner {
         current.client = client;
         current.records = records;
         current.isLocal = isLocal;
-        if (job.source !== null) this.figures.begin(job.source, client);
+        if (job.source !== null) this.stats.begin(job.source, client);
       },
     };
     const performed = await workplace.perform(task, lease);
@@ -263,9 +263,9 @@ export class JobRunner {
 
   async #isWanted(work: JobWork, config: Config): Promise<boolean> {
     if (work.isWanted === undefined) return true;
-    const { effects, keeper } = this.#options;
+    const { effects, mirrorAccess } = this.#options;
     try {
-      return await work.isWanted({ config, effects, mirror: keeper.reader() });
+      return await work.isWanted({ config, effects, mirror: mirrorAccess.reader() });
     } catch {
       // What keeps it from knowing keeps the job from its work, which tells it.
       return true;
@@ -275,11 +275,11 @@ export class JobRunner {
   /** Writes the job's beginning down. @throws TidemarkError where the mirror cannot be written; then it has not begun */
   async #begin(current: Current): Promise<WriterLease> {
     const { job } = current;
-    const { keeper, keepBooks, observers } = this.#options;
+    const { mirrorAccess, saveSchedule, observers } = this.#options;
     // Only a sync may make a mirror: the others would find it empty.
-    const lease = await keeper.lease(commandOf(job), job.name === 'sync', this.#abort.signal);
+    const lease = await mirrorAccess.lease(commandOf(job), job.name === 'sync', this.#abort.signal);
     try {
-      keepBooks(lease.mirror);
+      saveSchedule(lease.mirror);
       const { name, source, trigger } = job;
       const start = { name, source, trigger, startedAt: current.startedAt };
       current.number = lease.mirror.daemonState().beginJob(start);
@@ -298,7 +298,7 @@ export class JobRunner {
   /** Writes the job's end down, in whatever state the mirror is, and tells whoever wants to know. */
   async #end(current: Current, result: JobResult, held: WriterLease | null): Promise<void> {
     const { job } = current;
-    const { effects, observers, troubles, keepBooks, keeper } = this.#options;
+    const { effects, observers, troubles, saveSchedule, mirrorAccess } = this.#options;
     if (job.schedule !== null) {
       if (result.outcome === 'interrupted') this.#options.cutShort(job.schedule);
       else if (current.number === 0) this.#options.notBegun(job.schedule);
@@ -312,22 +312,22 @@ export class JobRunner {
       if (current.number !== 0) {
         const command = commandOf(job);
         // While the daemon stops nothing is waited for: a job without an end is known for one that was cut short.
-        if (this.#abort.signal.aborted) lease ??= keeper.leaseNow(command);
-        else lease ??= await keeper.lease(command, false, this.#abort.signal);
+        if (this.#abort.signal.aborted) lease ??= mirrorAccess.leaseNow(command);
+        else lease ??= await mirrorAccess.lease(command, false, this.#abort.signal);
         lease?.mirror.daemonState().finishJob(current.number, end);
-        if (lease !== null) keepBooks(lease.mirror);
+        if (lease !== null) saveSchedule(lease.mirror);
         if (lease !== null) observers.recorded(ended, lease.mirror);
       }
       troubles.end('bookkeeping', 'what jobs do is written down again');
     } catch (error) {
-      // A mirror that is gone is told by its keeper.
-      if (keeper.isThere()) troubles.begin('bookkeeping', unwritten(name, asTidemarkError(error)));
+      // A missing mirror is reported by MirrorAccessControl.
+      if (mirrorAccess.isThere()) troubles.begin('bookkeeping', unwritten(name, asTidemarkError(error)));
     } finally {
       this.#giveBack(lease);
     }
     this.#tickets.end(current, result.error);
     noteJobTrouble(troubles, row, result.error);
-    this.#jobLog.ended(row, result.error, keeper.isGone());
+    this.#jobLog.ended(row, result.error, mirrorAccess.isGone());
     observers.ended(ended);
     this.#options.onEnd(job, ended, result.exitCode);
   }
@@ -339,7 +339,7 @@ export class JobRunner {
     } catch (error) {
       this.#options.troubles.begin('mirror', asTidemarkError(error));
     }
-    this.#options.keeper.isThere();
+    this.#options.mirrorAccess.isThere();
   }
 }
 

@@ -97,7 +97,7 @@ export interface DriftSummary {
   readonly severities: Readonly<Record<Severity, number>>;
   readonly accepted: number;
   readonly ignored: number;
-  /** Open findings, gravest first, at most `NAMED_FINDINGS`. */
+  /** Open findings, worst first, at most `NAMED_FINDINGS`. */
   readonly findings: readonly FindingSummary[];
   readonly compared: { readonly collections: number; readonly records: number };
   /** Collections that could not be compared. */
@@ -127,7 +127,7 @@ export interface ForgetSummary {
   readonly bytesBefore: number;
   readonly bytesAfter: number;
   /** Why the space did not return; null where it did. */
-  readonly untidy: string | null;
+  readonly cleanupError: string | null;
 }
 
 interface DrillKindSummary {

@@ -32,7 +32,7 @@ export const SYNC_JOB: Pick<JobWork, 'run'> = {
         isFull: job.full,
         acceptRemovals: 0,
       });
-      return syncResult(context, report, tally, client.figures().throttled);
+      return syncResult(context, report, tally, client.stats().throttled);
     } finally {
       await client.close();
     }

@@ -75,7 +75,7 @@ export class AnswerWatch {
   }
 
   /**
-   * Looks at the figures of its client.
+   * Looks at the stats of its client.
    * @param isLocal true where the work is this machine's: what was read is being published
    * @returns milliseconds since the last sign of the service, or of work of our own
    */

@@ -35,11 +35,11 @@ export interface JobContext {
   /** Aborted when the daemon has no more time for it. */
   readonly signal: AbortSignal;
   /**
-   * Tells of a client at work, so that its figures can be asked for; `records` so far; `isLocal` while nothing is asked of
+   * Tells of a client at work, so that its stats can be asked for; `records` so far; `isLocal` while nothing is asked of
    * the service, since what was read is being published.
    */
   readonly onClient: (
-    client: Pick<ReadClient, 'figures'>,
+    client: Pick<ReadClient, 'stats'>,
     records: () => number,
     isLocal: () => boolean,
   ) => void;

@@ -5,7 +5,7 @@ import { SEVERITIES } from '../../catalog/severities.ts';
 import type { TemplateValues } from '../../config/notice-rules.ts';
 import { formatInteger } from '../../core/grouped.ts';
 import { plural } from '../../core/wording.ts';
-import { compareSeverities, gravest } from '../../diff/severity.ts';
+import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { Notice } from '../../mirror/daemon.ts';
 import { escapeControlCharacters } from '../../report/escape-control.ts';
 import type { FindingSummary } from '../jobs/summaries.ts';
@@ -40,7 +40,7 @@ function shownOf(about: Notice, content: NoticeContent, threshold: Severity) {
   const count = told.reduce((sum, severity) => sum + all[severity], 0);
   const findings = content.findings.filter(({ severity }) => isTold(severity));
   return {
-    severity: gravest(told),
+    severity: worst(told),
     severities: Object.fromEntries(
       SEVERITIES.map((severity) => [severity, isTold(severity) ? all[severity] : 0]),
     ) as Record<Severity, number>,

@@ -11,7 +11,7 @@ export const NAMED_IN_NOTICE = 20;
 const LINES_IN_NOTICE = 10;
 
 export interface NoticeContent {
-  /** How much it matters. Of drift: the gravest finding. */
+  /** How much it matters. Of drift: the worst finding. */
   readonly severity: Severity;
   /** One line. */
   readonly title: string;
@@ -25,7 +25,7 @@ export interface NoticeContent {
   readonly count: number | null;
   /** All findings that it tells of, by severity; null for what is no drift. */
   readonly severities: Readonly<Record<Severity, number>> | null;
-  /** The gravest of them, at most `NAMED_IN_NOTICE`. */
+  /** The worst of them, at most `NAMED_IN_NOTICE`. */
   readonly findings: readonly FindingSummary[];
 }
 

@@ -47,10 +47,10 @@ const CATCH_UP_MS = 15 * 60_000;
 const ATTEMPTS_READ = 5;
 
 export function createNoticeObserver(options: NoticeObserverOptions): JobObserver {
-  return new NoticeObserver(options);
+  return new NotifyingObserver(options);
 }
 
-class NoticeObserver implements JobObserver {
+class NotifyingObserver implements JobObserver {
   readonly name = 'notices';
   readonly #options: NoticeObserverOptions;
   readonly #notifier: Notifier;
@@ -123,12 +123,12 @@ class NoticeObserver implements JobObserver {
   }
 
   /** Before the first sync has made the mirror nothing can be told; nor while it is gone, which is told by itself. */
-  async #whereThere({ keeper }: ObserverContext, work: () => Promise<void>): Promise<void> {
-    if (this.#options.view() === null || !keeper.isThere()) return;
+  async #whereThere({ mirrorAccess }: ObserverContext, work: () => Promise<void>): Promise<void> {
+    if (this.#options.view() === null || !mirrorAccess.isThere()) return;
     try {
       await work();
     } catch (error) {
-      if (keeper.isThere()) throw error;
+      if (mirrorAccess.isThere()) throw error;
     }
   }
 
@@ -171,10 +171,10 @@ class NoticeObserver implements JobObserver {
 
   async #write<T>(work: (mirror: Mirror) => T): Promise<T> {
     if (this.#context === null) throw new TidemarkError('internal', 'notices were written before any job');
-    const { keeper, signal } = this.#context;
+    const { mirrorAccess, signal } = this.#context;
     const lease = signal.aborted
-      ? keeper.leaseNow('daemon notices')
-      : await keeper.lease('daemon notices', false, signal);
+      ? mirrorAccess.leaseNow('daemon notices')
+      : await mirrorAccess.lease('daemon notices', false, signal);
     if (lease === null) throw new TidemarkError('mirror_locked', 'the mirror is held while the daemon ends');
     try {
       return work(lease.mirror);

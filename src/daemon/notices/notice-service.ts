@@ -66,13 +66,13 @@ export function createPingObserver(pinger: Pinger, sources: () => readonly strin
       pinger.started(source);
       await pinger.settled(signal);
     },
-    ended: async ({ row, kinds, report }, { keeper, signal }) => {
+    ended: async ({ row, kinds, report }, { mirrorAccess, signal }) => {
       if (row.name !== 'sync' || row.source === null || kinds !== null) return;
       const { source, outcome, error } = row;
       // The daemon was stopped: no failure of the service. Where nobody starts it again, no success comes.
       if (outcome === 'interrupted') return;
       if (outcome === 'done' && report?.outcome === 'complete') {
-        const mirror = keeper.reader();
+        const mirror = mirrorAccess.reader();
         pinger.succeeded(
           source,
           sources().filter((other) => other !== source && isKnownNotWhole(mirror, other)),

@@ -1,5 +1,5 @@
 /**
- * Deliveries that are owed: one queue per channel, oldest first, so that a dead receiver delays itself and nobody else.
+ * Deliveries that are pending: one queue per channel, oldest first, so that a dead receiver delays itself and nobody else.
  * Nothing is locked while something is sent; what came of it is written down afterwards. A mark that could not be written
  * is remembered until it can: a process that dies before then delivers again, under the same id.
  */
@@ -62,7 +62,7 @@ export class Outbox {
    * @throws TidemarkError when the mirror cannot be read
    */
   async deliverDue(signal: AbortSignal): Promise<void> {
-    for (const name of new Set(this.#owed().map(({ channel }) => channel))) {
+    for (const name of new Set(this.#pending().map(({ channel }) => channel))) {
       if (this.#busy.has(name)) continue;
       this.#busy.add(name);
       const work = this.#deliver(name, signal).finally(() => this.#works.delete(work));
@@ -75,7 +75,7 @@ export class Outbox {
   /** When there is something to do next, milliseconds since the epoch; null for nothing. Channels at work do not count. */
   nextDueAt(): number | null {
     const now = this.#options.clock.now();
-    const times = this.#owed()
+    const times = this.#pending()
       .filter(({ channel }) => !this.#busy.has(channel))
       .map((delivery) => Math.max(dueAt(delivery, now), this.#silentUntil(delivery.channel, now)));
     if (this.#unwritten.size > 0 && this.#writing === null) times.push(Math.max(now, this.#writeAgainAt));
@@ -97,16 +97,16 @@ export class Outbox {
     await this.write();
   }
 
-  #owed(): Delivery[] {
+  #pending(): Delivery[] {
     return this.#options
       .mirror()
       .daemonState()
-      .owedDeliveries()
+      .pendingDeliveries()
       .map((delivery) => ({ ...delivery, ...this.#unwritten.get(keyOf(delivery)) }))
       .filter(({ deliveredAt, givenUpAt }) => deliveredAt === null && givenUpAt === null);
   }
 
-  /** One after the other until nothing is due, with what came to be owed meanwhile. */
+  /** One after the other until nothing is due, with what came to be pending meanwhile. */
   async #deliver(name: string, signal: AbortSignal): Promise<void> {
     try {
       for (let next = this.#nextOf(name); next !== undefined && !signal.aborted; next = this.#nextOf(name)) {
@@ -115,7 +115,7 @@ export class Outbox {
         else await this.#attempt(channel, next, signal);
       }
     } finally {
-      // Here and not when the promise is looked at: what comes to be owed from now on needs a new start.
+      // Here and not when the promise is looked at: what comes to be pending from now on needs a new start.
       this.#busy.delete(name);
     }
   }
@@ -123,7 +123,7 @@ export class Outbox {
   #nextOf(name: string): Delivery | undefined {
     const now = this.#options.clock.now();
     if (this.#silentUntil(name, now) > now) return undefined;
-    return this.#owed().find((delivery) => delivery.channel === name && dueAt(delivery, now) <= now);
+    return this.#pending().find((delivery) => delivery.channel === name && dueAt(delivery, now) <= now);
   }
 
   async #attempt(channel: ChannelConfig, delivery: Delivery, signal: AbortSignal): Promise<void> {

@@ -21,7 +21,7 @@ export function syncTransitions(states: readonly NoticeState[], seen: JobObserva
 }
 
 /** What is the matter with a run; the words of `aspects` are what makes it another matter. */
-interface Matter {
+interface SyncIssue {
   readonly state: 'failed' | 'partial' | 'refused';
   readonly aspects: readonly string[];
 }
@@ -40,7 +40,7 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
       {
         severity: 'low',
         title: `${subjectName(source)}: the sync ${before.state === 'partial' ? 'reads all again' : 'works again'}`,
-        lines: [`${STATE_WORDS[before.state as Matter['state']]} since ${before.since}`],
+        lines: [`${STATE_WORDS[before.state as SyncIssue['state']]} since ${before.since}`],
         job: 'sync',
         run: job.run,
       },
@@ -65,7 +65,7 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
   };
 }
 
-const STATE_WORDS: Readonly<Record<Matter['state'], string>> = {
+const STATE_WORDS: Readonly<Record<SyncIssue['state'], string>> = {
   failed: 'it had failed',
   partial: 'it had read less than all',
   refused: 'the key had been refused',
@@ -84,11 +84,11 @@ function troubledSweeps({ job, details }: JobObservation): readonly TroubledSwee
   return reached.length > 0 ? reached : own;
 }
 
-function matterOf({ job }: JobObservation, troubled: readonly TroubledSweep[]): Matter | null {
+function matterOf({ job }: JobObservation, troubled: readonly TroubledSweep[]): SyncIssue | null {
   if (job.outcome === 'refused') return { state: 'refused', aspects: [] };
   if (job.outcome === 'failed') {
     const isLocal = job.errorCode !== null && isLocalTrouble(job.errorCode as ErrorCode);
-    return { state: 'failed', aspects: [isLocal ? 'this machine' : 'far side'] };
+    return { state: 'failed', aspects: [isLocal ? 'this machine' : 'service'] };
   }
   if (job.outcome !== 'partial') return null;
   const aspects = [...new Set(troubled.map(({ kind, outcome }) => `${kind} ${outcome}`))].sort();
@@ -96,7 +96,7 @@ function matterOf({ job }: JobObservation, troubled: readonly TroubledSweep[]): 
   return isHeldAlone ? null : { state: 'partial', aspects };
 }
 
-function matterNotice({ job, at }: JobObservation, matter: Matter, troubled: readonly TroubledSweep[]) {
+function matterNotice({ job, at }: JobObservation, matter: SyncIssue, troubled: readonly TroubledSweep[]) {
   const source = job.source ?? '';
   const of = { at, source, subject: 'run' };
   const name = subjectName(source);

@@ -5,7 +5,7 @@ import { SEVERITIES } from '../../catalog/severities.ts';
 import type { NoticeEvent } from '../../config/notice-channel.ts';
 import { formatInteger } from '../../core/grouped.ts';
 import { plural } from '../../core/wording.ts';
-import { compareSeverities, gravest } from '../../diff/severity.ts';
+import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { NoticeState, Notice } from '../../mirror/daemon.ts';
 import { percent } from '../http/wording.ts';
 import { summaryOf, type DriftSummary, type FindingSummary } from '../jobs/summaries.ts';
@@ -292,7 +292,7 @@ function driftNotice(
     noticeOf(
       { at, source: job.source ?? '', subject: MASS, event },
       {
-        severity: gravest(SEVERITIES.filter((severity) => severities[severity] > 0)),
+        severity: worst(SEVERITIES.filter((severity) => severities[severity] > 0)),
         title: '',
         lines,
         hint: HINTS[event],

@@ -1,4 +1,4 @@
-/** What the daemon must remember across restarts: when what is due, what its jobs did, and which notices are owed. */
+/** What the daemon must remember across restarts: when what is due, what its jobs did, and which notices are pending. */
 import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core';
 
 /** One schedule of the configuration, as far as it came. */

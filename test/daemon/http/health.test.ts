@@ -43,7 +43,7 @@ const FACTS: HealthFacts = {
   verify: null,
   drills: [],
   failedJobs: [],
-  silentChannels: [],
+  failingChannels: [],
 };
 
 const job = {
@@ -207,7 +207,7 @@ describe('health', () => {
     ],
     [
       'notices that do not arrive',
-      { ...FACTS, silentChannels: [{ channel: 'chat', owed: 2, since: job.startedAt, error: '500' }] },
+      { ...FACTS, failingChannels: [{ channel: 'chat', pending: 2, since: job.startedAt, error: '500' }] },
       'degraded',
       ['notices_undelivered'],
     ],

@@ -57,7 +57,7 @@ export class World implements DaemonView {
   schedulesShown: ScheduleView[] = [];
   runningShown: ReturnType<DaemonView['running']> = [];
   troublesShown: ReturnType<DaemonView['troubles']> = [];
-  figuresShown: ReturnType<DaemonView['figures']> = [];
+  figuresShown: ReturnType<DaemonView['stats']> = [];
   trouble: TidemarkError | null = null;
   /** By the number of the request. */
   readonly standings = new Map<number, RequestStatus>();
@@ -229,7 +229,7 @@ export class World implements DaemonView {
     return [];
   }
 
-  figures(): ReturnType<DaemonView['figures']> {
+  stats(): ReturnType<DaemonView['stats']> {
     return this.figuresShown;
   }
 

@@ -18,18 +18,18 @@ function told(requests: number): RequestStats {
   };
 }
 
-describe('figures that were told', () => {
+describe('stats that were told', () => {
   it('are the last ones', () => {
-    const figures = new RemoteStats(new DrivenClock(NOW), told(1));
-    figures.take(told(7), 20, false);
-    expect([figures.figures(), figures.records]).toEqual([told(7), 20]);
+    const stats = new RemoteStats(new DrivenClock(NOW), told(1));
+    stats.take(told(7), 20, false);
+    expect([stats.stats(), stats.records]).toEqual([told(7), 20]);
   });
 
   it('stand until a window has wholly passed, where single starts are not known', () => {
     const clock = new DrivenClock(NOW);
-    const figures = new RemoteStats(clock, told(7));
-    figures.end([]);
-    const used = (): number[] => [figures.figures().perMinute.used, figures.figures().perHour.used];
+    const stats = new RemoteStats(clock, told(7));
+    stats.end([]);
+    const used = (): number[] => [stats.stats().perMinute.used, stats.stats().perHour.used];
     clock.move(59_999);
     expect(used()).toEqual([7, 7]);
     clock.move(1);
@@ -40,14 +40,14 @@ describe('figures that were told', () => {
 
   it('roll on by single starts, where they are known', () => {
     const clock = new DrivenClock(NOW);
-    const figures = new RemoteStats(clock, told(3));
-    figures.end([NOW - 3_000_000, NOW - 30_000, NOW - 1_000]);
-    const used = (): number[] => [figures.figures().perMinute.used, figures.figures().perHour.used];
+    const stats = new RemoteStats(clock, told(3));
+    stats.end([NOW - 3_000_000, NOW - 30_000, NOW - 1_000]);
+    const used = (): number[] => [stats.stats().perMinute.used, stats.stats().perHour.used];
     expect(used()).toEqual([2, 3]);
     clock.move(30_000);
     expect(used()).toEqual([1, 3]);
     clock.move(570_000);
     expect(used()).toEqual([0, 2]);
-    expect(figures.figures().perHour.limit).toBe(1200);
+    expect(stats.stats().perHour.limit).toBe(1200);
   });
 });

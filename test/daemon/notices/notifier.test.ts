@@ -93,7 +93,7 @@ describe('the outbox', () => {
     ]);
     expect(sent[0]!.id).toBe(sent[1]!.id);
     expect(second.nextDueAt()).toBeNull();
-    expect(mirror.daemonState().owedDeliveries()).toEqual([]);
+    expect(mirror.daemonState().pendingDeliveries()).toEqual([]);
   });
 
   it('tries again later and later, with one id, and gives up after a day', async () => {
@@ -199,24 +199,24 @@ describe('the outbox', () => {
     await notifier.deliverDue(never);
     await notifier.deliverDue(never);
     expect(sent).toHaveLength(1);
-    expect(mirror.daemonState().owedDeliveries()).toHaveLength(1);
+    expect(mirror.daemonState().pendingDeliveries()).toHaveLength(1);
     expect(notifier.nextDueAt()).toBe(clock.now() + 60_000);
     isLocked = false;
     clock.advance(60_000);
     await notifier.deliverDue(never);
-    expect(mirror.daemonState().owedDeliveries()).toEqual([]);
+    expect(mirror.daemonState().pendingDeliveries()).toEqual([]);
     expect(sent).toHaveLength(1);
     expect(logged.join()).toContain('not written down yet: held by another');
   });
 
-  it('gives up what was owed to a channel that is no longer configured', async () => {
+  it('gives up what was pending to a channel that is no longer configured', async () => {
     const { start, mirror, sent } = rig();
     await start([webhook('gone', 'http://a')]).afterJob(failedSync);
     await start([webhook('other', 'http://b')]).deliverDue(never);
     expect(mirror.daemonState().deliveries(5)).toMatchObject([
       { channel: 'gone', error: 'the channel is no longer configured', deliveredAt: null },
     ]);
-    expect(mirror.daemonState().owedDeliveries()).toEqual([]);
+    expect(mirror.daemonState().pendingDeliveries()).toEqual([]);
     expect(sent).toEqual([]);
   });
 
@@ -233,7 +233,7 @@ describe('the outbox', () => {
     const delivering = notifier.deliverDue(never);
     await notifier.close();
     await delivering;
-    expect(mirror.daemonState().owedDeliveries()).toMatchObject([{ attempts: 0, error: null }]);
+    expect(mirror.daemonState().pendingDeliveries()).toMatchObject([{ attempts: 0, error: null }]);
   });
 
   it('is not put to sleep by a clock that stepped back', async () => {

@@ -1,4 +1,4 @@
-/** The observer in the daemon's own surroundings: a real mirror behind the daemon's keeper. */
+/** The observer in the daemon's own surroundings: a real mirror behind the daemon's mirrorAccess. */
 import { renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -34,21 +34,21 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
       openMirror(mirror, { mode, command, clock, host: 'here', pid: 1 }),
   } as unknown as DaemonEffects;
   const troubles = new ActiveProblems(clock, silentLogger);
-  const keeper = new MirrorAccessControl(effects, troubles, () => config);
+  const mirrorAccess = new MirrorAccessControl(effects, troubles, () => config);
   openMirror(mirror, { mode: 'write', command: 'test', clock }).close();
-  onTestFinished(() => keeper.closeReader());
+  onTestFinished(() => mirrorAccess.closeReader());
   const stop = new AbortController();
-  const context: ObserverContext = { keeper, signal: stop.signal };
+  const context: ObserverContext = { mirrorAccess, signal: stop.signal };
   const schedule = { schedule: 'sync', sources: ['production'], intervalMs: 1_800_000 };
   const view = {
     startedAt: new Date(clock.now()).toISOString(),
     config: () => ({ ...config, backup: null, schedules: { sync: { jitterMs: 0 } } }),
     configTrouble: () => null,
-    mirror: () => keeper.reader(),
+    mirror: () => mirrorAccess.reader(),
     schedules: () => [schedule],
     running: () => running,
     queued: () => [],
-    figures: () => [],
+    stats: () => [],
     troubles: () => troubles.all(),
   } as unknown as DaemonView;
   const running: { name: string; source: string }[] = [];
@@ -68,7 +68,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
   });
   return {
     clock,
-    keeper,
+    mirrorAccess,
     view,
     observer,
     context,
@@ -78,7 +78,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
     down: (value: boolean) => (isDown = value),
     /** As the runner does it: under the lock, then outside of it. */
     end: async (row: JobRow, more: Partial<EndedJob> = {}): Promise<void> => {
-      const lease = await keeper.lease('job', false, stop.signal);
+      const lease = await mirrorAccess.lease('job', false, stop.signal);
       observer.recorded!({ ...ended(row), ...more }, lease.mirror);
       lease.release();
       await observer.ended!({ ...ended(row), ...more }, context);
@@ -92,12 +92,12 @@ const full = job('sync', 'failed', { errorCode: 'disk_full', error: 'no space' }
 
 describe('the observer', () => {
   it('tells of a job as soon as its lock is given back, once', async () => {
-    const { end, sent, keeper } = rig();
+    const { end, sent, mirrorAccess } = rig();
     await end({ ...full });
     await end({ ...full });
     await end(job('sync', 'done'));
     expect(sent).toEqual(['run_failed', 'run_recovered']);
-    expect(keeper.reader().daemonState().owedDeliveries()).toEqual([]);
+    expect(mirrorAccess.reader().daemonState().pendingDeliveries()).toEqual([]);
   });
 
   it('wakes for what could not be delivered', async () => {
@@ -135,10 +135,10 @@ describe('the observer', () => {
   });
 
   it('tells at once that the mirror is gone, until a channel takes it, and that it is back', async () => {
-    const { observer, context, clock, sent, down, keeper, mirror } = rig();
-    expect(keeper.isThere()).toBe(true);
+    const { observer, context, clock, sent, down, mirrorAccess, mirror } = rig();
+    expect(mirrorAccess.isThere()).toBe(true);
     renameSync(mirror, `${mirror}.aside`);
-    expect(keeper.isThere()).toBe(false);
+    expect(mirrorAccess.isThere()).toBe(false);
     expect(observer.wakeAt!()).toBe(clock.now());
     down(true);
     await observer.wake!(context);
@@ -151,7 +151,7 @@ describe('the observer', () => {
     }
     expect(sent).toEqual(['mirror_gone']);
     renameSync(`${mirror}.aside`, mirror);
-    expect(keeper.isThere()).toBe(true);
+    expect(mirrorAccess.isThere()).toBe(true);
     await observer.wake!(context);
     expect(sent).toEqual(['mirror_gone', 'mirror_back']);
   });
@@ -171,14 +171,14 @@ describe('the observer', () => {
   });
 
   it('says so within minutes of a start, but not while the sync is under way that makes up for it', async () => {
-    const { observer, context, clock, sent, running, keeper, view } = rig();
+    const { observer, context, clock, sent, running, mirrorAccess, view } = rig();
     const beginJob = async (startedAt: string): Promise<void> => {
-      const lease = await keeper.lease('job', false, context.signal);
+      const lease = await mirrorAccess.lease('job', false, context.signal);
       const start = { name: 'sync', source: 'production', trigger: 'schedule', startedAt } as const;
       lease.mirror.daemonState().beginJob(start);
       lease.release();
     };
-    await old(keeper, context);
+    await old(mirrorAccess, context);
     clock.advance(24 * 3_600_000);
     Object.assign(view, { startedAt: new Date(clock.now()).toISOString() });
     clock.advance(121_000);
@@ -187,7 +187,7 @@ describe('the observer', () => {
     await observer.wake!(context);
     expect(sent).toEqual([]);
     // The daemon began again, and the sync of before died with its process.
-    const lease = await keeper.lease('job', false, context.signal);
+    const lease = await mirrorAccess.lease('job', false, context.signal);
     lease.mirror.daemonState().endDeadJobs(new Date(clock.now()).toISOString());
     lease.release();
     clock.advance(60_000);
@@ -197,8 +197,8 @@ describe('the observer', () => {
   });
 
   it('says so before a daemon leaves that only did what was due', async () => {
-    const { observer, context, clock, sent, keeper, view } = rig();
-    await old(keeper, context);
+    const { observer, context, clock, sent, mirrorAccess, view } = rig();
+    await old(mirrorAccess, context);
     clock.advance(24 * 3_600_000);
     Object.assign(view, { startedAt: new Date(clock.now()).toISOString() });
     await observer.finish!(context);
@@ -209,8 +209,8 @@ describe('the observer', () => {
 });
 
 /** A first run of now, that came to nothing. */
-async function old(keeper: MirrorAccessControl, { signal }: ObserverContext): Promise<void> {
-  const lease = await keeper.lease('job', false, signal);
+async function old(mirrorAccess: MirrorAccessControl, { signal }: ObserverContext): Promise<void> {
+  const lease = await mirrorAccess.lease('job', false, signal);
   const run = begin(lease.mirror);
   run.abandon({ code: 'unreachable', message: 'no' });
   lease.release();

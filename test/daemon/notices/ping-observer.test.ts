@@ -34,7 +34,7 @@ function rig() {
     const report = isDone ? ({ outcome: 'complete' } as EndedJob['report']) : null;
     return { row: { job: number, ...start, ...end, outcome }, kinds: null, report };
   };
-  const context = { keeper: { reader: () => mirror } } as unknown as ObserverContext;
+  const context = { mirrorAccess: { reader: () => mirror } } as unknown as ObserverContext;
   const tell = async (ended: EndedJob): Promise<string[]> => {
     // One that has just been started: it knows nothing but what the mirror holds.
     await createPingObserver(pinger, () => ['a', 'b']).ended?.(ended, context);

@@ -72,7 +72,7 @@ describe('a sync', () => {
     expect(told(sync('failed'), narrowed, sync('done'))).toEqual([['run_failed'], [], ['run_recovered']]);
   });
 
-  it('tells again when this machine is in the way instead of the far side', () => {
+  it('tells again when this machine is in the way instead of the service', () => {
     const full = seen(job('sync', 'failed', { errorCode: 'disk_full', error: 'no space' }));
     expect(told(sync('failed'), full, full)).toEqual([['run_failed'], ['run_failed'], []]);
   });
@@ -152,7 +152,7 @@ describe('drift', () => {
     expect(told(drift(['a']), none, drift(['a']))).toEqual([['drift_new'], [], []]);
   });
 
-  it('names the gravest first and counts the rest', () => {
+  it('names the worst first and counts the rest', () => {
     const many = Array.from({ length: 30 }, (_unused, n) =>
       finding(`f${n}`, { id: `b${n}`, severity: n === 29 ? 'critical' : 'low' }),
     );

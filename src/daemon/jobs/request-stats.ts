@@ -1,24 +1,24 @@
 /** What the sources' clients counted since the daemon started. Clients come and go with each sync; the sums stay. */
 import type { ReadClient } from '../../api/read-client.ts';
 import type { WindowUse } from '../../api/request-stats.ts';
-import type { RequestFigures } from '../view.ts';
+import type { SourceRequestStats } from '../view.ts';
 
 interface Sums {
   requests: number;
   retries: number;
   throttled: number;
   /** The newest client. Its windows go on rolling after it was closed. */
-  client: Pick<ReadClient, 'figures'> | null;
+  client: Pick<ReadClient, 'stats'> | null;
 }
 
-export class FigureBook {
+export class StatsBySource {
   readonly #sums = new Map<string, Sums>();
 
   /** From now on this client works for that source; the one before has ended. */
-  begin(source: string, client: Pick<ReadClient, 'figures'>): void {
+  begin(source: string, client: Pick<ReadClient, 'stats'>): void {
     const sums = this.#sums.get(source) ?? { requests: 0, retries: 0, throttled: 0, client: null };
     if (sums.client !== null) {
-      const { requests, retries, throttled } = sums.client.figures();
+      const { requests, retries, throttled } = sums.client.stats();
       sums.requests += requests;
       sums.retries += retries;
       sums.throttled += throttled;
@@ -27,9 +27,9 @@ export class FigureBook {
     this.#sums.set(source, sums);
   }
 
-  all(): RequestFigures[] {
+  all(): SourceRequestStats[] {
     return [...this.#sums].map(([source, sums]) => {
-      const now = sums.client?.figures();
+      const now = sums.client?.stats();
       return {
         source,
         requests: sums.requests + (now?.requests ?? 0),
