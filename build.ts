@@ -6,6 +6,7 @@
 import { globSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { build } from 'esbuild';
+import { COMMANDS } from './src/cli/command-table.ts';
 import { manPage } from './src/cli/man.ts';
 import { programVersion } from './src/core/version.ts';
 
@@ -37,7 +38,7 @@ export async function buildProgram(directory: string): Promise<void> {
     },
   });
   mkdirSync(join(directory, 'man'));
-  writeFileSync(join(directory, 'man/tidemark.1'), manPage(programVersion()));
+  writeFileSync(join(directory, 'man/tidemark.1'), manPage(programVersion(), COMMANDS));
 }
 
 if (import.meta.main) await buildProgram(join(import.meta.dirname, 'dist'));

@@ -1,9 +1,10 @@
 /** Runs of a mirror that read chosen recordings, without a network: a history as deep as wanted. */
 import { CATALOG, definitionOf } from '../src/catalog/catalog.ts';
-import { volatileFields } from '../src/catalog/definition.ts';
+import { volatileFields } from '../src/catalog/volatile-names.ts';
 import { systemClock } from '../src/core/clock.ts';
 import { scanRecord } from '../src/core/json-scan.ts';
-import { type Mirror, openMirror } from '../src/mirror/mirror.ts';
+import { type Mirror } from '../src/mirror/mirror.ts';
+import { openMirror } from '../src/mirror/open.ts';
 import { isSameContent } from '../src/sync/content.ts';
 import { environment } from './page-source.ts';
 

@@ -9,7 +9,8 @@ import { loadConfig } from './config/load.ts';
 import { systemClock } from './core/clock.ts';
 import { TidemarkError } from './core/errors.ts';
 import { suggest } from './core/suggest.ts';
-import { openMirror, type Mirror } from './mirror/mirror.ts';
+import { type Mirror } from './mirror/mirror.ts';
+import { openMirror } from './mirror/open.ts';
 
 interface ConfigChoice {
   readonly config?: string;

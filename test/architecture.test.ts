@@ -1,8 +1,9 @@
-import { readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { nodeFlags } from './tools/node-flags.ts';
+import { importCycles, readSources } from './tools/structure.ts';
 
 const sourceRoot = resolve(dirname(fileURLToPath(import.meta.url)), '../src');
 
@@ -118,6 +119,21 @@ describe('the layout', () => {
       }
     }
     expect(wrong).toEqual([]);
+  });
+
+  it('no file imports itself in a circle, for types neither', () => {
+    expect(importCycles(readSources(sourceRoot))).toEqual([]);
+  });
+
+  it('ARCHITECTURE.md names files and folders that are there', () => {
+    const page = readFileSync(join(sourceRoot, 'ARCHITECTURE.md'), 'utf8');
+    const named = [...page.matchAll(/`((?:[a-z][\w-]*\/)+[\w.-]*)`/g)].map((match) => match[1]!);
+    expect(named.length).toBeGreaterThan(20);
+    const missing = named.filter((path) => {
+      const isThere = (from: string): boolean => existsSync(resolve(sourceRoot, from, path));
+      return !isThere('.') && !isThere('..');
+    });
+    expect(missing).toEqual([]);
   });
 
   it('has one door per dependency', () => {

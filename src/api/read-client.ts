@@ -5,7 +5,6 @@
 import { fillPath, encodePathSegment } from '../catalog/catalog.ts';
 import { type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
-import type { ScannedRecord } from '../core/json-scan.ts';
 import { type Connection, type ConnectionOptions, openConnection } from './connection.ts';
 import type { Slot } from './limiter.ts';
 import type { RequestStats } from './request-stats.ts';
@@ -13,6 +12,7 @@ import { createRequester } from './requester.ts';
 import { readRecord, type Retrieved } from './retrieved.ts';
 import type { CollectionTarget } from './target.ts';
 import { getOnly } from './transport.ts';
+import type { WalkSink, WalkVerdict } from './walk-verdict.ts';
 import { walkList } from './walk.ts';
 
 export type { RequestStats } from './request-stats.ts';
@@ -45,48 +45,6 @@ export interface ReadClient {
   /** Live: for progress bars. */
   stats(): RequestStats;
   close(): Promise<void>;
-}
-
-export interface WalkSink {
-  /**
-   * Synchronous; called once per page, in received order, records without an id included. Returns how many keys were
-   * not seen before in this pass (`fresh`), which of these an earlier pass saw (`again`, where that is known), how many
-   * records the mirror holds unchanged (`known`), and the keys seen so far in this pass (`distinct`). A `SyntaxError` means that a record cannot be read: the page is fetched again, so
-   * nothing of it may have been kept.
-   */
-  accept(page: { readonly records: readonly ScannedRecord[]; readonly receivedAt: number }): {
-    fresh: number;
-    again?: number;
-    known: number;
-    distinct: number;
-  };
-  /** After each page. `received` counts rows, repeated ones included. */
-  progress?(state: { pages: number; received: number; count: number | null }): void;
-  /**
-   * The list is read again from its head because keys and count disagreed: `fresh` and `distinct` start from zero. A
-   * sink without it is counted over all passes, and then a list that lost rows meanwhile stays unproven.
-   */
-  startPass?(): void;
-}
-
-export interface WalkVerdict {
-  /**
-   * `incomplete`: read, but not proven whole. `denied`: 401 or 403. `missing`: 404 or 410 to the first request.
-   * `failed`: the requests did, or the list leads in circles.
-   */
-  readonly outcome: 'complete' | 'incomplete' | 'denied' | 'missing' | 'failed';
-  readonly mode: 'full' | 'head';
-  /** Pages received, repeated ones included. */
-  readonly pages: number;
-  /** What the list last said that it holds. */
-  readonly count: number | null;
-  readonly distinct: number;
-  /** True when one answer held the whole list. */
-  readonly isOnePage: boolean;
-  /** Rows of the largest page that the server gave. */
-  readonly pageCap: number | null;
-  /** Null exactly when the outcome is `complete`. */
-  readonly error: TidemarkError | null;
 }
 
 export type ReadClientOptions = ConnectionOptions;

@@ -2,7 +2,7 @@
 import type { ResourceDefinition } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { NeutralText } from './neutral-text.ts';
-import type { WalkVerdict } from './read-client.ts';
+import type { WalkVerdict } from './walk-verdict.ts';
 import type { CollectionTarget } from './target.ts';
 
 const HINT = 'what the mirror held before stands and nothing was removed; the next run reads the list again';

@@ -8,7 +8,8 @@ import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError, asTidemarkError } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-errors.ts';
 import type { Logger } from '../core/logger.ts';
-import { type Mirror, openMirror } from '../mirror/mirror.ts';
+import { type Mirror } from '../mirror/mirror.ts';
+import { openMirror } from '../mirror/open.ts';
 import { type RetentionPolicy, planRetention } from '../mirror/retention.ts';
 import {
   type ProgramEnd,

@@ -39,3 +39,9 @@ export function isVolatileMember(
 export function changesInside(name: string): boolean {
   return MOVING_INSIDE.has(name);
 }
+/** Names of the members that change though nobody configured anything. */
+export function volatileFields({ fields, hasDocumentedFields }: ResourceDefinition): ReadonlySet<string> {
+  const named = new Set(fields.map(({ name }) => name));
+  const unnamed = hasDocumentedFields ? [] : VOLATILE_NAMES.filter((name) => !named.has(name));
+  return new Set([...fields.filter(({ isVolatile }) => isVolatile).map(({ name }) => name), ...unnamed]);
+}

@@ -5,7 +5,7 @@ import type { Kind } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { TidemarkError, type ExitCode, type ErrorCode } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-errors.ts';
-import { systemCodeOf } from '../core/system-errors.ts';
+import { systemCodeOf } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
 import { fieldLine } from '../report/field-line.ts';
 import { isSecretId, withMaskedId } from '../report/mask.ts';

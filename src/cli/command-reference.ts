@@ -1,12 +1,11 @@
 /** The reference of the command line (docs/cli.md), written from the command table and the exit codes. */
 import type { CommandRow, OptionRow } from './command-row.ts';
-import { COMMANDS } from './command-table.ts';
 import { EXIT_CODES } from './exit-codes.ts';
 import { FIRST_EXAMPLES, GLOBAL_OPTIONS, HELP_OPTION, VERSION_OPTION } from './global-options.ts';
 
 /** The whole page as Markdown. */
-export function commandReference(): string {
-  const commands = namedCommands(COMMANDS);
+export function commandReference(rows: readonly CommandRow[]): string {
+  const commands = namedCommands(rows);
   return [
     INTRODUCTION,
     '',

@@ -7,17 +7,13 @@ import {
   kindOption,
   wholeNumber,
 } from './command-row.ts';
+import { SHELLS } from './completion/shells.ts';
 import { DIFF_COMMANDS } from './diff-commands.ts';
 import { recordArguments, recordOptions, secretsOption } from './record.ts';
-import { RESTORE_COMMANDS } from './restore-session.ts';
+import { RESTORE_COMMANDS } from './restore-commands.ts';
 import { RETENTION_COMMANDS } from './retention-commands.ts';
 import { SETUP_COMMANDS } from './setup-commands.ts';
 import { TOOL_COMMANDS } from './tool-commands.ts';
-
-// The commands that tell a shell and a reader of manuals what the other commands are.
-
-export const SHELLS = ['bash', 'zsh', 'fish'] as const;
-export type Shell = (typeof SHELLS)[number];
 
 const COMPLETION_COMMANDS: readonly CommandRow[] = [
   {
@@ -41,7 +37,7 @@ const COMPLETION_COMMANDS: readonly CommandRow[] = [
     name: 'man',
     description: 'Print the manual page as roff',
     examples: ['tidemark man | man -l -', 'tidemark man > /usr/local/share/man/man1/tidemark.1'],
-    load: async () => (await import('./man.ts')).man,
+    load: async () => (await import('./man.ts')).man(COMMANDS),
   },
   {
     name: '__complete',
@@ -49,7 +45,7 @@ const COMPLETION_COMMANDS: readonly CommandRow[] = [
     description: 'What may stand in the place of the last word; for the scripts of `tidemark completion`',
     arguments: [{ name: '[word...]', key: 'words', description: 'all words so far', values: 'free' }],
     options: [{ flags: '--shell <shell>', description: 'whose words they are', choices: SHELLS }],
-    load: async () => (await import('./complete.ts')).complete,
+    load: async () => (await import('./complete.ts')).complete(COMMANDS),
   },
 ];
 

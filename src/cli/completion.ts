@@ -1,6 +1,6 @@
 /** `tidemark completion SHELL`: the script that makes a shell ask `tidemark __complete`. */
 import { EXIT, type ExitCode } from '../core/errors.ts';
-import type { Shell } from './command-table.ts';
+import type { Shell } from './completion/shells.ts';
 import { BASH_SCRIPT } from './completion/bash-script.ts';
 import { FISH_SCRIPT } from './completion/fish-script.ts';
 import { ZSH_SCRIPT } from './completion/zsh-script.ts';

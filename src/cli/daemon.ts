@@ -9,7 +9,7 @@ import { backupWork } from '../daemon/jobs/backup-work.ts';
 import { type Daemon, startDaemon } from '../daemon/daemon.ts';
 import type { DaemonEffects } from '../daemon/effects.ts';
 import type { StartHttp } from '../daemon/http-endpoint.ts';
-import type { StartJob } from '../daemon/jobs/child-executor.ts';
+import type { StartJob } from '../daemon/effects.ts';
 import { openNoticeService } from '../daemon/notices/notice-service.ts';
 import { readConfig, openConfiguredMirror } from '../wire.ts';
 import type { CommandContext } from './context.ts';

@@ -8,7 +8,7 @@ import { KINDS } from '../catalog/definition.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileTrouble, onFile } from '../core/file-errors.ts';
-import { systemCodeOf } from '../core/system-errors.ts';
+import { systemCodeOf } from '../core/errors.ts';
 import { recordPathOfYaml } from '../report/export/yaml-head.ts';
 import { type ExportExtent, UNFINISHED_NAME } from '../state/export.ts';
 import { writeIfDifferent, writeWhole, isLeftBehind, textOf } from './whole-file.ts';

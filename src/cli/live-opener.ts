@@ -11,8 +11,9 @@ import { openReadClient } from '../wire-client.ts';
 import { isInteractive, type CommandContext } from './context.ts';
 import { showProgress, type Progress } from './progress.ts';
 import { loggingAbove } from './progress.ts';
-import type { Wanted } from './state-opener.ts';
 import { commandLog } from './source-probe.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { StateFilter } from '../state/filter.ts';
 
 export interface LiveChoice {
   readonly source: SourceConfig;
@@ -59,4 +60,14 @@ function knownOf(
   { name }: SourceConfig,
 ): Pick<LiveOptions, 'fingerprintKey' | 'successorOf'> {
   return { fingerprintKey: mirror.fingerprintKey(), successorOf: idLookup(mirror.idMap(name)) };
+}
+/** What of a state that is read live is needed: of the others everything is at hand. */
+export interface Wanted {
+  readonly filter: StateFilter;
+  /** Kinds that are not read unless the filter names them. */
+  readonly except?: ReadonlySet<Kind>;
+  /** What live is held against; left out, the latest state that the mirror has of the source. */
+  readonly against?: LoadedState;
+  /** True where the user says that an export holds all there is of what it speaks of. */
+  readonly isFileWhole?: boolean;
 }

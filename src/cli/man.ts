@@ -2,24 +2,27 @@
 import { CONFIG_VARIABLE } from '../config/environment.ts';
 import { OPTIONS } from '../config/options.ts';
 import { rowsOf } from '../config/rows.ts';
-import { EXIT, type ExitCode } from '../core/errors.ts';
+import { EXIT } from '../core/errors.ts';
 import { programVersion } from '../core/version.ts';
-import { COMMANDS } from './command-table.ts';
 import { type NamedCommand, described, namedCommands, synopsis } from './command-reference.ts';
-import { print, type CommandContext } from './context.ts';
+import type { CommandRow } from './command-row.ts';
+import { type CommandAction, print } from './context.ts';
 import { EXIT_CODES } from './exit-codes.ts';
 import { FIRST_EXAMPLES, GLOBAL_OPTIONS, HELP_OPTION, SUMMARY, VERSION_OPTION } from './global-options.ts';
 
-export async function man(context: CommandContext): Promise<ExitCode> {
-  await print(context, manPage(programVersion()));
-  return EXIT.done;
+/** The command, of a program with these commands. */
+export function man(rows: readonly CommandRow[]): CommandAction<unknown> {
+  return async (context) => {
+    await print(context, manPage(programVersion(), rows));
+    return EXIT.done;
+  };
 }
 
 // The manual page tidemark(1), written from the command table, the options table and the exit codes.
 
 /** The whole page as roff; without a date, so that the same version always makes the same page. */
-export function manPage(version: string): string {
-  const commands = namedCommands(COMMANDS);
+export function manPage(version: string, rows: readonly CommandRow[]): string {
+  const commands = namedCommands(rows);
   return [
     `.TH TIDEMARK 1 "" ${JSON.stringify(`Tidemark ${version}`)} "User Commands"`,
     // Left-aligned and not hyphenated: option names and paths stay whole.

@@ -3,7 +3,7 @@
  * of the result. And notices when it takes nothing more: what only prints ends then, other work goes on without.
  */
 import type { Writable } from 'node:stream';
-import { systemTrouble } from '../core/system-errors.ts';
+import { systemTrouble } from '../core/errors.ts';
 
 export interface WatchedOutput<Stream> {
   /** The same stream to its users. */

@@ -10,13 +10,8 @@ import { escapeControlCharacters } from '../report/escape-control.ts';
 import { maskedRestore, renderRestoreText, type RestoreTextOptions } from '../report/plan-restore.ts';
 import { secretLines } from '../report/plan-mask.ts';
 import { applyConcurrency } from '../restore/apply.ts';
-import {
-  applyPlan,
-  NO_EVENTS,
-  restoreExitCode,
-  type ApplyOptions,
-  type ApplyEvents,
-} from '../restore/apply.ts';
+import { applyPlan, NO_EVENTS, restoreExitCode, type ApplyOptions } from '../restore/apply.ts';
+import { type ApplyEvents } from '../restore/step-context.ts';
 import { configuredSecrets } from '../restore/configured-secrets.ts';
 import type { Plan, PlanStep } from '../restore/plan.ts';
 import { openWriteClient } from '../wire-client.ts';

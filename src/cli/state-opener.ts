@@ -1,5 +1,4 @@
 /** Opens the states that references name, for commands: the mirror once, exports, and live with its progress. */
-import type { Kind } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
@@ -7,7 +6,6 @@ import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { everyId } from '../restore/id-map.ts';
 import { readExport } from '../state/export-state.ts';
-import type { StateFilter } from '../state/filter.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
 import { readNamed } from '../state/named-organizations.ts';
 import { pointOf } from '../state/point.ts';
@@ -16,21 +14,11 @@ import { relativeTo } from '../state/export-state.ts';
 import type { LoadedState } from '../state/state.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import { printNote, type CommandContext } from './context.ts';
+import type { Wanted } from './live-opener.ts';
 
 /** References to states of the mirror: all but `live` and `file:`. */
 export function isOfMirror({ form }: Reference): boolean {
   return form !== 'live' && form !== 'file';
-}
-
-/** What of a state that is read live is needed: of the others everything is at hand. */
-export interface Wanted {
-  readonly filter: StateFilter;
-  /** Kinds that are not read unless the filter names them. */
-  readonly except?: ReadonlySet<Kind>;
-  /** What live is held against; left out, the latest state that the mirror has of the source. */
-  readonly against?: LoadedState;
-  /** True where the user says that an export holds all there is of what it speaks of. */
-  readonly isFileWhole?: boolean;
 }
 
 export class StateOpener {

@@ -3,7 +3,7 @@ import { open, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { asFileTrouble, onFile } from '../core/file-errors.ts';
-import { systemCodeOf } from '../core/system-errors.ts';
+import { systemCodeOf } from '../core/errors.ts';
 
 /** Mode of everything exported: a mirror's records hold tokens and addresses. */
 const PRIVATE = 0o600;

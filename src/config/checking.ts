@@ -3,8 +3,27 @@ import { resolve } from 'node:path';
 import type { ResourceDefinition } from '../catalog/definition.ts';
 import type { FilesRead } from './files-read.ts';
 import type { Mistakes } from './mistakes.ts';
-import type { FoundProfile } from './profile.ts';
+import type { KindOverrides } from './override-options.ts';
 import { pathKey, type Path, type Tree } from './tree.ts';
+
+/** What is known about one kind of deployment. */
+export interface Profile {
+  readonly name: string;
+  /** Where any key is told what it may do; undefined where no such path is known. */
+  readonly keyPath?: string | undefined;
+  readonly rate: {
+    readonly perMinute?: number | undefined;
+    readonly perHour?: number | undefined;
+    readonly concurrency?: number | undefined;
+  };
+  readonly kinds: KindOverrides;
+}
+
+/** A profile as it was found by its name or path. */
+export type FoundProfile =
+  | { readonly profile: Profile; readonly tree: Tree }
+  /** The name or path leads nowhere: the end of a sentence about the option. */
+  | { readonly mistake: string };
 
 /** What every check needs: the tree, where to put what is wrong or unwise, and where relative paths start. */
 export interface Checking {

@@ -2,10 +2,12 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import type { FieldDefinition, Kind, ResourceDefinition } from '../catalog/definition.ts';
-import type { Condition, RestoreRules } from '../catalog/restore-rules.ts';
+import type { RestoreRules } from '../catalog/definition.ts';
+import type { Condition } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { packageFile } from '../core/package-root.ts';
 import { suggest } from '../core/suggest.ts';
+import type { FoundProfile, Profile } from './checking.ts';
 import { readDocument } from './document.ts';
 import { FilesRead } from './files-read.ts';
 import { Mistakes } from './mistakes.ts';
@@ -13,20 +15,7 @@ import { PROFILE_OPTIONS } from './options.ts';
 import type { FieldOverride, KindOverride, KindOverrides } from './override-options.ts';
 import { parseTree } from './schema.ts';
 import { unreadable } from './secret-file.ts';
-import { pathText, type Path, type Tree } from './tree.ts';
-
-/** What is known about one kind of deployment. */
-interface Profile {
-  readonly name: string;
-  /** Where any key is told what it may do; undefined where no such path is known. */
-  readonly keyPath?: string | undefined;
-  readonly rate: {
-    readonly perMinute?: number | undefined;
-    readonly perHour?: number | undefined;
-    readonly concurrency?: number | undefined;
-  };
-  readonly kinds: KindOverrides;
-}
+import { pathText, type Path } from './tree.ts';
 
 type OverrideLayer = 'profile' | 'user';
 type ReportOverrideMistake = (layer: OverrideLayer, path: Path, message: string) => void;
@@ -272,11 +261,6 @@ export function profileNames(): string[] {
     .map((name) => basename(name, '.yaml'))
     .toSorted();
 }
-
-export type FoundProfile =
-  | { readonly profile: Profile; readonly tree: Tree }
-  /** The name or path leads nowhere: the end of a sentence about the option. */
-  | { readonly mistake: string };
 
 /**
  * Reads a profile. A word is one of `profileNames`; anything with a slash or ending in .yaml or .yml is a path, relative

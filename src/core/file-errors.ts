@@ -1,6 +1,7 @@
 /** Errors of the file system in Tidemark's words: which path, what was tried, why not, and what to do. */
 import { TidemarkError } from './errors.ts';
-import { systemCodeOf, systemTrouble } from './system-errors.ts';
+import { systemCodeOf } from './errors.ts';
+import { systemTrouble } from './errors.ts';
 
 /** What was being done to the path, as the end of `… could not be …`. */
 type FileOperation = 'read' | 'written' | 'made' | 'removed' | 'listed' | 'opened';

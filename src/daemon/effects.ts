@@ -1,10 +1,10 @@
 /** All that the daemon does to the world outside of it, as one object: a test hands in another one. */
+import type { ChildProcess } from 'node:child_process';
 import type { ReadClient } from '../api/read-client.ts';
 import type { Config, SourceConfig } from '../config/config.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import type { StartJob } from './jobs/child-executor.ts';
 
 export interface DaemonEffects {
   readonly clock: Clock;
@@ -26,3 +26,5 @@ export interface DaemonEffects {
   readonly host: string;
   readonly pid: number;
 }
+/** Starts the program's own `daemon-job`, with a channel to it. */
+export type StartJob = () => ChildProcess;

@@ -2,7 +2,7 @@
 import { statSync, type BigIntStats } from 'node:fs';
 import type { Config } from '../config/config.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
-import { systemCodeOf } from '../core/system-errors.ts';
+import { systemCodeOf } from '../core/errors.ts';
 import type { DaemonEffects } from './effects.ts';
 import type { ActiveProblems } from './problems.ts';
 

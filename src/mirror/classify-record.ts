@@ -4,15 +4,7 @@ import type { Kind } from '../catalog/definition.ts';
 import { type ScannedRecord, type RecordShape, scanRecord } from '../core/json-scan.ts';
 import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../core/json.ts';
 import { type SealingRule, ruleAt } from './sealing.ts';
-
-/** A current record, as far as a comparison needs it. */
-export interface CurrentRow {
-  readonly record: number;
-  /** The first bytes of its hash. */
-  readonly hashStart: Buffer;
-  readonly run: number;
-  readonly body: string;
-}
+import type { CurrentRow } from './stage.ts';
 
 export interface RecordChange {
   readonly action:

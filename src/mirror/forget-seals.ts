@@ -1,8 +1,7 @@
 /** The seals when runs are forgotten: their rows go, what they were sealed with is kept, and the rest gets new roots. */
 import type { Connection } from './database.ts';
-import type { ForgetFacts } from './forget.ts';
-import { digestReplaced, linkOf, readStoredForgets } from './forget-records.ts';
-import { rangesOf } from './retention.ts';
+import { digestReplaced, linkOf, readStoredForgets, type MergeOptions } from './forget-records.ts';
+import { rangesOf, type RetentionPolicy, type RetentionPlan } from './retention.ts';
 import { rowSealer } from './row-seals.ts';
 import { digestRun } from './run-digests.ts';
 import { rootOf } from './sealing.ts';
@@ -106,4 +105,14 @@ function* chain(
     if (index % SLICE === SLICE - 1) yield undefined;
   }
   return previousRoot;
+}
+export interface ForgetFacts {
+  readonly at: string;
+  readonly policy: RetentionPolicy;
+  /** Names of the sources that were looked at. */
+  readonly sources: readonly string[];
+  /** At least one run is to be forgotten. */
+  readonly plan: RetentionPlan;
+  /** The one comparison: true when two bodies of a kind of that source are equal by value. */
+  readonly isEqual: MergeOptions['isEqual'];
 }

@@ -6,22 +6,11 @@ import { isKind } from '../catalog/catalog.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import { broken, prepareMerge, type MergedCollection, type MergeOptions } from './forget-records.ts';
-import { resealRuns, type ResealedRuns } from './forget-seals.ts';
-import type { RetentionPlan, RetentionPolicy } from './retention.ts';
+import { resealRuns, type ForgetFacts, type ResealedRuns } from './forget-seals.ts';
+import type { RetentionPlan } from './retention.ts';
 import type { SweepOutcome } from './sweep-result.ts';
 import { verifyChain } from './verify-chain.ts';
-import type { VerifyProblem } from './verify.ts';
-
-export interface ForgetFacts {
-  readonly at: string;
-  readonly policy: RetentionPolicy;
-  /** Names of the sources that were looked at. */
-  readonly sources: readonly string[];
-  /** At least one run is to be forgotten. */
-  readonly plan: RetentionPlan;
-  /** The one comparison: true when two bodies of a kind of that source are equal by value. */
-  readonly isEqual: MergeOptions['isEqual'];
-}
+import type { VerifyProblem } from './verify-findings.ts';
 
 export interface ForgottenTotals extends ResealedRuns {
   /** Revisions that are no more. */

@@ -1,22 +1,15 @@
 /** The mirror: one SQLite file with every record, its history and its runs. Open it here; everything else is behind. */
-import { hostname } from 'node:os';
-import { type Clock, isoTime } from '../core/clock.ts';
+import { type Clock } from '../core/clock.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { DriftAcceptance } from './acceptances.ts';
 import type { BackupOptions } from './backup.ts';
 import type { ChangedRecord, CollectionCount } from './changes-between.ts';
 import type { DaemonState } from './daemon.ts';
-import { type Connection, translated } from './database.ts';
-import { withoutVerifyHint } from './database.ts';
 import type { ForgetRow } from './forget-records.ts';
 import type { ForgottenBefore, ForgottenRunRow } from './forgotten-runs.ts';
 import type { ForgetChoice, ForgetOptions, ForgetResult } from './forgetting.ts';
 import type { HeldRecord, HeldRemovals } from './held-removals.ts';
-import { type LockHolder, acquireWriterLock } from './lock.ts';
-import { OpenMirror } from './open-mirror.ts';
 import type { NameQuestion } from './named-records.ts';
-import { type Reader, createDirectory, openReader, openWriter } from './opening.ts';
-import { realMirrorPath } from './real-path.ts';
 import type { RecordAsOf, RunTime } from './record-page.ts';
 import type { RecordFilter } from './record-filter.ts';
 import type { RecordList, RecordPage } from './record-page.ts';
@@ -37,7 +30,6 @@ import type { RunOptions, RunWriter } from './run-rows.ts';
 import type { SchemaChange, SchemaChangeFilter } from './schema-changes.ts';
 import type { SnapshotRow } from './snapshots.ts';
 import type { SweepAsOf } from './sweeps-as-of.ts';
-import type { VerifyProgress, VerifyResult } from './verify.ts';
 
 export interface MirrorOptions {
   readonly mode: 'read' | 'write';
@@ -221,56 +213,4 @@ export interface Mirror {
   daemonState(): DaemonState;
   /** @throws TidemarkError `internal` when the mirror is open for reading, or another run is not over */
   beginRun(options: RunOptions): RunWriter;
-}
-
-/**
- * Opens the mirror at `name`, which may be a symbolic link. For writing: makes file and directory, takes the writer lock, upgrades, and ends runs whose
- * process died. For reading: never changes anything but an older schema.
- * @throws TidemarkError `mirror_missing` (reading only), `mirror_locked`, `mirror_foreign`, `mirror_newer`, `disk_full`,
- * `read_only`, `file_system`, `mirror_corrupt`
- */
-export function openMirror(name: string, options: MirrorOptions): Mirror {
-  const holder: LockHolder = {
-    command: options.command,
-    pid: options.pid ?? process.pid,
-    host: options.host ?? hostname(),
-    since: isoTime(options.clock.now()),
-  };
-  if (options.mode === 'read') {
-    const path = realMirrorPath(name);
-    const reader = openForReading(path, holder);
-    return new OpenMirror(path, options, reader, null);
-  }
-  translated(name, () => createDirectory(name));
-  // Lock and stage by the file's own name: a writer that comes by a link must meet the same ones.
-  const path = realMirrorPath(name);
-  const lock = acquireWriterLock(path, holder);
-  let writer: Connection | undefined;
-  try {
-    writer = translated(path, () => openWriter(path));
-    if (options.isTemporary === true) writer.pragma('synchronous = OFF');
-    const reader = translated(path, () => openReader(path, holder));
-    return new OpenMirror(path, options, reader, { connection: writer, lock });
-  } catch (error) {
-    writer?.close();
-    lock.release();
-    throw error;
-  }
-}
-
-function openForReading(path: string, holder: LockHolder): Reader {
-  try {
-    return translated(path, () => openReader(path, holder));
-  } catch (error) {
-    throw holder.command === 'verify' ? withoutVerifyHint(error, path) : error;
-  }
-}
-
-/** Checks everything that the mirror holds; see `VerifyResult`. One snapshot; the event loop gets air. */
-export async function verifyMirror(
-  mirror: Mirror,
-  options: { onProgress?: (progress: VerifyProgress) => void } = {},
-): Promise<VerifyResult> {
-  if (!(mirror instanceof OpenMirror)) throw new TypeError('not a mirror of openMirror');
-  return await mirror.verify(options.onProgress ?? ((): void => undefined));
 }

@@ -3,7 +3,7 @@ import { mkdirSync, statSync, closeSync, copyFileSync, openSync, readSync, rmSyn
 import { dirname, join, basename } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-errors.ts';
-import { systemCodeOf } from '../core/system-errors.ts';
+import { systemCodeOf } from '../core/errors.ts';
 import { makeTemporaryDirectory } from '../core/temporary-place.ts';
 import { makeFingerprintKey } from './acceptances.ts';
 import { type Connection, connect, createPrivateFile, sqliteCode } from './database.ts';

@@ -7,7 +7,7 @@ import { createHash, randomInt } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { Clock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { systemCodeOf } from '../core/system-errors.ts';
+import { systemCodeOf } from '../core/errors.ts';
 import {
   type Connection,
   type Statement,

@@ -6,7 +6,6 @@
 import { rmSync } from 'node:fs';
 import type { Kind } from '../catalog/definition.ts';
 import type { ScannedRecord } from '../core/json-scan.ts';
-import type { CurrentRow } from './classify-record.ts';
 import { type Connection, createPrivateFile } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
 
@@ -197,4 +196,12 @@ export function perKind<T>(prepare: (kind: Kind) => T): (kind: Kind) => T {
     prepared.set(kind, made);
     return made;
   };
+}
+/** A current record, as far as a comparison needs it. */
+export interface CurrentRow {
+  readonly record: number;
+  /** The first bytes of its hash. */
+  readonly hashStart: Buffer;
+  readonly run: number;
+  readonly body: string;
 }

@@ -21,13 +21,13 @@ import { translated } from './database.ts';
 import type { KindShapes } from './field-shapes.ts';
 import { hashStart, stableHash, volatileMark } from './classify-record.ts';
 import {
-  type CurrentRow,
   type RecordChange,
   type KnownAction,
   countOf,
   isAddition,
   classifyRecord,
 } from './classify-record.ts';
+import { type CurrentRow } from './stage.ts';
 import type { StageContext } from './stage.ts';
 import { VERDICT } from './stage.ts';
 

@@ -5,7 +5,7 @@ import { type StoredForget, digestReplaced, linkOf, readStoredForgets } from './
 import type { RetentionPolicy } from './retention.ts';
 import { type RunDigests, digestSealed } from './run-digests.ts';
 import { rootOf } from './sealing.ts';
-import type { Findings } from './verify.ts';
+import type { Findings } from './verify-findings.ts';
 
 /** A published run as it stands sealed. */
 export interface SealedRun extends RunDigests {

@@ -5,7 +5,7 @@ import { hashStart, scanBody, stableHash, volatileMark } from './classify-record
 import { type HistoryReader, type StoredRevision, prepareHistory } from './history.ts';
 import type { CollectionRow } from './run-rows.ts';
 import { type SealingRule, ruleAt } from './sealing.ts';
-import type { Findings, VerifyProblem } from './verify.ts';
+import type { Findings, VerifyProblem } from './verify-findings.ts';
 
 /** Records per slice: some 10 ms. */
 const SLICE = 1000;

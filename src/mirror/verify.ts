@@ -24,29 +24,8 @@ import {
 import { type CollectionRow, readCollections } from './run-rows.ts';
 import { type SealingRule, readRules } from './sealing.ts';
 import { verifyChain } from './verify-chain.ts';
+import type { Findings, VerifyNote, VerifyProblem } from './verify-findings.ts';
 import { verifyCollection } from './verify-records.ts';
-
-export interface VerifyProblem {
-  readonly kind:
-    | 'body' // a current record is not what was sealed
-    | 'revision' // history is not what was sealed
-    | 'chain' // the seal of a run, a pin, an acceptance or a run's row does not hold
-    | 'schema' // a table or view is not as it should be
-    | 'index'; // SQLite finds the file damaged, or a count is wrong
-  readonly message: string;
-  readonly recordKind?: Kind;
-  readonly scope?: Scope;
-  readonly id?: string;
-  readonly run?: number;
-}
-
-/** Something that explains what a verification finds, and is no fault. */
-interface VerifyNote {
-  readonly message: string;
-  /** The latest sealed run of that time. */
-  readonly run: number;
-  readonly at: string;
-}
 
 export interface VerifyResult {
   readonly checked: { readonly records: number; readonly revisions: number; readonly runs: number };
@@ -59,13 +38,6 @@ export interface VerifyProgress {
   readonly records: number;
   /** Records that the mirror counts. */
   readonly of: number;
-}
-
-/** What the parts of a verification report to. */
-export interface Findings {
-  readonly checked: { records: number; revisions: number; runs: number };
-  add(problem: VerifyProblem): void;
-  note(note: VerifyNote): void;
 }
 
 /** Problems listed at most; a damaged mirror could have one per record. */

@@ -18,21 +18,11 @@ import { LiveRecords } from './live-records.ts';
 import { personSteps } from './person-reason.ts';
 import { type Plan, type PlanStep, isExecutable, planHash } from './plan.ts';
 import { type RestoreReport, isAlreadyApplied, restoreReport, resumedReport } from './restore-report.ts';
-import type { DesiredLookup, StepContext } from './step-context.ts';
+import type { ApplyEvents, DesiredLookup, StepContext } from './step-context.ts';
 import { runStep } from './step-runner.ts';
 
 export type { RestoreReport, StepReport } from './restore-report.ts';
 export { restoreExitCode, restoreReport } from './restore-report.ts';
-
-/** What happens while a plan is applied: for progress bars. Called synchronously; must not throw. */
-export interface ApplyEvents {
-  /** Once, before the first step: how many steps will be sent, those that a resumed restore has done left out. */
-  started(restore: number, steps: number): void;
-  stepStarted(step: PlanStep): void;
-  stepEnded(step: PlanStep, row: Pick<RestoreStepRow, 'outcome'>): void;
-  /** A write whose answer was lost is being looked up before it is sent again. */
-  lookingUp(step: PlanStep): void;
-}
 
 export const NO_EVENTS: ApplyEvents = {
   started: () => undefined,

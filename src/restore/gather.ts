@@ -19,48 +19,22 @@ import { type StateFilter, filterParts, selectsCollection, selectsRecord } from 
 import { readNamed } from '../state/named-organizations.ts';
 import type { UnknownRecord, LoadedState } from '../state/state.ts';
 import { wantedKinds } from '../sync/extent.ts';
-import type { Redaction } from '../sync/redaction.ts';
 import { configuredSecrets } from './configured-secrets.ts';
 import { shownKinds } from './families.ts';
 import { everyId, idChoice, idLookup } from './id-map.ts';
 import { kindsToRead } from './kinds-to-read.ts';
-import type { PlanCollection, PlanInput, PlanOptions, PlanState } from './plan.ts';
+import type { PlanCollection, PlanInput, PlanState } from './plan.ts';
 import { scopeKeys } from './record-place.ts';
 import { fingerprintsOf } from './secret-values.ts';
 import { type BodyText, textRecord } from './change-steps.ts';
-import { doubtfulCollections, extraIn, skippedCollections } from './uncompared.ts';
+import {
+  doubtfulCollections,
+  extraIn,
+  skippedCollections,
+  type GatherOptions,
+  type RestoreRequest,
+} from './uncompared.ts';
 import { topMember, writableFields } from './unmanaged-settings.ts';
-
-/** What the user asked for. */
-export interface RestoreRequest {
-  /** Which records steps may be about. */
-  readonly filter: StateFilter;
-  /** RFC 6901 pointers; empty: every field. */
-  readonly fields: readonly string[];
-  readonly prune: PlanOptions['prune'];
-  readonly createOrganizations: boolean;
-  readonly inviteMissing: boolean;
-  readonly sendEmail: boolean;
-  /** Over the configuration's `restore.maxShare`; null: that one. */
-  readonly maxShare: number | null;
-  /** True where the user named the state, and so knows how old it is. */
-  readonly isAgeMeant: boolean;
-}
-
-export interface GatherOptions {
-  readonly request: RestoreRequest;
-  readonly desired: LoadedState;
-  /** Reads live for kinds and organizations. The caller closes it. */
-  readonly readLive: (filter: StateFilter) => Promise<LoadedState>;
-  readonly source: SourceConfig;
-  readonly definitions: (kind: Kind) => ResourceDefinition;
-  readonly idMap: readonly IdMapping[];
-  /** Records whose removal the mirror holds back. */
-  readonly held: readonly HeldRecord[];
-  /** With which the mirror holds secrets; null where it holds them in clear. */
-  readonly redaction: Redaction | null;
-  readonly now: number;
-}
 
 export interface Gathered {
   readonly input: PlanInput;

@@ -1,6 +1,6 @@
 /** The step for a missing record that only comes back by an invitation: a member. */
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
-import type { Creation } from '../catalog/restore-rules.ts';
+import type { Creation } from '../catalog/definition.ts';
 import { type JsonObject, type JsonValue, setOwn, isJsonObject } from '../core/json.ts';
 import { type ParsedRecord, compareRecords } from '../diff/change.ts';
 import { equalValues } from '../diff/compare.ts';

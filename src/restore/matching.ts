@@ -16,25 +16,7 @@ import { withoutDoubles } from './families.ts';
 import type { PlanInput } from './plan.ts';
 import type { Adoption } from './plan.ts';
 import { PlacesOfKind } from './record-place.ts';
-import { matchByContent } from './same-content.ts';
-
-export interface KindMatch {
-  readonly definition: ResourceDefinition;
-  readonly pairs: readonly { readonly desired: ParsedRecord; readonly live: ParsedRecord }[];
-  /** Desired, and not found live. */
-  readonly missing: readonly ParsedRecord[];
-  /** Live, and not desired. */
-  readonly extra: readonly ParsedRecord[];
-  readonly ambiguous: readonly {
-    readonly name: string;
-    readonly desired: readonly ParsedRecord[];
-    readonly live: readonly ParsedRecord[];
-    /** The run that found the desired one gone, where that is why: the live one is another desired record too. */
-    readonly goneSince?: number;
-  }[];
-  /** All live records of the kind. */
-  readonly live: readonly ParsedRecord[];
-}
+import { matchByContent, type KindMatch } from './same-content.ts';
 
 /** A desired record that was found under another id, and the live one that it is. */
 interface Adopted {

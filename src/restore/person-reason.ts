@@ -1,6 +1,6 @@
 /** What a step for a person says: what to do, and the value that it takes where live tells it. */
 import type { ResourceDefinition } from '../catalog/definition.ts';
-import type { Condition } from '../catalog/restore-rules.ts';
+import type { Condition } from '../catalog/definition.ts';
 import type { JsonValue } from '../core/json.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import type { PlanStep } from './plan.ts';

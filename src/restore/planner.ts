@@ -19,7 +19,8 @@ import {
   type Slot,
 } from './draft.ts';
 import { refusalsOf } from './guards.ts';
-import { matchStates, type KindMatch } from './matching.ts';
+import { matchStates } from './matching.ts';
+import { type KindMatch } from './same-content.ts';
 import { ordered, type OrderedDraft } from './order.ts';
 import { placesOf, withMember } from './places.ts';
 import { planHash } from './plan.ts';

@@ -9,7 +9,7 @@ import { dependentKinds, dependentsOf } from './dependents.ts';
 import { type Draft, blocked, draftKey } from './draft.ts';
 import { awaitedInvitations } from './invitation-step.ts';
 import { isLetterCaseOfName, SAME_BUT_FOR_CASE } from './sorted-fields.ts';
-import type { KindMatch } from './matching.ts';
+import type { KindMatch } from './same-content.ts';
 import type { Obstacle } from './plan.ts';
 import { planRemoval, removalKey } from './invitation-step.ts';
 import { stopped, type Planning } from './step-parts.ts';

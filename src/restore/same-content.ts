@@ -9,7 +9,6 @@ import { recordName } from '../diff/name.ts';
 import type { MatchedIds } from '../diff/match-records.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { naturalKeyDigest } from './live-records.ts';
-import type { KindMatch } from './matching.ts';
 import type { PlanStep } from './plan.ts';
 import { differencesFrom, sentFields } from './read-back.ts';
 import { writableFields } from './unmanaged-settings.ts';
@@ -88,4 +87,21 @@ export function holdsContent(
   );
   if (isOther || derived.length + sentFields(definition, sent, live).length === 0) return false;
   return differencesFrom(definition, step, sent, live).length === 0;
+}
+export interface KindMatch {
+  readonly definition: ResourceDefinition;
+  readonly pairs: readonly { readonly desired: ParsedRecord; readonly live: ParsedRecord }[];
+  /** Desired, and not found live. */
+  readonly missing: readonly ParsedRecord[];
+  /** Live, and not desired. */
+  readonly extra: readonly ParsedRecord[];
+  readonly ambiguous: readonly {
+    readonly name: string;
+    readonly desired: readonly ParsedRecord[];
+    readonly live: readonly ParsedRecord[];
+    /** The run that found the desired one gone, where that is why: the live one is another desired record too. */
+    readonly goneSince?: number;
+  }[];
+  /** All live records of the kind. */
+  readonly live: readonly ParsedRecord[];
 }

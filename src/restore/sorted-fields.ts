@@ -1,6 +1,6 @@
 /** Which fields of a changed record a request sends, which an action moves, and which nothing can put back. */
 import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
-import type { StateField } from '../catalog/restore-rules.ts';
+import type { StateField } from '../catalog/definition.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';

@@ -10,7 +10,6 @@ import type { Secret } from '../core/secret.ts';
 import { valueDigest } from '../diff/canonical.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { resolvePointer, splitPointer } from '../diff/pointer.ts';
-import type { ApplyEvents } from './apply.ts';
 import type { SecretLookup } from './configured-secrets.ts';
 import { naturalKeyDigest } from './live-records.ts';
 import type { RestoreJournal } from './journal.ts';
@@ -18,6 +17,7 @@ import type { LiveRecords } from './live-records.ts';
 import { withMember } from './places.ts';
 import type { PlannedRequest, PlanStep, PathPlan } from './plan.ts';
 import { unsendableReferences } from './unmanaged-settings.ts';
+import type { RestoreStepRow } from '../mirror/restores.ts';
 
 export type DesiredLookup = (key: {
   readonly kind: Kind;
@@ -252,4 +252,13 @@ function fillValue(fill: PlannedRequest['fills'][number], values: FillValues): J
   const id = values.idOf(fill.step);
   if (id === undefined || fill.as === 'text') return id;
   return /^-?(?:0|[1-9][0-9]*)$/.test(id) ? parseLossless(id) : id;
+}
+/** What happens while a plan is applied: for progress bars. Called synchronously; must not throw. */
+export interface ApplyEvents {
+  /** Once, before the first step: how many steps will be sent, those that a resumed restore has done left out. */
+  started(restore: number, steps: number): void;
+  stepStarted(step: PlanStep): void;
+  stepEnded(step: PlanStep, row: Pick<RestoreStepRow, 'outcome'>): void;
+  /** A write whose answer was lost is being looked up before it is sent again. */
+  lookingUp(step: PlanStep): void;
 }

@@ -1,11 +1,15 @@
 /** What a plan could not compare, or only in part: collections that one side does not know for sure. */
 import { scopeKey } from '../catalog/catalog.ts';
-import type { Kind } from '../catalog/definition.ts';
+import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
+import type { SourceConfig } from '../config/config.ts';
 import type { ParsedRecord, Skipped } from '../diff/change.ts';
+import type { IdMapping } from '../mirror/restores.ts';
+import type { HeldRecord } from '../mirror/held-removals.ts';
 import { type StateFilter, isSearched, selectsCollection } from '../state/filter.ts';
 import { nothingCompared } from '../state/nothing-compared.ts';
 import type { CollectionKey, Coverage, LoadedState } from '../state/state.ts';
-import type { GatherOptions } from './gather.ts';
+import type { Redaction } from '../sync/redaction.ts';
+import type { PlanOptions } from './plan.ts';
 import { placeOf } from './record-place.ts';
 
 /**
@@ -85,4 +89,33 @@ export function doubtfulCollections(
 function collectionsOf(...states: readonly LoadedState[]): Iterable<CollectionKey> {
   const all = states.flatMap((state) => [...state.collections()]);
   return new Map(all.map((each) => [`${each.kind} ${scopeKey(each.scope)}`, each])).values();
+}
+/** What the user asked for. */
+export interface RestoreRequest {
+  /** Which records steps may be about. */
+  readonly filter: StateFilter;
+  /** RFC 6901 pointers; empty: every field. */
+  readonly fields: readonly string[];
+  readonly prune: PlanOptions['prune'];
+  readonly createOrganizations: boolean;
+  readonly inviteMissing: boolean;
+  readonly sendEmail: boolean;
+  /** Over the configuration's `restore.maxShare`; null: that one. */
+  readonly maxShare: number | null;
+  /** True where the user named the state, and so knows how old it is. */
+  readonly isAgeMeant: boolean;
+}
+export interface GatherOptions {
+  readonly request: RestoreRequest;
+  readonly desired: LoadedState;
+  /** Reads live for kinds and organizations. The caller closes it. */
+  readonly readLive: (filter: StateFilter) => Promise<LoadedState>;
+  readonly source: SourceConfig;
+  readonly definitions: (kind: Kind) => ResourceDefinition;
+  readonly idMap: readonly IdMapping[];
+  /** Records whose removal the mirror holds back. */
+  readonly held: readonly HeldRecord[];
+  /** With which the mirror holds secrets; null where it holds them in clear. */
+  readonly redaction: Redaction | null;
+  readonly now: number;
 }

@@ -7,9 +7,9 @@ import {
   type Kind,
   type ResourceDefinition,
   fieldsByName,
-  volatileFields,
   type FieldDefinition,
 } from '../catalog/definition.ts';
+import { volatileFields } from '../catalog/volatile-names.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import { type FieldChange, compareBodies } from '../diff/compare.ts';
 import { escapeSegment } from '../diff/pointer.ts';

@@ -9,7 +9,7 @@ import { TidemarkError } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-errors.ts';
 import { scanList } from '../core/json-scan.ts';
 import { type JsonValue, isJsonObject, parseLossless, getOwn } from '../core/json.ts';
-import { systemCodeOf } from '../core/system-errors.ts';
+import { systemCodeOf } from '../core/errors.ts';
 import { parseLosslessYaml, YamlMistake } from '../core/yaml.ts';
 import type { StateFilter } from './filter.ts';
 

@@ -6,7 +6,8 @@ import { asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileTrouble } from '../core/file-errors.ts';
 import { makeTemporaryDirectory, temporaryPlace } from '../core/temporary-place.ts';
 import { acquireWriterLock } from '../mirror/lock.ts';
-import { type Mirror, openMirror } from '../mirror/mirror.ts';
+import { type Mirror } from '../mirror/mirror.ts';
+import { openMirror } from '../mirror/open.ts';
 
 const PREFIX = 'tidemark-live-';
 /** A younger directory may be one whose process has not locked its mirror yet. */

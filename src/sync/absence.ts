@@ -2,16 +2,26 @@
  * What becomes of records that a proven walk did not show. Only here does a record come to be removed from the mirror
  * (design.md, The sync: Absence; Never broken 1).
  */
-import { operationOf, type ResourceDefinition, type Scope } from '../catalog/definition.ts';
+import { operationOf, type Kind, type ResourceDefinition, type Scope } from '../catalog/definition.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
-import type { WalkVerdict } from '../api/read-client.ts';
-import { isoTime } from '../core/clock.ts';
+import type { ReadClient } from '../api/read-client.ts';
+import type { WalkVerdict } from '../api/walk-verdict.ts';
+import { isoTime, type Clock } from '../core/clock.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
 import type { AbsentCounts, AbsentShare } from '../mirror/absence.ts';
 import type { CollectionStage } from '../mirror/collection-stage.ts';
-import { confirmedFrom, isAlarming, removalLimit } from './removals.ts';
-import type { Settlement, SweepContext } from './sweep.ts';
+import {
+  confirmedFrom,
+  isAlarming,
+  removalLimit,
+  type RemovalLimits,
+  type AcceptedRemovals,
+} from './removals.ts';
+import type { SweepOutcome } from './outcome.ts';
+import type { Logger } from '../core/logger.ts';
+import type { RunWriter } from '../mirror/run-rows.ts';
+import type { SyncEvents } from './events.ts';
 
 /** Records retrieved one by one before the next are looked up: their ids are in memory together. */
 const BATCH = 1000;
@@ -277,4 +287,33 @@ function heldError(
       `${they} ${they === 'it' ? 'goes' : 'go'} if a run after ${isoTime(since + limits.confirmAfterMs)} still does not find ${they === 'it' ? 'it' : 'them'}, ` +
       `or at once with \`tidemark sync --accept-removals ${absent - replaced + dependents}\``,
   });
+}
+/** The part of a sweep that its verdict leaves open. */
+export interface Settlement {
+  readonly outcome: SweepOutcome;
+  readonly removed: number;
+  readonly held: number;
+  readonly leaked: number;
+  readonly error: TidemarkError | null;
+}
+/** What every sweep of a run works with. */
+export interface SweepContext {
+  readonly client: ReadClient;
+  readonly run: RunWriter;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly events: SyncEvents;
+  readonly limits: RemovalLimits;
+  readonly accepted: AcceptedRemovals;
+  /** The effective definition of a kind: the catalog's with profile and configuration applied. */
+  readonly definitionOf: (kind: Kind) => ResourceDefinition;
+  /** Told of every record whose removal this run decided: what is below it may go with it. */
+  readonly removed: (kind: Kind, id: string) => void;
+  /** Records that the mirror holds below a record of a parent kind: they would go with it. */
+  readonly dependents: (kind: Kind, id: string) => number;
+  /** Records that the mirror holds of the whole source. */
+  readonly sourceRecords: number;
+  readonly pageSize: number;
+  readonly concurrency: number;
+  readonly signal: AbortSignal;
 }

@@ -4,7 +4,8 @@ import { eachConcurrently } from '../core/concurrently.ts';
 import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
 import { scanRecord, type ScannedRecord } from '../core/json-scan.ts';
 import type { SweepOutcome, SweepReport } from './outcome.ts';
-import { shapeOf, sweepError, unkeptError, type SweepContext } from './sweep.ts';
+import { shapeOf, sweepError, unkeptError } from './sweep.ts';
+import { type SweepContext } from './absence.ts';
 
 interface NamedOptions {
   readonly ids: readonly string[];

@@ -5,7 +5,8 @@
  */
 import { createHmac } from 'node:crypto';
 import { isMask, isSecretName, withoutPasswords } from '../catalog/masks.ts';
-import { type Kind, type ResourceDefinition, volatileFields } from '../catalog/definition.ts';
+import { type Kind, type ResourceDefinition } from '../catalog/definition.ts';
+import { volatileFields } from '../catalog/volatile-names.ts';
 import { parseLossless } from '../core/json.ts';
 import { replaceValues } from '../core/json.ts';
 import { scanRecord, type ScannedRecord } from '../core/json-scan.ts';

@@ -2,7 +2,7 @@
  * One run: one sync pass of one source into the mirror. Parents are swept before their children; what the sweeps
  * staged becomes visible in one transaction at the end (design.md, The sync; Never broken 2).
  */
-import { volatileFields } from '../catalog/definition.ts';
+import { volatileFields } from '../catalog/volatile-names.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
@@ -14,7 +14,7 @@ import { failureOf, runOutcome } from './outcome.ts';
 import { SyncRun } from './sync-run.ts';
 import { AcceptedRemovals } from './removals.ts';
 import { redactionWith } from './redaction.ts';
-import type { SweepContext } from './sweep.ts';
+import type { SweepContext } from './absence.ts';
 
 export type { RunReport, SyncOptions } from './options.ts';
 

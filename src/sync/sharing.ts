@@ -7,7 +7,8 @@ import { eachConcurrently } from '../core/concurrently.ts';
 import { asTidemarkError, isLocalTrouble, TidemarkError, type ErrorCode } from '../core/errors.ts';
 import { scanRecord } from '../core/json-scan.ts';
 import type { SweepReport } from './outcome.ts';
-import { shapeOf, sweepError, unkeptError, type SweepContext } from './sweep.ts';
+import { shapeOf, sweepError, unkeptError } from './sweep.ts';
+import { type SweepContext } from './absence.ts';
 
 interface EachOptions {
   readonly parentKind: Kind;

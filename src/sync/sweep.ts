@@ -2,48 +2,19 @@
  * One sweep: a collection listed from first to last page into the stage, and what its verdict says of records that did
  * not show (design.md, The sync). The walk proves, the stage counts, this file decides.
  */
-import type { ReadClient, WalkSink, WalkVerdict } from '../api/read-client.ts';
+import type { ReadClient } from '../api/read-client.ts';
+import type { WalkVerdict } from '../api/walk-verdict.ts';
+import type { WalkSink } from '../api/walk-verdict.ts';
 import { RecordsWithoutId } from '../api/records-without-id.ts';
-import {
-  volatileFields,
-  type Kind,
-  type ResourceDefinition,
-  type Scope,
-  operationOf,
-} from '../catalog/definition.ts';
-import type { Clock } from '../core/clock.ts';
+import { type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
+import { volatileFields } from '../catalog/volatile-names.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { asTidemarkError, TidemarkError, isLocalTrouble } from '../core/errors.ts';
 import { type RecordShape, type ScannedRecord, scanRecord } from '../core/json-scan.ts';
 import type { Logger } from '../core/logger.ts';
 import type { CollectionStage } from '../mirror/collection-stage.ts';
-import type { RunWriter } from '../mirror/run-rows.ts';
-import { settleAbsences, reportRemoved } from './absence.ts';
-import type { SyncEvents } from './events.ts';
-import type { SweepError, SweepMode, SweepOutcome, SweepReport } from './outcome.ts';
-import type { AcceptedRemovals, RemovalLimits } from './removals.ts';
-
-/** What every sweep of a run works with. */
-export interface SweepContext {
-  readonly client: ReadClient;
-  readonly run: RunWriter;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly events: SyncEvents;
-  readonly limits: RemovalLimits;
-  readonly accepted: AcceptedRemovals;
-  /** The effective definition of a kind: the catalog's with profile and configuration applied. */
-  readonly definitionOf: (kind: Kind) => ResourceDefinition;
-  /** Told of every record whose removal this run decided: what is below it may go with it. */
-  readonly removed: (kind: Kind, id: string) => void;
-  /** Records that the mirror holds below a record of a parent kind: they would go with it. */
-  readonly dependents: (kind: Kind, id: string) => number;
-  /** Records that the mirror holds of the whole source. */
-  readonly sourceRecords: number;
-  readonly pageSize: number;
-  readonly concurrency: number;
-  readonly signal: AbortSignal;
-}
+import { settleAbsences, reportRemoved, type Settlement, type SweepContext } from './absence.ts';
+import type { SweepError, SweepMode, SweepReport } from './outcome.ts';
 
 interface SweepOptions {
   /** `head`: only a feed's newest pages. */
@@ -62,15 +33,6 @@ interface SweepOptions {
 /** What the scanner looks for in records of this kind. */
 export function shapeOf(definition: ResourceDefinition): RecordShape {
   return { idPath: definition.idPath, volatile: volatileFields(definition) };
-}
-
-/** The part of a sweep that its verdict leaves open. */
-export interface Settlement {
-  readonly outcome: SweepOutcome;
-  readonly removed: number;
-  readonly held: number;
-  readonly leaked: number;
-  readonly error: TidemarkError | null;
 }
 
 /**

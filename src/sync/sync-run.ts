@@ -15,7 +15,8 @@ import { sweepNamed } from './named.ts';
 import type { SyncOptions } from './options.ts';
 import { wasRead, type SweepError, type SweepReport } from './outcome.ts';
 import { retireEach, roomForEach, sweepEach } from './sharing.ts';
-import { sweepCollection, type SweepContext } from './sweep.ts';
+import { sweepCollection } from './sweep.ts';
+import { type SweepContext } from './absence.ts';
 
 /** New parents remembered for the checks that follow in the same run; more than this wait for the round. */
 const ADDED_PARENTS_KEPT = 10_000;

@@ -1,12 +1,9 @@
 /** A client, a sink that remembers, and targets, for the tests of the client. */
 import { definitionOf } from '../../src/catalog/catalog.ts';
-import { type Kind, type ListingRules, volatileFields } from '../../src/catalog/definition.ts';
-import {
-  type ReadClient,
-  type ReadClientOptions,
-  type WalkSink,
-  createReadClient,
-} from '../../src/api/read-client.ts';
+import { type Kind, type ListingRules } from '../../src/catalog/definition.ts';
+import { volatileFields } from '../../src/catalog/volatile-names.ts';
+import { type ReadClient, type ReadClientOptions, createReadClient } from '../../src/api/read-client.ts';
+import { type WalkSink } from '../../src/api/walk-verdict.ts';
 import type { CollectionTarget } from '../../src/api/target.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { Secret } from '../../src/core/secret.ts';

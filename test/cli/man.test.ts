@@ -11,7 +11,7 @@ import { roffText } from '../../src/cli/man.ts';
 import { EXIT } from '../../src/core/errors.ts';
 import { commandLine } from '../journeys/command-line.ts';
 
-const page = manPage('1.2.3');
+const page = manPage('1.2.3', COMMANDS);
 const SECTIONS = [
   'NAME',
   'SYNOPSIS',

@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
 import { MirrorAccessControl } from '../../src/daemon/mirror-access.ts';
 import { ActiveProblems } from '../../src/daemon/problems.ts';
-import { type Mirror, openMirror } from '../../src/mirror/mirror.ts';
+import { type Mirror } from '../../src/mirror/mirror.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import { Rig } from './rig.ts';
 
 interface World {

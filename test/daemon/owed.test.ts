@@ -1,7 +1,8 @@
 /** What a daemon owes when it starts, whatever ended the one before it: read from the mirror, done once. */
 import { describe, expect, it } from 'vitest';
 import type { JobEnd, JobName, JobTrigger } from '../../src/mirror/daemon.ts';
-import { type Mirror, openMirror } from '../../src/mirror/mirror.ts';
+import { type Mirror } from '../../src/mirror/mirror.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import { readHealthSnapshot } from '../../src/daemon/http/health-snapshot.ts';
 import { METRICS } from '../../src/daemon/http/metric-rows.ts';
 import { respond } from '../journeys/service.ts';

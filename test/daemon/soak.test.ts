@@ -5,7 +5,7 @@ import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
 import type { JobObserver } from '../../src/daemon/jobs/observer.ts';
-import { openMirror } from '../../src/mirror/mirror.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import { respond } from '../journeys/service.ts';
 import { Rig } from './rig.ts';
 

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import { openMirror } from '../../src/mirror/mirror.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import { type Receiver, receiver } from '../daemon/notices/receiver.ts';
 import { type Ended, scratch, start } from './harness.ts';
 import { commandLine } from './command-line.ts';

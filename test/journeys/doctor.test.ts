@@ -6,7 +6,7 @@ import { Writable } from 'node:stream';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { runCommandLine } from '../../src/cli/program.ts';
 import { systemClock } from '../../src/core/clock.ts';
-import { openMirror } from '../../src/mirror/mirror.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import { Deployment, type Traits } from '../profiles/deployment.ts';
 import { commandLine } from './command-line.ts';
 import { type Ended, environment, scratch } from './harness.ts';

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import { openMirror } from '../../src/mirror/mirror.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import { ORG, open, sync, testClock } from '../mirror/fixture.ts';
 import { commandLine } from './command-line.ts';
 import { environment, scratch, tidemark } from './harness.ts';

@@ -2,7 +2,8 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import { openMirror, verifyMirror } from '../../src/mirror/mirror.ts';
+import { openMirror } from '../../src/mirror/open.ts';
+import { verifyMirror } from '../../src/mirror/open.ts';
 import { environment, scratch, start, tidemark } from './harness.ts';
 import { FakeService, ORG } from './service.ts';
 

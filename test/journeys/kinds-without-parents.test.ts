@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { CATALOG } from '../../src/catalog/catalog.ts';
 import { systemClock } from '../../src/core/clock.ts';
-import { openMirror } from '../../src/mirror/mirror.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import { DOMAINS, world, type World } from './comparison.ts';
 import { forbidden, ORG } from './service.ts';
 

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { verifyMirror } from '../../src/mirror/mirror.ts';
+import { verifyMirror } from '../../src/mirror/open.ts';
 import { ORG, bodies, open, sync, temporaryDirectory } from './fixture.ts';
 
 const roles = (count: number, name: string): string[] =>

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
-import { verifyMirror } from '../../src/mirror/mirror.ts';
+import { verifyMirror } from '../../src/mirror/open.ts';
 import { ORG, PROJECT, begin, open, sync, temporaryDirectory } from './fixture.ts';
 
 const FLIPS = 150;

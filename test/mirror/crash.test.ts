@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, expect, it } from 'vitest';
 import { packageFile } from '../../src/core/package-root.ts';
-import { verifyMirror } from '../../src/mirror/mirror.ts';
+import { verifyMirror } from '../../src/mirror/open.ts';
 import { ORG, open, sync, temporaryDirectory } from './fixture.ts';
 
 const RECORDS = 1000;

@@ -4,7 +4,7 @@ import { systemClock } from '../../src/core/clock.ts';
 import { TidemarkError } from '../../src/core/errors.ts';
 import { scanRecord } from '../../src/core/json-scan.ts';
 import { CATALOG } from '../../src/catalog/catalog.ts';
-import { openMirror } from '../../src/mirror/mirror.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 
 const [path = '', records = '0', seed = ''] = process.argv.slice(2);
 

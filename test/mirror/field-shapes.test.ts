@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Kind } from '../../src/catalog/definition.ts';
-import { verifyMirror, type Mirror } from '../../src/mirror/mirror.ts';
+import { type Mirror } from '../../src/mirror/mirror.ts';
+import { verifyMirror } from '../../src/mirror/open.ts';
 import { connect } from '../../src/mirror/database.ts';
 import { ORG, begin, open, scan, sweep, sync } from './fixture.ts';
 

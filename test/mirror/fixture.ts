@@ -7,8 +7,10 @@ import type { Clock } from '../../src/core/clock.ts';
 import { type ScannedRecord, scanRecord } from '../../src/core/json-scan.ts';
 import { parseLossless } from '../../src/core/json.ts';
 import { CATALOG, definitionOf } from '../../src/catalog/catalog.ts';
-import { type Kind, type Scope, volatileFields } from '../../src/catalog/definition.ts';
-import { type Mirror, openMirror } from '../../src/mirror/mirror.ts';
+import { type Kind, type Scope } from '../../src/catalog/definition.ts';
+import { volatileFields } from '../../src/catalog/volatile-names.ts';
+import { type Mirror } from '../../src/mirror/mirror.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import type { PublishedRun, RunOptions, RunWriter } from '../../src/mirror/run-rows.ts';
 import type { SweepResult } from '../../src/mirror/sweep-result.ts';
 

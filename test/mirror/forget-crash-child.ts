@@ -6,7 +6,7 @@
 import { systemClock } from '../../src/core/clock.ts';
 import { scanRecord } from '../../src/core/json-scan.ts';
 import { CATALOG } from '../../src/catalog/catalog.ts';
-import { openMirror } from '../../src/mirror/mirror.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 
 const [path = '', count = '0'] = process.argv.slice(2);
 const say = (line: string): void => void process.stdout.write(`${line}\n`);

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { verifyMirror } from '../../src/mirror/mirror.ts';
+import { verifyMirror } from '../../src/mirror/open.ts';
 import { ORG, PROJECT, bodies, open, sync } from './fixture.ts';
 
 const ids = ['a', 'b', 'B', 'ü', '😀', 'ﬀ'];

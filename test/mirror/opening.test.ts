@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { APPLICATION_ID } from '../../src/mirror/migrations.ts';
-import { openMirror } from '../../src/mirror/mirror.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import { ORG, begin, bodies, open, sync, temporaryDirectory, testClock } from './fixture.ts';
 
 const ROLE = '{"id":"r1","name":"Admins"}';

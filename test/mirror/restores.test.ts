@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { RestoreStart } from '../../src/mirror/restores.ts';
 import { diffPoints } from '../../src/state/mirror-diff.ts';
-import { verifyMirror } from '../../src/mirror/mirror.ts';
+import { verifyMirror } from '../../src/mirror/open.ts';
 import { isEqual, open, ORG, sync, testClock } from './fixture.ts';
 
 const START: RestoreStart = {

@@ -2,7 +2,7 @@ import { existsSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
-import { verifyMirror } from '../../src/mirror/mirror.ts';
+import { verifyMirror } from '../../src/mirror/open.ts';
 import { ORG, PROJECT, VOLATILE, begin, bodies, open, scan, sweep, sync, testClock } from './fixture.ts';
 
 const role = (id: string, name: string): string => `{"id":"${id}","name":"${name}"}`;

@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto';
 import { openSync, readFileSync, writeSync, closeSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
-import type { VerifyProblem, VerifyResult } from '../../src/mirror/verify.ts';
-import { verifyMirror } from '../../src/mirror/mirror.ts';
+import type { VerifyResult } from '../../src/mirror/verify.ts';
+import type { VerifyProblem } from '../../src/mirror/verify-findings.ts';
+import { verifyMirror } from '../../src/mirror/open.ts';
 import { ORG, PROJECT, begin, open, sync } from './fixture.ts';
 
 const role = (id: string, name: string): string => `{"id":"${id}","name":"${name}"}`;

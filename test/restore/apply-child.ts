@@ -6,7 +6,7 @@ import { createWriteClient } from '../../src/api/write-client.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { Secret } from '../../src/core/secret.ts';
-import { openMirror } from '../../src/mirror/mirror.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import { applyPlan } from '../../src/restore/apply.ts';
 import { NO_SECRETS } from '../../src/restore/configured-secrets.ts';
 import type { Plan } from '../../src/restore/plan.ts';

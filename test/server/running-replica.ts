@@ -6,7 +6,7 @@ import { onTestFinished } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';
 import { type Logger, silentLogger } from '../../src/core/logger.ts';
 import { Secret } from '../../src/core/secret.ts';
-import { openMirror } from '../../src/mirror/mirror.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import { createListener } from '../../src/server/listener.ts';
 import { createReplica, type ReplicaOptions } from '../../src/server/replica/replica.ts';
 import { testClock, type TestClock } from '../mirror/fixture.ts';

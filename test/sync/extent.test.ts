@@ -8,7 +8,7 @@ import type { SourceConfig } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { silentLogger } from '../../src/core/logger.ts';
-import { openMirror } from '../../src/mirror/mirror.ts';
+import { openMirror } from '../../src/mirror/open.ts';
 import { silentEvents } from '../../src/sync/events.ts';
 import { type Only, narrowedKinds, parentLimits } from '../../src/sync/extent.ts';
 import { syncSource, type RunReport } from '../../src/sync/run.ts';

@@ -2,6 +2,7 @@
 import { CATALOG } from '../../catalog/catalog.ts';
 import type { CommandRow, ArgumentRow, OptionRow } from '../command-row.ts';
 import { GLOBAL_OPTIONS, HELP_OPTION, VERSION_OPTION } from '../global-options.ts';
+import type { Candidate, LocalQuestion } from './local-values.ts';
 import { type ValueSort, valueSortOf } from './value-sort.ts';
 
 interface Completion {
@@ -292,23 +293,4 @@ function flagsOf({ flags }: OptionRow): string[] {
 /** `--kind` of `--kind <kind>`, `--help` of `-h, --help`. */
 function longFlag(option: OptionRow): string {
   return flagsOf(option).at(-1) ?? option.flags;
-}
-
-// One thing that may stand where the cursor is, and what only the command line knows of the places that tell more.
-
-export interface Candidate {
-  readonly value: string;
-  /** Shown beside it by shells that do that; one line. */
-  readonly description: string;
-}
-
-/** What finds out the values that this machine knows. */
-export interface LocalQuestion {
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly cwd: string;
-  /** As given so far on the command line. */
-  readonly config: string | undefined;
-  readonly sources: readonly string[];
-  /** True when there is no time left to read more. */
-  readonly isLate: () => boolean;
 }

@@ -3,7 +3,6 @@ import { type Config, SCHEDULE_NAMES } from '../../config/config.ts';
 import { loadConfig } from '../../config/load.ts';
 import { profileNames } from '../../config/profile.ts';
 import { type MirrorSummary, peekMirror } from '../../mirror/summary.ts';
-import type { Candidate, LocalQuestion } from './completion-of.ts';
 import type { ValueSort } from './value-sort.ts';
 
 /** More runs or restores than that nobody picks from a list. */
@@ -70,4 +69,21 @@ function seen(sort: ValueSort, glance: MirrorSummary, sources: readonly string[]
 
 function told({ source, at, outcome }: { source: string; at: string; outcome: string }): string {
   return `${at.slice(0, 16)}Z ${source}, ${outcome}`;
+}
+// One thing that may stand where the cursor is, and what only the command line knows of the places that tell more.
+
+export interface Candidate {
+  readonly value: string;
+  /** Shown beside it by shells that do that; one line. */
+  readonly description: string;
+}
+/** What finds out the values that this machine knows. */
+export interface LocalQuestion {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  /** As given so far on the command line. */
+  readonly config: string | undefined;
+  readonly sources: readonly string[];
+  /** True when there is no time left to read more. */
+  readonly isLate: () => boolean;
 }

@@ -2,38 +2,15 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { type HttpBindings, getRequestListener } from '@hono/node-server';
-import type { Clock } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
-import type { Logger } from '../../core/logger.ts';
-import type { Secret } from '../../core/secret.ts';
 import { isLoopback } from '../../config/source.ts';
 import { isHost } from '../../server/client-address.ts';
 import { createBoundedServer } from '../../server/http-server.ts';
-import type { Replica } from '../../server/replica/replica.ts';
 import type { DaemonView } from '../view.ts';
 import { withStrictHeaders } from './headers.ts';
 import { createMetrics } from './metrics.ts';
 import { Refusal, refusalDocument } from './refusal.ts';
-import { createRoutes } from './routes.ts';
-
-export interface HttpOptions {
-  /** Any other than a loopback address needs a token. */
-  readonly host: string;
-  /** 0 picks a free one. */
-  readonly port: number;
-  readonly token: Secret | null;
-  /** Made by the daemon for the command line on this machine: it always opens `POST /api/v1/runs`. */
-  readonly localToken: string;
-  /** IP addresses and CIDR ranges whose forwarded headers are believed; nobody's when absent. */
-  readonly trustedProxies?: readonly string[];
-  readonly clock: Clock;
-  readonly log: Logger;
-  /**
-   * Makes the replica of a source, with `pathPrefix` before its `/api/`; called at the first request, and again after a
-   * new configuration. Null where there is no token of its own: nothing is read unmasked without it. Left out, there is none.
-   */
-  readonly replica?: (source: string, pathPrefix: string) => Replica | null;
-}
+import { createRoutes, type HttpOptions } from './routes.ts';
 
 export interface HttpSide {
   readonly url: string;

@@ -3,7 +3,7 @@ import type { HttpBindings } from '@hono/node-server';
 import { Hono, type Context, type Next } from 'hono';
 import { METHOD_NAME_ALL } from 'hono/router';
 import type { Config } from '../../config/config.ts';
-import { isoTime } from '../../core/clock.ts';
+import { isoTime, type Clock } from '../../core/clock.ts';
 import { TrustedProxies } from '../../server/client-address.ts';
 import { createApplication } from '../../server/listener.ts';
 import type { Replica } from '../../server/replica/replica.ts';
@@ -19,10 +19,11 @@ import { healthDocument, healthText } from './documents.ts';
 import { DriftNow } from './drift-now.ts';
 import { withStrictHeaders } from './headers.ts';
 import { lookAtBackups, readHealthSnapshot } from './health-snapshot.ts';
-import type { HttpOptions } from './http.ts';
 import type { Metrics } from './metrics.ts';
 import { asRefusal, Refusal, refusalDocument } from './refusal.ts';
 import { WrongTokens } from './wrong-tokens.ts';
+import type { Logger } from '../../core/logger.ts';
+import type { Secret } from '../../core/secret.ts';
 
 type Application = Hono<{ Bindings: HttpBindings }>;
 
@@ -296,4 +297,22 @@ function closed({ replica: { tokenFile } }: Config): Refusal {
       ? 'the daemon has no replica: it answers whole records, and has no token of its own'
       : 'the daemon has no replica: replica.tokenFile gave no token';
   return new Refusal(404, 'not_found', why, 'set replica.token or replica.tokenFile');
+}
+export interface HttpOptions {
+  /** Any other than a loopback address needs a token. */
+  readonly host: string;
+  /** 0 picks a free one. */
+  readonly port: number;
+  readonly token: Secret | null;
+  /** Made by the daemon for the command line on this machine: it always opens `POST /api/v1/runs`. */
+  readonly localToken: string;
+  /** IP addresses and CIDR ranges whose forwarded headers are believed; nobody's when absent. */
+  readonly trustedProxies?: readonly string[];
+  readonly clock: Clock;
+  readonly log: Logger;
+  /**
+   * Makes the replica of a source, with `pathPrefix` before its `/api/`; called at the first request, and again after a
+   * new configuration. Null where there is no token of its own: nothing is read unmasked without it. Left out, there is none.
+   */
+  readonly replica?: (source: string, pathPrefix: string) => Replica | null;
 }

@@ -7,16 +7,13 @@ import { once } from 'node:events';
 import type { RequestStats, WindowUse } from '../../api/request-stats.ts';
 import { afterRealTime, type Clock } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
-import type { DaemonEffects } from '../effects.ts';
+import type { DaemonEffects, StartJob } from '../effects.ts';
 import type { MirrorAccessControl, WriterLease } from '../mirror-access.ts';
 import type { ActiveProblems } from '../problems.ts';
 import { type Performed, type Task, type Workplace, commandOf, InProcessExecutor } from './executor.ts';
 import { type ToChild, type ToDaemon, errorOf, resultOf } from './job-messages.ts';
 import { failedResult } from './job-log.ts';
 import type { JobResult } from './work.ts';
-
-/** Starts the program's own `daemon-job`, with a channel to it. */
-export type StartJob = () => ChildProcess;
 
 /** A process that told how its job ended has nothing left to do. */
 const LEAVE_MS = 3_000;

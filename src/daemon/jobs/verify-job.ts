@@ -1,5 +1,5 @@
 /** A verification of the mirror, as `tidemark verify` does it. */
-import { verifyMirror } from '../../mirror/mirror.ts';
+import { verifyMirror } from '../../mirror/open.ts';
 import { verifyResult } from './verify-result.ts';
 import type { JobWork } from './work.ts';
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { ChangeCounts } from '../../../src/daemon/http/change-counts.ts';
 import { CONFIGURED_KINDS } from '../../../src/daemon/http/feeds.ts';
 import { DayCounts } from '../../../src/daemon/dashboard/day-counts.ts';
-import { openMirror } from '../../../src/mirror/mirror.ts';
+import { openMirror } from '../../../src/mirror/open.ts';
 import { KITTIWAKE_ID } from '../../../src/server/seed/demo.ts';
 import { isEqual } from '../../mirror/fixture.ts';
 import { DAY_MS, NARROW_KEY, World } from './world.ts';

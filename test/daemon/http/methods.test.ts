@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { definitionOf } from '../../../src/catalog/catalog.ts';
 import { type Logger, silentLogger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
-import { openMirror } from '../../../src/mirror/mirror.ts';
+import { openMirror } from '../../../src/mirror/open.ts';
 import { createReplica } from '../../../src/server/replica/replica.ts';
 import { chunked, rawCall } from './raw.ts';
 import { LOCAL_TOKEN, World } from './world.ts';

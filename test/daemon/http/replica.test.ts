@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../../src/catalog/catalog.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
-import { openMirror } from '../../../src/mirror/mirror.ts';
+import { openMirror } from '../../../src/mirror/open.ts';
 import { createReplica } from '../../../src/server/replica/replica.ts';
 import { World } from './world.ts';
 

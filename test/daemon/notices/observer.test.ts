@@ -13,7 +13,7 @@ import { createNoticeObserver } from '../../../src/daemon/notices/notice-observe
 import { ActiveProblems } from '../../../src/daemon/problems.ts';
 import type { DaemonView } from '../../../src/daemon/view.ts';
 import type { JobRow } from '../../../src/mirror/daemon.ts';
-import { openMirror } from '../../../src/mirror/mirror.ts';
+import { openMirror } from '../../../src/mirror/open.ts';
 import { FakeClock } from '../../faults/fake-clock.ts';
 import { begin, temporaryDirectory } from '../../mirror/fixture.ts';
 import { webhook } from './channel.ts';

@@ -6,7 +6,7 @@ import type { EndedJob, ObserverContext } from '../../../src/daemon/jobs/observe
 import { createPingObserver } from '../../../src/daemon/notices/notice-service.ts';
 import type { Pinger } from '../../../src/daemon/notices/notice-service.ts';
 import type { JobOutcome } from '../../../src/mirror/daemon.ts';
-import { openMirror } from '../../../src/mirror/mirror.ts';
+import { openMirror } from '../../../src/mirror/open.ts';
 import { scratch } from '../../journeys/harness.ts';
 
 const AT = '2026-03-01T07:00:00.000Z';

@@ -1,0 +1,203 @@
+/** The rows of the commands that plan, send, take back and rehearse restores. */
+import {
+  type CommandRow,
+  filterOptions,
+  type OptionRow,
+  positiveNumber,
+  wholeFileOption,
+  wholeNumber,
+} from './command-row.ts';
+import { secretsOption } from './record.ts';
+
+// The commands that plan, apply and prove a restore. A command's file is named after it.
+// What `drill` takes beside what every comparison takes.
+/** A share of the records in percent: above 0, at most 100. */
+
+function percentage(text: string): number {
+  const value = Number(text);
+  if (!/^\d+(\.\d+)?$/.test(text) || value <= 0 || value > 100) {
+    throw new Error('expected a number above 0 and at most 100');
+  }
+  return value;
+}
+const yesOption: OptionRow = {
+  flags: '--yes',
+  description: 'do not ask for confirmation (required without a terminal)',
+};
+const limitOption: OptionRow = {
+  flags: '--limit <n>',
+  description: 'maximum number to list, newest first (default: 20)',
+  parse: positiveNumber,
+};
+const sendOptions: readonly OptionRow[] = [
+  {
+    flags: '--format <format>',
+    description: 'format of the plan (default: text)',
+    choices: ['text', 'json', 'markdown', 'html'],
+  },
+  { flags: '--apply', description: 'apply the plan, after asking' },
+  yesOption,
+];
+const restoreArgument = { name: '<restore>', key: 'restore', description: 'restore number' };
+/** Parses a share. */
+
+function shareOf(text: string): number {
+  const share = Number(text);
+  if (!/^\d*\.?\d+$/.test(text) || share > 1) throw new Error('expected a number from 0 to 1');
+  return share;
+}
+/** A plan that is only shown may end with its reader; what is being sent may not. */
+
+function sends({ apply, resume }: Readonly<Record<string, unknown>>): boolean {
+  return apply === true || resume !== undefined;
+}
+
+export const RESTORE_COMMANDS: readonly CommandRow[] = [
+  {
+    name: 'restore',
+    description: 'Plan how to put back what was lost or changed; --apply carries it out',
+    arguments: [
+      {
+        name: '[from]',
+        key: 'from',
+        values: 'desired',
+        description:
+          'what is wanted: latest, baseline, run:N, snapshot:NAME, a time or file:PATH (default: latest)',
+      },
+    ],
+    options: [
+      ...filterOptions,
+      {
+        flags: '--field <pointer>',
+        description: 'only this field of existing records, as a JSON pointer; repeatable',
+        isRepeatable: true,
+      },
+      {
+        flags: '--prune',
+        description: 'also remove records that the state does not have; never organizations or projects',
+      },
+      wholeFileOption,
+      {
+        flags: '--max-removals <n>',
+        description: 'refuse the plan if it removes more than n records (default: 0)',
+        parse: wholeNumber,
+      },
+      {
+        flags: '--max-share <share>',
+        description:
+          'refuse the plan if it changes more than this share of a kind, from 0 to 1 (default: as configured, 0.3)',
+        parse: shareOf,
+      },
+      { flags: '--create-organizations', description: 'create organizations that are missing' },
+      {
+        flags: '--invite-missing',
+        description: 'send invites for missing members',
+      },
+      { flags: '--send-email', description: 'let the service send the invites by e-mail' },
+      { flags: '--out <file>', description: 'save the plan to this file, for `tidemark apply`' },
+      ...sendOptions,
+      {
+        flags: '--resume [restore]',
+        description: 'resume the latest unfinished restore, or this one',
+      },
+    ],
+    examples: [
+      'tidemark restore                                # what was lost since the last sync',
+      'tidemark restore run:12 --kind batch_exports',
+      'tidemark restore baseline --out plan.json && tidemark apply plan.json',
+      'tidemark restore snapshot:before-cleanup --prune --max-removals 3 --apply',
+      'tidemark restore --resume',
+    ],
+    outlivesOutput: sends,
+    load: async () => (await import('./restore.ts')).restore,
+  },
+  {
+    name: 'apply',
+    description: 'Apply a saved plan, unless the service has changed since',
+    arguments: [
+      { name: '<plan>', key: 'plan', description: 'plan file written by `tidemark restore --out`' },
+    ],
+    options: [yesOption],
+    examples: ['tidemark apply plan.json', 'tidemark apply plan.json --yes --json'],
+    outlivesOutput: () => true,
+    load: async () => (await import('./apply.ts')).apply,
+  },
+  {
+    name: 'undo',
+    description: 'Plan how to undo a restore; --apply carries it out',
+    arguments: [restoreArgument],
+    options: [
+      ...sendOptions,
+      { flags: '--force-changed', description: 'also undo what was changed since the restore' },
+    ],
+    examples: ['tidemark undo 3', 'tidemark undo 3 --apply'],
+    outlivesOutput: sends,
+    load: async () => (await import('./undo.ts')).undo,
+  },
+  {
+    name: 'restores',
+    description: 'List past restores',
+    options: [limitOption],
+    examples: ['tidemark restores', 'tidemark restores show 3'],
+    load: async () => (await import('./restores.ts')).restores,
+    commands: [
+      {
+        name: 'list',
+        description: 'List past restores',
+        options: [limitOption],
+        examples: ['tidemark restores list --limit 5'],
+        load: async () => (await import('./restores.ts')).restores,
+      },
+      {
+        name: 'show',
+        description: 'Show one restore, step by step',
+        arguments: [restoreArgument],
+        examples: ['tidemark restores show 3', 'tidemark restores show 3 --json'],
+        load: async () => (await import('./restores.ts')).showRestore,
+      },
+    ],
+  },
+  {
+    name: 'drill',
+    description: 'Rehearse a restore in a sandbox and report what could be recovered',
+    arguments: [
+      {
+        name: '[from]',
+        key: 'from',
+        values: 'desired',
+        description: 'latest, baseline, run:N, snapshot:NAME, a time or file:PATH (default: latest)',
+      },
+    ],
+    options: [
+      {
+        flags: '--damage <percent>',
+        description: 'start from the full snapshot and damage this share of it (default: start empty)',
+        parse: percentage,
+      },
+      {
+        flags: '--seed <n>',
+        description: 'seed that chooses which records are damaged, and how (default: 1)',
+        parse: wholeNumber,
+      },
+      ...filterOptions,
+      {
+        flags: '--format <format>',
+        description: 'output format (default: text)',
+        choices: ['text', 'json', 'html'],
+      },
+      { flags: '--output <file>', description: 'write to this file instead of stdout' },
+      {
+        flags: '--runbook <file>',
+        description: 'write the remaining manual steps to this file, as Markdown',
+      },
+      secretsOption,
+    ],
+    examples: [
+      'tidemark drill',
+      'tidemark drill snapshot:as-approved --runbook runbook.md',
+      'tidemark drill --damage 20 --seed 7 --kind batch_exports',
+      'tidemark drill --format html --output drill.html',
+    ],
+    load: async () => (await import('./drill.ts')).drill,
+  },
+];
