@@ -44,7 +44,7 @@ export async function startPageSource(
   throw new Error('the page server did not start');
 }
 
-/** Pages as large as the server gives; no rate limit, since the far side is ours; no sharing, which is a request each. */
+/** Pages as large as the server gives; no rate limit, since the service is ours; no sharing, which is a request each. */
 export function environment(source: Pick<PageSource, 'url'>, mirror: string): Record<string, string> {
   return {
     TIDEMARK_BASE_URL: source.url,

@@ -102,14 +102,14 @@ function worst({ sections, bySeverity }: Report, options: ReportOptions): string
   if (top === undefined || top === 'low' || bySeverity.length < 2) return '';
   const lines = sections.flatMap(({ definition, changes }) =>
     changes.flatMap((report, index) =>
-      report.severity === top ? [gravestLine(report, definition, index, options)] : [],
+      report.severity === top ? [worstLine(report, definition, index, options)] : [],
     ),
   );
   const more = lines.length - GRAVEST_SHOWN;
   return `<nav class="worst" aria-label="Worst changes"><h2>Look at these first</h2><ul>${lines.slice(0, GRAVEST_SHOWN).join('')}${more > 0 ? `<li class="faint">and ${more} more that are ${top}</li>` : ''}</ul></nav>`;
 }
 
-function gravestLine(
+function worstLine(
   { change, original, name, severity }: ReportChange,
   definition: ResourceDefinition,
   index: number,
