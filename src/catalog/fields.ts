@@ -1,5 +1,11 @@
-/** Short forms in which the catalog's rows declare their fields and operations. */
+/** Short forms in which the kinds declare their fields, operations and permissions. */
 import type { FieldDefinition, FieldType, Method, Operation, SecretsNeeded, Severity } from './definition.ts';
+
+// The permissions of the interface that several kinds share. Roles and role memberships, which interface.md does not list, use
+// the organization's (wire-notes.md, Errors).
+export const ORGANIZATION = { read: 'organization:read', write: 'organization:write' };
+export const MEMBER = { read: 'organization_member:read', write: 'organization_member:write' };
+export const RECORDING = { read: 'session_recording:read', write: 'session_recording:write' };
 
 interface FieldOptions {
   readonly secretPointers?: readonly string[];

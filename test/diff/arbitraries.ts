@@ -1,7 +1,7 @@
 /** Arbitrary JSON with the keys and numbers that break naive code, and bodies that differ by a few edits. */
 import fc from 'fast-check';
 import type { FieldDefinition, ResourceDefinition } from '../../src/catalog/definition.ts';
-import { batchExports } from '../../src/catalog/batch-exports.ts';
+import { batchExports } from '../../src/catalog/kinds/batch-exports.ts';
 import { owned, volatile, writable } from '../../src/catalog/fields.ts';
 import { type JsonObject, type JsonValue, isJsonObject, parseLossless, setOwn } from '../../src/core/json.ts';
 

@@ -1,5 +1,6 @@
 /** Members, invites, roles and role memberships (interface.md: Member, Invite; wire-notes.md, Restore). */
-import { invites as invitesRow, members as membersRow } from '../../catalog/access.ts';
+import { invites as invitesRow } from '../../catalog/kinds/invites.ts';
+import { members as membersRow } from '../../catalog/kinds/members.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import { writable } from '../../catalog/fields.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject } from '../../core/json.ts';

@@ -1,5 +1,5 @@
 /** Batch exports (interface.md: Batch export, States and transitions; wire-notes.md, Secrets and Restore). */
-import { batchExports as batchExportsRow } from '../../catalog/batch-exports.ts';
+import { batchExports as batchExportsRow } from '../../catalog/kinds/batch-exports.ts';
 import type { Scope } from '../../catalog/definition.ts';
 import { owned } from '../../catalog/fields.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject } from '../../core/json.ts';

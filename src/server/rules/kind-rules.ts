@@ -50,7 +50,7 @@ export interface Transaction extends Reading {
   discardScope(key: keyof Scope, value: string): void;
 }
 
-export type Counter = 'projects' | 'components' | 'users';
+export type Counter = Kind | 'components' | 'users';
 
 /** Tells whether the changed record or nothing is answered. */
 type RecordAction = (transaction: Transaction, target: Target, body: JsonValue) => 'record' | 'nothing';

@@ -1,5 +1,6 @@
 /** Organizations and domains (interface.md: Organization, Domain; wire-notes.md, Restore). */
-import { domains as domainsRow, organizations as organizationsRow } from '../../catalog/organizations.ts';
+import { domains as domainsRow } from '../../catalog/kinds/domains.ts';
+import { organizations as organizationsRow } from '../../catalog/kinds/organizations.ts';
 import { type JsonObject, type JsonValue, isJsonObject } from '../../core/json.ts';
 import { valueText } from '../value-text.ts';
 import { invalid } from '../wire-error.ts';

@@ -1,8 +1,14 @@
-/** The sandbox's rules of every kind; the type holds that none is missing. */
+/** The sandbox's rules of every kind: its own, or the plain ones that the catalog says enough for. */
 import { createHash } from 'node:crypto';
-import type { Kind, FieldDefinition } from '../../catalog/definition.ts';
+import { CATALOG } from '../../catalog/catalog.ts';
+import {
+  type FieldDefinition,
+  type Kind,
+  type ResourceDefinition,
+  operationOf,
+} from '../../catalog/definition.ts';
 import { writable } from '../../catalog/fields.ts';
-import { pipelineDestinations as documented } from '../../catalog/pipeline.ts';
+import { pipelineDestinations as documented } from '../../catalog/kinds/pipeline-components.ts';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 import { valueText } from '../value-text.ts';
 import { invalid } from '../wire-error.ts';
@@ -238,7 +244,37 @@ const recordingSharing: KindRules = {
   },
 };
 
-export const RULES: Readonly<Record<Kind, KindRules>> = {
+/**
+ * Rules of a kind that has none of its own: what the catalog calls writable is taken, an id is given, and nothing moves by
+ * itself. A record is named when it is created.
+ */
+function plainRules(definition: ResourceDefinition): KindRules {
+  const { kind, fields, idPath, idType, naturalKey } = definition;
+  const order = { by: 'creation' } as const;
+  if (operationOf(definition, 'create') === undefined && operationOf(definition, 'update') === undefined)
+    return { order, request: null };
+  const taken = fields.filter(({ isWritable }) => isWritable);
+  const [idField = 'id'] = idPath;
+  return {
+    order,
+    request: {
+      fields: taken,
+      required: taken.map(({ name }) => name).filter((name) => naturalKey.includes(`/${name}`)),
+      notNull: [],
+      checks: {},
+    },
+    create: (transaction, _scope, accepted) => ({
+      body: {
+        [idField]: idType === 'integer' ? transaction.nextNumber(kind) : transaction.uuid(),
+        ...Object.fromEntries(taken.map(({ name }) => [name, null])),
+        ...accepted,
+      },
+    }),
+    update: (_transaction, target, accepted) => ({ ...target.body, ...accepted }),
+  };
+}
+
+const OWN_RULES: Readonly<Partial<Record<Kind, KindRules>>> = {
   organizations,
   projects,
   roles,
@@ -256,3 +292,7 @@ export const RULES: Readonly<Record<Kind, KindRules>> = {
   session_recordings: sessionRecordings,
   recording_sharing: recordingSharing,
 };
+
+export const RULES = Object.fromEntries(
+  CATALOG.map((definition) => [definition.kind, OWN_RULES[definition.kind] ?? plainRules(definition)]),
+) as Readonly<Record<Kind, KindRules>>;

@@ -1,7 +1,7 @@
 /** Batch exports (interface.md: Batch export, Batch export run; Endpoints: Batch exports). */
-import { type ResourceDefinition, type SecretsNeeded, DEFAULT_LISTING } from './definition.ts';
-import { action, owned, verbs, volatile, writable } from './fields.ts';
-import { PLAIN_RESTORE } from './restore-rules.ts';
+import { type ResourceDefinition, type SecretsNeeded, DEFAULT_LISTING } from '../definition.ts';
+import { action, owned, verbs, volatile, writable } from '../fields.ts';
+import { PLAIN_RESTORE } from '../restore-rules.ts';
 
 const BATCH_EXPORT = { read: 'batch_export:read', write: 'batch_export:write' };
 

@@ -5,9 +5,9 @@ import {
   type Operation,
   type ResourceDefinition,
   DEFAULT_LISTING,
-} from './definition.ts';
-import { action, owned, verbs, volatile, writable } from './fields.ts';
-import { PLAIN_RESTORE } from './restore-rules.ts';
+} from '../definition.ts';
+import { action, owned, verbs, volatile, writable } from '../fields.ts';
+import { PLAIN_RESTORE } from '../restore-rules.ts';
 
 const PLUGIN = { read: 'plugin:read', write: 'plugin:write' };
 

@@ -1,0 +1,45 @@
+/** Sharing of a recording (interface.md: Sharing configuration of a recording). */
+import { type ResourceDefinition, DEFAULT_LISTING } from '../definition.ts';
+import { owned } from '../fields.ts';
+import { neverRestored } from '../restore-rules.ts';
+
+const sharingPath = '/api/projects/:project_id/session_recordings/:recording_id/sharing/';
+
+export const recordingSharing: ResourceDefinition = {
+  kind: 'recording_sharing',
+  title: { one: 'recording sharing', many: 'recording sharings' },
+  path: sharingPath,
+  // design.md, JSON documents: its scope is the project, its id the recording's.
+  scope: ['project_id'],
+  discovery: { from: 'session_recordings' },
+  reading: 'each',
+  idPath: [],
+  idType: 'string',
+  idParameter: 'recording_id',
+  naturalKey: [],
+  nameFrom: [],
+  permission: {
+    read: 'sharing_configuration:read',
+    write: 'sharing_configuration:write',
+    isDocumented: true,
+  },
+  operations: [
+    {
+      method: 'GET',
+      path: sharingPath,
+      role: 'retrieve',
+      action: null,
+      permission: 'sharing_configuration:read',
+    },
+  ],
+  hasDocumentedFields: true,
+  fields: [
+    owned('created_at', 'timestamp', 'When sharing was set up.'),
+    owned('enabled', 'boolean', 'Whether anybody with the link can watch.', { severity: 'critical' }),
+    owned('access_token', 'string', 'The secret part of the link.', { isSecret: true, severity: 'high' }),
+  ],
+  references: [],
+  listing: DEFAULT_LISTING,
+  family: null,
+  restore: neverRestored('the interface offers no way to write it'),
+};
