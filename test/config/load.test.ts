@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { mkdirSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { KINDS } from '../../src/catalog/definition.ts';
 import { KEY, oneSource, workspace } from './workspace.ts';
 
 const { directory, write, load, yaml, refused } = workspace();
@@ -38,7 +39,7 @@ log: { level: debug }
     const { definitions, baseUrl, apiKey, ...source } = config.sources[0]!;
     expect(baseUrl.href).toBe('https://svc.example.com/prefix/');
     expect(apiKey.reveal()).toBe('phx_test');
-    expect(definitions).toHaveLength(16);
+    expect(definitions).toHaveLength(KINDS.length);
     expect(source).toEqual({
       name: 'production',
       profile: 'posthog',

@@ -5,6 +5,8 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
+import { CATALOG, fillPath } from '../../src/catalog/catalog.ts';
+import type { Scope } from '../../src/catalog/definition.ts';
 
 export interface SeenRequest {
   readonly method: string;
@@ -20,22 +22,16 @@ export type Quirk = (
 
 export const ORG = '0190aaaa-0000-7000-8000-000000000001';
 
-/** The paths that an organization's collections have, beside role memberships and recordings. */
+/** The paths of the lists that have one parent, below it: those of the catalog with that discovery. */
+function listPaths(parent: 'organizations' | 'projects', values: Scope): string[] {
+  return CATALOG.filter(({ discovery, reading }) => discovery.from === parent && reading !== 'each').map(
+    ({ path }) => fillPath(path, values),
+  );
+}
+
+/** The paths that an organization's collections have, beside role memberships and what is below projects. */
 export function organizationPaths(organization: string): string[] {
-  return [
-    'projects',
-    'roles',
-    'members',
-    'invites',
-    'domains',
-    'pipeline_destinations',
-    'pipeline_frontend_apps',
-    'pipeline_import_apps',
-    'pipeline_transformations',
-    'plugins',
-    'batch_exports',
-    'proxy_records',
-  ].map((kind) => `/api/organizations/${encodeURIComponent(organization)}/${kind}/`);
+  return listPaths('organizations', { organization_id: organization });
 }
 
 export class FakeService {
@@ -57,7 +53,7 @@ export class FakeService {
     ]);
     for (const path of organizationPaths(ORG)) service.lists.set(path, []);
     service.lists.set(`/api/organizations/${ORG}/projects/`, ['{"id":1,"name":"Web"}']);
-    service.lists.set('/api/projects/1/session_recordings/', []);
+    for (const path of listPaths('projects', { project_id: '1' })) service.lists.set(path, []);
     await service.#listen();
     return service;
   }

@@ -24,10 +24,15 @@ describe('a hundred thousand recordings', () => {
     const store: MemoryStore = running.sandbox.store;
     const scope = { project_id: projectId };
     store.plant({ users: [], records: recordingRecords(Number(projectId), COUNT, createChance(5)) });
-    const list = (offset: number): string =>
-      String(store.list('session_recordings', scope, { offset, limit: 100 }, VIEWER)!.records);
-    // Design figure 5 ms; the machine may be busy with other tests.
-    expect(medianMs((round) => list(round * 6_000))).toBeLessThan(5);
+    const few = await withOrganization(running);
+    store.plant({ users: [], records: recordingRecords(Number(few.projectId), 1_000, createChance(6)) });
+    const list = (offset: number, project = projectId): string =>
+      String(
+        store.list('session_recordings', { project_id: project }, { offset, limit: 100 }, VIEWER)!.records,
+      );
+    // A page of a hundred times as many: sorting or copying them all would cost a hundred times a page of few.
+    const ofFew = medianMs((round) => list(round * 60, few.projectId));
+    expect(medianMs((round) => list(round * 6_000)) / ofFew).toBeLessThan(20);
 
     store.write('session_recordings', scope, { id: 'newest', start_time: '2026-06-30T00:00:00Z' });
     expect(list(0)).toMatch(/^\{"id":"newest"/);
@@ -37,8 +42,7 @@ describe('a hundred thousand recordings', () => {
     );
     expect([answer.json['count'], (answer.json['results'] as unknown[]).length]).toEqual([COUNT + 1, 501]);
 
-    const start = performance.now();
     expect((await running.call('DELETE', `${path}projects/${projectId}/`)).status).toBe(204);
-    expect(performance.now() - start).toBeLessThan(3_000);
+    expect(store.list('session_recordings', scope, { offset: 0, limit: 1 }, VIEWER)).toBeUndefined();
   });
 });

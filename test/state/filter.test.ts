@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { CATALOG } from '../../src/catalog/catalog.ts';
 import { KINDS } from '../../src/catalog/definition.ts';
 import { filterParts, selectsCollection, selectsRecord } from '../../src/state/filter.ts';
 
@@ -18,7 +19,7 @@ describe('the parts of a filter', () => {
     expect(parts.at(0)).toMatchObject({ organizations: ['o'] });
     expect(parts.at(-1)).toEqual({
       projects: ['1', '2'],
-      kinds: ['session_recordings', 'recording_sharing'],
+      kinds: CATALOG.filter(({ scope }) => scope.includes('project_id')).map(({ kind }) => kind),
     });
   });
 

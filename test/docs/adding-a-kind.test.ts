@@ -1,0 +1,126 @@
+/** docs/adding-a-kind.md, followed to the letter in a copy of the sources: the kind works in every command. */
+import { execFile, spawn, spawnSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import Database from 'better-sqlite3';
+import { expect, it, onTestFinished } from 'vitest';
+import { packageFile } from '../../src/core/package-root.ts';
+import { blocksOf } from './markdown.ts';
+
+const PAGE = readFileSync(packageFile('docs/adding-a-kind.md'), 'utf8');
+const KIND = 'feature_flags';
+
+const execute = promisify(execFile);
+
+/** What a clone needs to generate a migration and to run from the sources. */
+const COPIED = ['src', 'drizzle', 'config', 'package.json', 'tsconfig.json', 'drizzle.config.ts', 'build.ts'];
+
+function copyOfTheSources(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'tidemark-kind-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  for (const each of COPIED) cpSync(packageFile(each), join(directory, each), { recursive: true });
+  symlinkSync(packageFile('node_modules'), join(directory, 'node_modules'));
+  return directory;
+}
+
+function edit(path: string, from: string | RegExp, to: string): void {
+  const text = readFileSync(path, 'utf8');
+  const edited = text.replace(from, to);
+  expect(edited, `nothing of ${path} was changed`).not.toBe(text);
+  writeFileSync(path, edited);
+}
+
+/** Sections 1 and 2 of the page. */
+function addTheKind(directory: string): void {
+  const definition = blocksOf(PAGE).find(({ language }) => language === 'ts');
+  const file = (path: string): string => join(directory, 'src', path);
+  writeFileSync(file('catalog/kinds/feature-flags.ts'), definition!.text);
+  edit(file('catalog/definition.ts'), /(export const KINDS = \[[^\]]*)\]/, `$1  '${KIND}',\n]`);
+  edit(file('catalog/catalog.ts'), /(export const CATALOG[^=]*= \[[^\]]*)\]/, `$1  featureFlags,\n]`);
+  edit(
+    file('catalog/catalog.ts'),
+    /^import /m,
+    "import { featureFlags } from './kinds/feature-flags.ts';\nimport ",
+  );
+  const table = /`(export const featureFlags = .*;)`/.exec(PAGE)?.[1];
+  edit(file('mirror/schema/kind-tables.ts'), /$/, `${table}\n`);
+}
+
+/** The sandbox of the copy; its address. */
+async function startSandbox(main: string, env: NodeJS.ProcessEnv): Promise<string> {
+  const sandbox = spawn(process.execPath, [main, 'sandbox', '--port', '0'], {
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  onTestFinished(() => void sandbox.kill('SIGKILL'));
+  for await (const line of createInterface(sandbox.stdout)) {
+    const address = /http:\/\/127\.0\.0\.1:\d+/.exec(line)?.[0];
+    if (address !== undefined) return address;
+  }
+  throw new Error('the sandbox told no address');
+}
+
+it(
+  'a kind added by the page is mirrored, compared, restored and diagnosed',
+  { timeout: 180_000 },
+  async () => {
+    const directory = copyOfTheSources();
+    addTheKind(directory);
+    const tool = (name: string, ...options: string[]): Promise<unknown> =>
+      execute(packageFile(`node_modules/.bin/${name}`), options, { cwd: directory });
+    await tool('drizzle-kit', 'generate');
+    await tool('tsc', '--noEmit', '--project', '.');
+
+    const main = join(directory, 'src/main.ts');
+    const env: NodeJS.ProcessEnv = { PATH: process.env['PATH'], HOME: directory, NO_COLOR: '1' };
+    const url = await startSandbox(main, env);
+    Object.assign(env, {
+      TIDEMARK_BASE_URL: url,
+      TIDEMARK_API_KEY: 'sandbox-key',
+      TIDEMARK_MIRROR: join(directory, 'm.db'),
+    });
+    Object.assign(env, { TIDEMARK_RATE_PER_MINUTE: '0', TIDEMARK_RATE_PER_HOUR: '0' });
+    const run = (...args: string[]): { code: number | null; out: string; err: string } => {
+      const result = spawnSync(process.execPath, [main, ...args], { cwd: directory, env, encoding: 'utf8' });
+      return { code: result.status, out: result.stdout, err: result.stderr };
+    };
+    const flags = async (
+      method = 'GET',
+      body?: object,
+      path = '',
+    ): Promise<{ id: number; active: boolean }> => {
+      const response = await fetch(`${url}/api/projects/1/${KIND}/${path}`, {
+        method,
+        headers: {
+          authorization: 'Bearer sandbox-key',
+          'content-type': 'application/json',
+          connection: 'close',
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      expect(response.ok, `${method} ${path}: ${response.status}`).toBe(true);
+      return (await response.json()) as { id: number; active: boolean };
+    };
+
+    const { id } = await flags('POST', { key: 'beta', name: 'Beta', active: true, filters: { groups: [] } });
+    expect(run('sync', '--quiet')).toMatchObject({ code: 0, err: '' });
+    const mirror = new Database(env['TIDEMARK_MIRROR'], { readonly: true });
+    onTestFinished(() => void mirror.close());
+    expect(mirror.prepare(`SELECT key, active FROM ${KIND}`).all()).toEqual([{ key: 'beta', active: 1 }]);
+
+    await flags('PATCH', { active: false }, `${id}/`);
+    const diff = run('diff', 'latest', 'live', '--kind', KIND, '--json');
+    expect(diff.code).toBe(2);
+    expect(JSON.parse(diff.out)).toMatchObject({
+      changes: [{ kind: KIND, change: 'changed', fields: [{ path: '/active', from: true, to: false }] }],
+    });
+
+    expect(run('restore', '--kind', KIND, '--apply', '--yes')).toMatchObject({ code: 0 });
+    expect(await flags('GET', undefined, `${id}/`)).toMatchObject({ key: 'beta', active: true });
+    const doctor = run('doctor', '--json');
+    expect(doctor.out).toContain(KIND);
+  },
+);
