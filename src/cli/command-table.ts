@@ -103,6 +103,7 @@ const MIRROR_COMMANDS: readonly CommandRow[] = [
         name: 'show',
         description: 'Show one run with its sweeps',
         arguments: [{ name: '<run>', key: 'run', description: 'run number' }],
+        options: [secretsOption],
         examples: ['tidemark runs show 3', 'tidemark runs show 3 --json'],
         load: async () => (await import('./runs.ts')).showRun,
       },

@@ -272,13 +272,16 @@ export function recordsAt(mirror: Mirror, { run, source }: RunRow): number {
 }
 
 /** The `changes` of a run's JSON document; null for a source's first run, where all is new, and for one not published. */
-export function runChangesDocument(mirror: Mirror, config: Config, run: RunRow): DiffDocument | null {
+export function runChangesDocument(
+  mirror: Mirror,
+  config: Config,
+  run: RunRow,
+  { showsSecrets }: { readonly showsSecrets: boolean },
+): DiffDocument | null {
   const from = isPublished(run) ? previousRun(mirror, run) : undefined;
   if (from === undefined) return null;
-  return maskedDocument(
-    changesBetween(mirror, config, { from, to: run }),
-    definitionsFor(config, run.source),
-  );
+  const document = changesBetween(mirror, config, { from, to: run });
+  return showsSecrets ? document : maskedDocument(document, definitionsFor(config, run.source));
 }
 
 /** A run's changes for people. */
@@ -296,6 +299,7 @@ export function printRunChanges(
   mirror: Mirror,
   config: Config,
   run: RunRow,
+  { showsSecrets }: { readonly showsSecrets: boolean },
 ): PrintedChanges {
   if (!isPublished(run)) return { text: '', summary: null, firstReads: [], createdAgain: [] };
   const from = previousRun(mirror, run);
@@ -313,6 +317,7 @@ export function printRunChanges(
   const document = changesBetween(mirror, config, { from, to: run });
   const text = renderText(document, {
     definitions,
+    showsSecrets,
     notes: comparisonNotes(document, definitions),
     parentName: parentNames(mirror, run.source, definitions),
     colors: createColors(isColoured(context)),

@@ -59,11 +59,15 @@ export async function runs(context: CommandContext, options: { readonly limit?: 
   }
 }
 
-export async function showRun(context: CommandContext, options: { readonly run: string }): Promise<ExitCode> {
+export async function showRun(
+  context: CommandContext,
+  options: { readonly run: string; readonly showSecrets?: boolean },
+): Promise<ExitCode> {
   if (!/^\d{1,15}$/.test(options.run))
     throw new TidemarkError('usage', `a run is a number, not ${options.run}`, {
       hint: '`tidemark runs` lists them',
     });
+  const showsSecrets = options.showSecrets === true;
   const config = readConfig(context, context.options, 'unused');
   const mirror = openConfiguredMirror(config, 'read', 'runs show', context.pid);
   try {
@@ -79,7 +83,7 @@ export async function showRun(context: CommandContext, options: { readonly run: 
     const schemaChanges = mirror.schemaChanges({ run: run.run });
     const forgotten = forgottenInto(mirror, run.run);
     if (context.options.json === true) {
-      const compared = runChangesDocument(mirror, config, run);
+      const compared = runChangesDocument(mirror, config, run, { showsSecrets });
       await print(
         context,
         `${JSON.stringify({
@@ -96,7 +100,7 @@ export async function showRun(context: CommandContext, options: { readonly run: 
       );
       return EXIT.done;
     }
-    const told = printRunChanges(context, mirror, config, run);
+    const told = printRunChanges(context, mirror, config, run, { showsSecrets });
     const lines = [
       `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${run.trigger}`,
       ...reasonLines(run, sweeps),

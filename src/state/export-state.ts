@@ -175,7 +175,7 @@ class ExportState implements LoadedExport {
     const key = SCOPE_KEYS.findLast((each) => scope[each] !== undefined);
     const parent = key === undefined ? undefined : scope[key];
     if (key === undefined || parent === undefined) return read;
-    return this.#keys.has(`${SCOPE_KIND[key]} ${parent}`)
+    return this.#keys.has(`${SCOPE_KIND[key]} ${parent}`) || this.#lacksParent(scope)
       ? read
       : { how: 'left_out', reason: 'the export does not hold the record that it belongs to' };
   }
@@ -197,7 +197,16 @@ class ExportState implements LoadedExport {
   }
 
   #knowsAll(kind: Kind, scope: Scope): boolean {
-    return this.#isWhole || this.#whole.has(collectionKey({ kind, scope }));
+    return this.#isWhole || this.#whole.has(collectionKey({ kind, scope })) || this.#lacksParent(scope);
+  }
+
+  /** True where all records of the parent's kind are there, but not the parent: then nothing is below it. */
+  #lacksParent(scope: Scope): boolean {
+    const key = SCOPE_KEYS.findLast((each) => scope[each] !== undefined);
+    if (key === undefined) return false;
+    const { [key]: parent, ...outer } = scope;
+    const kind = SCOPE_KIND[key];
+    return !this.#keys.has(`${kind} ${parent}`) && this.#knowsAll(kind, outer);
   }
 
   *records(filter: StateFilter): Generator<RecordState> {

@@ -65,6 +65,35 @@ describe('an export of another deployment', () => {
   });
 });
 
+describe('an export that holds all roles', () => {
+  it.each([[], ['--whole-file']])('knows the memberships of a role that it lacks: %s', async (...flags) => {
+    const { service, directory, expectRun, diff } = await world();
+    const memberships = (role: string): string => `/api/organizations/${ORG}/roles/${role}/role_memberships/`;
+    const withRoles = (...roles: string[]): void => {
+      service.set(
+        'roles',
+        roles.map((id) => ({ id, name: id, feature_flags_access_level: 21 })),
+      );
+      for (const role of roles) service.lists.set(memberships(role), [`{"id":"m-${role}","user_uuid":"u1"}`]);
+    };
+    withRoles('r1', 'r2');
+    await expectRun(0, 'sync', '--quiet');
+    withRoles('r1');
+    service.lists.delete(memberships('r2'));
+    await expectRun(0, 'sync', '--quiet');
+    const { stdout } = await expectRun(0, 'export', '--at', 'run:2', '--format', 'json');
+    writeFileSync(join(directory, 'after.json'), stdout);
+    const byRuns = await diff(2, 'run:2', 'run:1');
+    const byFile = await diff(2, 'file:after.json', 'run:1', ...flags);
+    expect(byFile.changes).toEqual(byRuns.changes);
+    expect(byFile.changes.map(({ id, change }) => [id, change])).toEqual([
+      ['r2', 'added'],
+      ['m-r2', 'added'],
+    ]);
+    expect(byFile.left_out.map(({ kind }) => kind)).not.toContain('role_memberships');
+  });
+});
+
 describe('several sources as JSON', () => {
   it('are one document, indented throughout', async () => {
     const one = await world();

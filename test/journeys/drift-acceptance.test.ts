@@ -268,6 +268,7 @@ describe('an id that is a secret', () => {
         const { stdout } = await expectRun(0, command, 'invites', mark, '--show-secrets', ...form);
         expect(stdout, command).toContain(secret);
       }
+      expect((await expectRun(0, 'runs', 'show', '2', '--show-secrets', ...form)).stdout).toContain(secret);
     }
     // Open again: said in the notes of the report, by name.
     await expectRun(0, 'drift', 'accept', 'invites', mark, '--reason', 'x');

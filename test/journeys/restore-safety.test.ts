@@ -334,6 +334,25 @@ describe('undo', () => {
   });
 });
 
+describe('--resume', () => {
+  it('with a key that is refused ends with 5, sends nothing, and goes on with the right key', async () => {
+    const story = await damaged();
+    story.proxy.setRules([
+      { method: 'PATCH', path: /members/, fault: { kind: 'answer', status: 400, body: { detail: 'no' } } },
+    ]);
+    await story.expectRun(3, 'restore', '--apply', '--yes');
+    const refused = { kind: 'answer', status: 401, body: { detail: 'Invalid API key.' } } as const;
+    story.proxy.setRules([{ fault: refused }]);
+    const from = story.writes().length;
+    const { stdout, stderr } = await story.expectRun(5, 'restore', '--resume');
+    expect(stdout + stderr).toMatch(/the key was refused \(401\)/);
+    expect(story.writes()).toHaveLength(from);
+    story.proxy.setRules([]);
+    await story.expectRun(0, 'restore', '--resume');
+    await story.expectRun(0, 'diff', 'latest', 'live');
+  });
+});
+
 describe('--resume without a number', () => {
   it('goes on with the latest restore only, and tells what it did itself', async () => {
     const story = await damaged();
