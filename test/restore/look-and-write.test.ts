@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { TidemarkError } from '../../src/core/errors.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
+import type { ProxiedRequest } from '../faults/fault-proxy.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { altered, nativeWorld, startRig, without, type Rig } from './apply-rig.ts';
 import { limitedClient } from './limited-client.ts';
@@ -172,6 +173,7 @@ describe('a creation that a gateway lost patience with', () => {
       },
     ]);
     let made = '';
+    let sentFirst: unknown = null;
     const clock = new FakeClock();
     const client = limitedClient(rig, clock, { perMinute: 0, perHour: 0, concurrency: 1 });
     const report = await rig.apply(plan, {
@@ -184,8 +186,14 @@ describe('a creation that a gateway lost patience with', () => {
           // The first request ends now, after the second one was answered.
           const isOfRole = ({ method, path }: { method: string; path: string }): boolean =>
             method === 'POST' && path.endsWith('/roles/');
-          const { body } = rig.proxy.requests.find(isOfRole)!;
+          const [{ body }, ...later] = rig.proxy.requests.filter(isOfRole) as [
+            ProxiedRequest,
+            ...ProxiedRequest[],
+          ];
+          // Another role may be created while the first one is looked for.
+          if (later.at(-1)?.body !== body) return outcome;
           const counterpart = JSON.parse(body) as JsonObject;
+          sentFirst = counterpart['name'];
           rig.running.sandbox.store.write('roles', given[0].scope, { ...counterpart, id: (made = 'a-twin') });
           return outcome;
         },
@@ -193,7 +201,7 @@ describe('a creation that a gateway lost patience with', () => {
       clock,
       concurrency: 1,
     });
-    const first = report.steps.find(({ kind }) => kind === 'roles');
+    const first = report.steps.find(({ kind, name }) => kind === 'roles' && name === sentFirst);
     expect(first?.error?.message).toMatch(/there are two of that name now: .*a-twin.*remove one of them/);
     expect(first?.verified).toBe(false);
     expect(report.outcome).toBe('partial');
