@@ -106,14 +106,14 @@ function viewOf(mirror: Mirror, path: string): DaemonView {
   return {
     startedAt: new Date().toISOString(),
     config: () => config,
-    configTrouble: () => null,
+    configProblem: () => null,
     mirror: () => mirror,
     backups: new BackupCatalog(systemClock),
     schedules: () => [],
     running: () => [],
     queued: () => [],
     stats: () => [],
-    troubles: () => [],
+    problems: () => [],
     request: () => [],
     requested: () => null,
   };

@@ -70,7 +70,7 @@ export function refuseHtml(answer: Answer): void {
 const CUT_HINT =
   'the answer may have been cut or changed on its way: run again later; if it stays, check the service and what stands before it';
 
-/** A success that is not what the interface promises: worth another try, it may be a proxy's passing trouble. */
+/** A success that is not what the interface promises: worth another try, it may be a proxy's passing problem. */
 export function malformed(
   answer: Answer,
   what: string,

@@ -47,7 +47,7 @@ interface Meaning {
 }
 
 function meaningOf(status: number): Meaning {
-  const later = 'the service has trouble; run again later';
+  const later = 'the service has problems; run again later';
   if (status === 401) {
     return {
       code: 'unauthorized',

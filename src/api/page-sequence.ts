@@ -145,7 +145,7 @@ export class PageSequence {
     const isEmpty = page.more !== true && (page.count === null || page.count === 0);
     if (isEmpty) return this.#finish(null, 'page');
     this.#emptyPages += 1;
-    // It may have been a passing trouble: one more look before it is called unproven.
+    // It may have been a passing problem: one more look before it is called unproven.
     if (this.#emptyPages === 1) return { ask: HEAD };
     return this.#finish(unprovenError(`it is empty but says that it holds ${page.count ?? 'more'}`));
   }

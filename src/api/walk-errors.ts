@@ -73,7 +73,7 @@ export function refusalOf(error: unknown, neutral: NeutralText): TidemarkError |
 /** What a failure of the service makes of the walk. */
 export function outcomeOf(error: TidemarkError, isFirst: boolean): WalkVerdict['outcome'] {
   if (error.code === 'unauthorized' || error.code === 'forbidden') return 'denied';
-  // In the middle of a walk the collection was there a moment ago: that is trouble, not absence.
+  // In the middle of a walk the collection was there a moment ago: that is problem, not absence.
   return error.code === 'not_found' && isFirst ? 'missing' : 'failed';
 }
 

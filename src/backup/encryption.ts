@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { Decrypter, Encrypter } from 'age-encryption';
 import { TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import { Secret } from '../core/secret.ts';
 
 /** A part of a pipeline. */
@@ -56,14 +56,14 @@ export function decryption(identities: readonly Secret[], subject: string): Stag
   }
   return async function* (source) {
     // What the disk says while it is read is not about the key.
-    let trouble: Error | undefined;
-    const watched = ReadableStream.from(watch(source, (error) => (trouble = error)));
+    let problem: Error | undefined;
+    const watched = ReadableStream.from(watch(source, (error) => (problem = error)));
     let plain: AsyncIterable<Uint8Array>;
     try {
       plain = await decrypter.decrypt(watched);
     } catch (error) {
       throw (
-        trouble ??
+        problem ??
         new TidemarkError('usage', `none of the identities opens ${subject}`, {
           hint: 'give the identity of one of the recipients that it was encrypted for with --identity; a damaged header reads the same',
           cause: error,
@@ -74,7 +74,7 @@ export function decryption(identities: readonly Secret[], subject: string): Stag
       yield* plain;
     } catch (error) {
       throw (
-        trouble ??
+        problem ??
         new TidemarkError('mirror_corrupt', `${subject} is damaged: it cannot be decrypted to its end`, {
           hint: 'fetch it again from where backups are kept, or take another one (`tidemark backup list`)',
           cause: error,
@@ -86,12 +86,12 @@ export function decryption(identities: readonly Secret[], subject: string): Stag
 
 async function* watch(
   source: AsyncIterable<Uint8Array>,
-  onTrouble: (error: Error) => void,
+  onProblem: (error: Error) => void,
 ): AsyncGenerator<Uint8Array> {
   try {
     yield* source;
   } catch (error) {
-    onTrouble(error instanceof Error ? error : new Error('the file could not be read', { cause: error }));
+    onProblem(error instanceof Error ? error : new Error('the file could not be read', { cause: error }));
     throw error;
   }
 }
@@ -114,7 +114,7 @@ async function readKeyLines(path: string, what: 'identity' | 'recipient'): Promi
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    throw asFileTrouble(error, path, 'read');
+    throw asFileError(error, path, 'read');
   }
   const lines = text
     .split('\n')

@@ -2,7 +2,7 @@
 import { readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { TidemarkError, asTidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import { backupOfManifest, manifestName, parseBackupName, type BackupName } from './name.ts';
 import { type BackupManifest, readManifest } from './manifest.ts';
 
@@ -90,13 +90,13 @@ async function fileBytes(path: string): Promise<number | null> {
     return (await stat(path)).size;
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null;
-    throw asFileTrouble(error, path, 'read');
+    throw asFileError(error, path, 'read');
   }
 }
 
 function missingDirectory(error: unknown, directory: string): unknown {
   if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) {
-    return asFileTrouble(error, directory, 'listed');
+    return asFileError(error, directory, 'listed');
   }
   return new TidemarkError('file_system', `the directory for backups, ${directory}, does not exist`, {
     hint: 'mount what belongs there, or make the directory',

@@ -1,7 +1,7 @@
 /** The manifest beside a backup: what it holds and how to know it again, without opening it. */
 import { readFile } from 'node:fs/promises';
 import { TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import { parseBackupName } from './name.ts';
 
 /** Keys may be added within a version. */
@@ -56,7 +56,7 @@ export async function readManifest(path: string): Promise<BackupManifest | undef
     text = await readFile(path, 'utf8');
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
-    throw asFileTrouble(error, path, 'read');
+    throw asFileError(error, path, 'read');
   }
   const manifest = text.length > LARGEST_CHARACTERS ? undefined : parsed(text);
   if (manifest !== undefined) return manifest;

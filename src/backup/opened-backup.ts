@@ -4,7 +4,7 @@ import { statfs } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Clock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import type { Secret } from '../core/secret.ts';
 import { type LockHolder, type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
 import type { Backup } from './list.ts';
@@ -108,7 +108,7 @@ function makeDirectory(path: string): string | undefined {
   try {
     return mkdirSync(path, { recursive: true, mode: 0o700 });
   } catch (error) {
-    throw asFileTrouble(error, path, 'made');
+    throw asFileError(error, path, 'made');
   }
 }
 
@@ -175,8 +175,7 @@ function giveName(plain: string, to: string): void {
     linkSync(plain, to);
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-    if (!/^(EPERM|ENOTSUP|EOPNOTSUPP|ENOSYS|EMLINK|EACCES)$/.test(code))
-      throw asFileTrouble(error, to, 'made');
+    if (!/^(EPERM|ENOTSUP|EOPNOTSUPP|ENOSYS|EMLINK|EACCES)$/.test(code)) throw asFileError(error, to, 'made');
     renameSync(plain, to);
   }
 }

@@ -6,7 +6,7 @@ import { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib';
 import { TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import type { Secret } from '../core/secret.ts';
 import { AGE_MAGIC, decryption, encryption, type Stage } from './encryption.ts';
 
@@ -56,7 +56,7 @@ export async function pack(
       signalOf(options),
     );
   } catch (error) {
-    throw asFileTrouble(error, to, 'written');
+    throw asFileError(error, to, 'written');
   }
   return { plain: plain.digest(), packed: packed.digest() };
 }
@@ -107,7 +107,7 @@ export async function unpack(
       signalOf(options),
     );
   } catch (error) {
-    throw isOfZlib(error) ? damaged(from, error) : asFileTrouble(error, to ?? from, 'written');
+    throw isOfZlib(error) ? damaged(from, error) : asFileError(error, to ?? from, 'written');
   }
   return { plain: plain.digest(), packed: packed.digest() };
 }
@@ -123,7 +123,7 @@ export async function digestOf(path: string, options: PackOptions = {}): Promise
       signalOf(options),
     );
   } catch (error) {
-    throw asFileTrouble(error, path, 'read');
+    throw asFileError(error, path, 'read');
   }
   return tap.digest();
 }
@@ -138,7 +138,7 @@ export async function formatOf(path: string): Promise<'age' | 'zstd' | null> {
     if (start.toString('latin1') === AGE_MAGIC) return 'age';
     return start.subarray(0, ZSTD_MAGIC.length).equals(ZSTD_MAGIC) ? 'zstd' : null;
   } catch (error) {
-    throw asFileTrouble(error, path, 'read');
+    throw asFileError(error, path, 'read');
   } finally {
     await file?.close();
   }
@@ -150,7 +150,7 @@ async function* fileBytes(path: string): AsyncGenerator<Uint8Array> {
     for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES }))
       yield chunk as Uint8Array;
   } catch (error) {
-    throw asFileTrouble(error, path, 'read');
+    throw asFileError(error, path, 'read');
   }
 }
 

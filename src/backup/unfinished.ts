@@ -4,7 +4,7 @@
  */
 import { open, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import { finishedName, manifestName, parseBackupName, partialName } from './name.ts';
 
 /** Removes what this owner's killed predecessors left. Only the holder of its lock may. */
@@ -26,7 +26,7 @@ export async function finish(directory: string, name: string, owner: string): Pr
     try {
       await rename(join(directory, partialName(each, owner)), path);
     } catch (error) {
-      throw asFileTrouble(error, path, 'made');
+      throw asFileError(error, path, 'made');
     }
   }
   await syncDirectory(directory);
@@ -39,7 +39,7 @@ export async function removeBackup(directory: string, name: string, owner: strin
   try {
     await rename(path, partial);
   } catch (error) {
-    throw asFileTrouble(error, path, 'removed');
+    throw asFileError(error, path, 'removed');
   }
   await remove(join(directory, manifestName(name)));
   await remove(partial);
@@ -49,7 +49,7 @@ async function remove(path: string): Promise<void> {
   try {
     await rm(path, { force: true });
   } catch (error) {
-    throw asFileTrouble(error, path, 'removed');
+    throw asFileError(error, path, 'removed');
   }
 }
 
@@ -65,7 +65,7 @@ export async function syncDirectory(directory: string): Promise<void> {
       'code' in error &&
       /^(EINVAL|ENOTSUP|EPERM|EBADF)$/.test(String(error.code))
     ))
-      throw asFileTrouble(error, directory, 'written');
+      throw asFileError(error, directory, 'written');
   } finally {
     await handle.close();
   }

@@ -4,7 +4,7 @@
  * one left that was killed goes when the next one begins.
  */
 import { mkdirSync, rmSync } from 'node:fs';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import { type LockHolder, acquireWriterLock } from '../mirror/lock.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 
@@ -28,7 +28,7 @@ export function openWorkDirectory(mirrorPath: string, purpose: Purpose, holder: 
     mkdirSync(directory, { mode: 0o700 });
   } catch (error) {
     lock.release();
-    throw asFileTrouble(error, directory, 'made');
+    throw asFileError(error, directory, 'made');
   }
   return {
     directory,

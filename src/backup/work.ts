@@ -10,7 +10,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterRealTime, type Clock, isoTime } from '../core/clock.ts';
 import { type ErrorCode, asTidemarkError, TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import { programVersion } from '../core/version.ts';
 import { withTimeout } from '../core/within.ts';
 import { workerFile } from '../core/worker-file.ts';
@@ -223,7 +223,7 @@ export async function createBackup(
   try {
     await writeFile(manifestPath, manifestText(manifest), { flag: 'wx', mode: 0o600, flush: true });
   } catch (error) {
-    throw asFileTrouble(error, manifestPath, 'written');
+    throw asFileError(error, manifestPath, 'written');
   }
   await finish(job.directory, name, job.owner);
   return manifest;
@@ -272,7 +272,7 @@ export interface BackupsShown {
   /** Of this mirror or unknown whose, and not what their manifests say. */
   readonly damaged: number;
   /** Why the directory could not be read; null where it was. */
-  readonly trouble: string | null;
+  readonly problem: string | null;
 }
 
 const FRESH_MS = 30_000;
@@ -337,8 +337,8 @@ async function readShown(directory: string, mirror: Mirror): Promise<BackupsShow
       ({ manifest }) => manifest === null || manifest.mirror === owner,
     );
     const whole = own.filter(({ state }) => state === 'whole');
-    return { whole, damaged: own.length - whole.length, trouble: null };
+    return { whole, damaged: own.length - whole.length, problem: null };
   } catch (error) {
-    return { whole: [], damaged: 0, trouble: asTidemarkError(error).message };
+    return { whole: [], damaged: 0, problem: asTidemarkError(error).message };
   }
 }

@@ -6,7 +6,7 @@ import type { BackupConfig } from '../config/config.ts';
 import { aborted } from '../core/aborted.ts';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError, asTidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import type { Logger } from '../core/logger.ts';
 import { type Mirror } from '../mirror/mirror.ts';
 import { openMirror } from '../mirror/open.ts';
@@ -18,7 +18,7 @@ import {
   endText,
   programEnd,
   startProgram,
-  startTrouble,
+  startError,
 } from '../core/program.ts';
 import { isBackupDue } from './due.ts';
 import type { BackupWorkProgress, BackupWork } from './work.ts';
@@ -154,7 +154,7 @@ async function checkDirectory(directory: string): Promise<void> {
   try {
     await access(directory, constants.W_OK | constants.X_OK);
   } catch (error) {
-    throw asFileTrouble(error, directory, 'written');
+    throw asFileError(error, directory, 'written');
   }
 }
 
@@ -308,7 +308,7 @@ async function failureOf(options: HookOptions): Promise<TidemarkError | null> {
   }
   const end = await ended;
   if (end.error !== null)
-    return failed(program, `could not be started: ${startTrouble(end.error, end.error.message)}`);
+    return failed(program, `could not be started: ${startError(end.error, end.error.message)}`);
   if (end.code === 0) return null;
   return failed(program, endText(end) + lastLine(tail));
 }

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import type { Kind } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import { TidemarkError, type ExitCode, type ErrorCode } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
 import { fieldLine } from '../report/field-line.ts';
@@ -54,7 +54,7 @@ async function planIn(context: CommandContext, file: string): Promise<Plan> {
   const path = resolve(context.cwd, file);
   const text = await readFile(path, 'utf8').catch((error: unknown) => {
     const code = systemCodeOf(error);
-    if (code !== 'ENOENT' && code !== 'ENOTDIR') throw asFileTrouble(error, path, 'read');
+    if (code !== 'ENOENT' && code !== 'ENOTDIR') throw asFileError(error, path, 'read');
     throw new TidemarkError('reference_unknown', `there is no plan ${path}`, {
       hint: 'check the spelling of the path; `tidemark restore --out FILE` saves one',
       cause: error,

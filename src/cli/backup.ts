@@ -88,12 +88,12 @@ export async function createBackupNow(context: CommandContext): Promise<ExitCode
   if (isInteractive(context)) context.stderr.write('\r\u001b[K');
   if (context.options.json === true) await print(context, `${JSON.stringify(documentOf(outcome))}\n`);
   else await print(context, `${linesOf(outcome).join('\n')}\n`);
-  const troubles = [outcome.cleanupError, outcome.hook?.error ?? null].filter((trouble) => trouble !== null);
-  for (const { message, hint } of troubles) {
+  const problems = [outcome.cleanupError, outcome.hook?.error ?? null].filter((problem) => problem !== null);
+  for (const { message, hint } of problems) {
     // Not a remark: it is why the command ends as partial.
     tellReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
   }
-  return troubles.length === 0 ? EXIT.done : EXIT.partial;
+  return problems.length === 0 ? EXIT.done : EXIT.partial;
 }
 
 function configuredBackupWriter(context: CommandContext, config: Config): BackupWriter {

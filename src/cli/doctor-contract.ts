@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { CATALOG } from '../catalog/catalog.ts';
 import type { ResourceDefinition } from '../catalog/definition.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import { count, plural } from '../core/wording.ts';
 import { parseYaml } from '../core/yaml.ts';
 import { compareContract, type Contract, type DifferenceCode } from '../doctor/contract.ts';
@@ -33,8 +33,8 @@ function readDocument(path: string): unknown {
     text = readFileSync(path, 'utf8');
   } catch (error) {
     if (error instanceof TidemarkError) throw error;
-    const trouble = asFileTrouble(error, path, 'read');
-    throw new TidemarkError('usage', trouble instanceof Error ? trouble.message : String(trouble), {
+    const problem = asFileError(error, path, 'read');
+    throw new TidemarkError('usage', problem instanceof Error ? problem.message : String(problem), {
       hint: 'name a readable file with --openapi',
       cause: error,
     });

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import { KINDS } from '../catalog/definition.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { asFileTrouble, onFile } from '../core/file-errors.ts';
+import { asFileError, onFile } from '../core/file-errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
 import { recordPathOfYaml } from '../report/export/yaml-head.ts';
 import { type ExportExtent, UNFINISHED_NAME } from '../state/export.ts';
@@ -33,7 +33,7 @@ const AT_A_TIME = 8;
 /**
  * Writes the files and settles what earlier exports left. `paths` are the names in the directory that they stand under,
  * as a manifest has them.
- * @throws TidemarkError `usage` when one of them is there and no export left it; the file system's trouble with the path
+ * @throws TidemarkError `usage` when one of them is there and no export left it; the file system's error with the path
  */
 export async function writeDirectory(
   directory: string,
@@ -124,7 +124,7 @@ async function refuseForeign(directory: string, path: string): Promise<void> {
     if (!isFolder(path) && !(await readdir(directory)).includes(path)) return;
   } catch (error) {
     if (systemCodeOf(error) === 'ENOENT') return;
-    if (systemCodeOf(error) !== 'ENOTDIR') throw asFileTrouble(error, full, 'listed');
+    if (systemCodeOf(error) !== 'ENOTDIR') throw asFileError(error, full, 'listed');
   }
   throw new TidemarkError('usage', `${full} is there already, and no export left it`, {
     hint: 'choose another directory with --output, or move it away; what an export wrote is known by its .tidemark-export.json',
@@ -176,7 +176,7 @@ async function removeBelow(
     }
   } catch (error) {
     if (systemCodeOf(error) === 'ENOENT') return removed;
-    throw asFileTrouble(error, full, 'listed');
+    throw asFileError(error, full, 'listed');
   }
   if (removed > 0) {
     await onFile(full, 'removed', async () => {
@@ -200,7 +200,7 @@ async function remove(path: string): Promise<boolean> {
     return true;
   } catch (error) {
     if (systemCodeOf(error) === 'ENOENT') return false;
-    throw asFileTrouble(error, path, 'removed');
+    throw asFileError(error, path, 'removed');
   }
 }
 

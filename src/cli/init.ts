@@ -8,7 +8,7 @@ import { loadConfig } from '../config/load.ts';
 import { Mistakes } from '../config/mistakes.ts';
 import { findProfile, profileNames } from '../config/profile.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import { clockProblems } from '../doctor/local-problems.ts';
 import { byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import { fittingProfile } from '../doctor/profile-signs.ts';
@@ -273,7 +273,7 @@ function requireFree(path: string, isForced: boolean): void {
 
 /**
  * The configuration that a text gives, read as any command would read it from `path`. Nothing of it stays on the disk.
- * @throws TidemarkError `config_invalid`, or the file system's trouble
+ * @throws TidemarkError `config_invalid`, or the file system's error
  */
 function configFrom(
   text: string,
@@ -319,7 +319,7 @@ function writeConfig(
   } catch (error) {
     rmSync(temporary, { force: true });
     if (newFile !== null) rmSync(newFile, { force: true });
-    throw asFileTrouble(error, path, 'written');
+    throw asFileError(error, path, 'written');
   }
 }
 
@@ -327,6 +327,6 @@ function write(path: string, text: string, mode: number): void {
   try {
     writeFileSync(path, text, { mode, flag: 'wx' });
   } catch (error) {
-    throw asFileTrouble(error, path, 'written');
+    throw asFileError(error, path, 'written');
   }
 }

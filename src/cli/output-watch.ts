@@ -3,7 +3,7 @@
  * of the result. And notices when it takes nothing more: what only prints ends then, other work goes on without.
  */
 import type { Writable } from 'node:stream';
-import { systemTrouble } from '../core/errors.ts';
+import { systemErrorText } from '../core/errors.ts';
 
 export interface WatchedOutput<Stream> {
   /** The same stream to its users. */
@@ -64,5 +64,5 @@ export function isReaderGone({ code }: NodeJS.ErrnoException): boolean {
 
 /** One line on an output that could not be written. */
 export function outputLostText({ code, message }: NodeJS.ErrnoException): string {
-  return `tidemark: the output could not be written: ${systemTrouble(code ?? '')?.why ?? message}`;
+  return `tidemark: the output could not be written: ${systemErrorText(code ?? '')?.why ?? message}`;
 }

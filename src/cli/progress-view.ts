@@ -19,7 +19,7 @@ export interface ProgressView {
   readonly kinds: readonly KindView[];
   readonly kindsDone: number;
   /** Of those done: not read whole. */
-  readonly kindsTroubled: number;
+  readonly kindsUnread: number;
   readonly kindsToCome: number;
   /** Of the whole run's requests, 0 to 1; null where nobody can say. */
   readonly share: number | null;
@@ -73,7 +73,7 @@ export function progressView(input: ViewInput): ProgressView {
       .filter(([, of]) => of.some(isUnderWay(of)))
       .map(([kind, of]) => kindView(progress, kind, of)),
     kindsDone: done.length,
-    kindsTroubled: done.filter(([, of]) => of.some(({ isTroubled }) => isTroubled)).length,
+    kindsUnread: done.filter(([, of]) => of.some(({ isUnread }) => isUnread)).length,
     kindsToCome: byKind.filter(([, of]) => of.every(({ phase }) => phase === 'planned')).length,
     share: work.isWhole ? work.answered / Math.max(1, work.answered + work.requests) : null,
     records: sweeps.reduce((sum, { received }) => sum + received, 0),
@@ -224,7 +224,7 @@ interface SweepProgress extends PlannedSweep {
   /** As the service says; null where it says nothing. */
   readonly count: number | null;
   /** Ended other than complete. */
-  readonly isTroubled: boolean;
+  readonly isUnread: boolean;
 }
 
 export class RunProgress {
@@ -263,7 +263,7 @@ export class RunProgress {
       this.#change(kind, scope, { pages, received: Math.min(received, count ?? received), count });
     },
     sweepEnded: ({ kind, scope, records, outcome }) => {
-      this.#change(kind, scope, { phase: 'ended', received: records, isTroubled: outcome !== 'complete' });
+      this.#change(kind, scope, { phase: 'ended', received: records, isUnread: outcome !== 'complete' });
     },
     publishing: () => {
       this.#isPublishing = true;
@@ -308,6 +308,6 @@ export class RunProgress {
   }
 }
 
-const UNTOUCHED = { phase: 'planned', pages: 0, received: 0, count: null, isTroubled: false } as const;
+const UNTOUCHED = { phase: 'planned', pages: 0, received: 0, count: null, isUnread: false } as const;
 
 const ORDER: readonly Kind[] = CATALOG.map(({ kind }) => kind);

@@ -168,10 +168,10 @@ export function progressLines(view: ProgressView, columns: number, rows: number)
 }
 
 function summaryText(view: ProgressView, hidden: number): string {
-  const { kindsDone, kindsTroubled, kindsToCome } = view;
+  const { kindsDone, kindsUnread, kindsToCome } = view;
   const parts = [
     ...(kindsDone === 0 ? [] : [`${kindsDone} ${kindsDone === 1 ? 'kind' : 'kinds'} done`]),
-    ...(kindsTroubled === 0 ? [] : [`${kindsTroubled} of them not whole`]),
+    ...(kindsUnread === 0 ? [] : [`${kindsUnread} of them not whole`]),
     ...(hidden === 0 ? [] : [`${hidden} more under way`]),
     ...(kindsToCome === 0 ? [] : [`${kindsToCome} to come`]),
   ];

@@ -151,12 +151,12 @@ function shortcomings({ error, sweeps }: RunReport): string[] {
     lines.push(error.message);
     if (error.hint !== null) lines.push(`  → ${error.hint}`);
   }
-  return [...lines, ...troubleLines(sweeps.filter((sweep) => sweep.outcome !== 'complete'))];
+  return [...lines, ...problemLines(sweeps.filter((sweep) => sweep.outcome !== 'complete'))];
 }
 
 /** What befell several collections alike is said once: a key that is refused is refused everywhere. */
-function troubleLines(troubled: readonly SweepReport[]): string[] {
-  const groups = groupAlike(troubled, ({ outcome, error }) =>
+function problemLines(unread: readonly SweepReport[]): string[] {
+  const groups = groupAlike(unread, ({ outcome, error }) =>
     JSON.stringify([outcome, error?.message ?? null, error?.hint ?? null]),
   );
   return groups.flatMap((sweeps) => {
@@ -173,7 +173,7 @@ function troubleLines(troubled: readonly SweepReport[]): string[] {
   });
 }
 
-const KINDS_NAMED = 3; // with the same trouble; more are only counted, the table above names them
+const KINDS_NAMED = 3; // with the same problem; more are only counted, the table above names them
 
 /** One row per kind: its collections summed up. */
 function kindTable(sweeps: readonly SweepReport[], width: number | undefined): string {

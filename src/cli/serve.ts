@@ -7,7 +7,7 @@ import { isLoopback } from '../config/source.ts';
 import { aborted } from '../core/aborted.ts';
 import { systemClock } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import { Secret } from '../core/secret.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
@@ -148,7 +148,7 @@ function tokensOf(path: string): readonly Secret[] {
   try {
     text = readFileSync(path, 'utf8');
   } catch (error) {
-    throw asFileTrouble(error, path, 'read');
+    throw asFileError(error, path, 'read');
   }
   const lines = text.split('\n').map((line) => line.trim());
   const tokens = lines.filter((line) => line !== '' && !line.startsWith('#'));

@@ -166,8 +166,8 @@ function contentLines(status: SourceStatus, now: number): string[] {
     '',
     kindTable(collections, now),
   ];
-  const troubled = collections.filter((collection) => !isWhole(collection));
-  if (troubled.length > 0) lines.push('', 'not whole:', ...troubleLines(troubled, now));
+  const unread = collections.filter((collection) => !isWhole(collection));
+  if (unread.length > 0) lines.push('', 'not whole:', ...problemLines(unread, now));
   lines.push(...schemaLines(schemaChanges, now));
   return lines;
 }
@@ -189,9 +189,9 @@ function schemaLines(changes: SourceStatus['schemaChanges'], now: number): strin
   ];
 }
 
-function troubleLines(troubled: readonly CollectionRow[], now: number): string[] {
+function problemLines(unread: readonly CollectionRow[], now: number): string[] {
   // What was skipped was skipped for one cause elsewhere: one line for all of it.
-  const groups = groupAlike(troubled, ({ kind, lastOutcome, lastError }) =>
+  const groups = groupAlike(unread, ({ kind, lastOutcome, lastError }) =>
     JSON.stringify([lastOutcome === 'skipped' ? null : kind, lastOutcome, lastError]),
   );
   return groups.flatMap((rows) => {

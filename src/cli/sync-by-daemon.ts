@@ -54,9 +54,9 @@ export async function syncByDaemon(
       kinds: wanted.kind ?? null,
     });
   } catch (error) {
-    const trouble = asTidemarkError(error);
-    if (trouble.code !== 'unreachable') throw trouble;
-    printNote(context, [`${trouble.message}: syncing without it`]);
+    const problem = asTidemarkError(error);
+    if (problem.code !== 'unreachable') throw problem;
+    printNote(context, [`${problem.message}: syncing without it`]);
     return null;
   }
   printNote(context, [followingText(card, queued[0]?.behind ?? [])]);
@@ -175,7 +175,7 @@ function reportFromMirror(
   definitions: readonly ResourceDefinition[],
 ): RunReport {
   const caps = new Map(mirror.collectionsOf(run.source).map((each) => [collectionKey(each), each.pageCap]));
-  const troubled = new Map(summary?.troubled.map((each) => [collectionKey(each), each]));
+  const unread = new Map(summary?.unread.map((each) => [collectionKey(each), each]));
   const unfinished = new Map(summary?.unfinished?.map((each) => [collectionKey(each), each]));
   return {
     run: run.run,
@@ -187,7 +187,7 @@ function reportFromMirror(
     retries: run.retries,
     sweeps: mirror.sweepsOf(run.run).map((row): SweepReport => {
       const { errorCode, error, ...sweep } = row;
-      const trouble = troubled.get(collectionKey(row));
+      const problem = unread.get(collectionKey(row));
       return {
         kind: sweep.kind,
         scope: sweep.scope,
@@ -210,8 +210,8 @@ function reportFromMirror(
             : {
                 code: errorCode,
                 message: error ?? '',
-                hint: trouble?.hint ?? null,
-                permission: trouble?.permission ?? null,
+                hint: problem?.hint ?? null,
+                permission: problem?.permission ?? null,
               },
       };
     }),

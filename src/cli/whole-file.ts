@@ -2,7 +2,7 @@
 import { open, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { asFileTrouble, onFile } from '../core/file-errors.ts';
+import { asFileError, onFile } from '../core/file-errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
 
 /** Mode of everything exported: a mirror's records hold tokens and addresses. */
@@ -42,7 +42,7 @@ export async function writeWhole(
     await rename(temporary, path);
   } catch (error) {
     await onFile(path, 'written', () => rm(temporary, { force: true }));
-    throw asFileTrouble(error, path, 'written');
+    throw asFileError(error, path, 'written');
   }
 }
 
@@ -63,7 +63,7 @@ export async function textOf(path: string): Promise<string | undefined> {
     return await readFile(path, 'utf8');
   } catch (error) {
     if (systemCodeOf(error) === 'ENOENT') return undefined;
-    throw asFileTrouble(error, path, 'read');
+    throw asFileError(error, path, 'read');
   }
 }
 

@@ -80,17 +80,17 @@ export function readDocument(
   const found = [...document.errors, ...document.warnings];
   // A key that appears twice leaves the rest readable: it is told together with whatever else is wrong.
   const doubled = found.filter(({ code }) => code === DUPLICATE);
-  const troubles = found.filter(({ code }) => code !== DUPLICATE);
+  const problems = found.filter(({ code }) => code !== DUPLICATE);
   for (const line of new Set(doubled.map(({ pos }) => lines.linePos(pos[0]).line)))
     mistakes.addBeside(tree, `not valid YAML: ${SAID_BY_CODE[DUPLICATE]}`, line);
   // One mistake a line: the parser often stumbles several times over the same one.
   const byLine = new Map(
-    troubles.map((error) => [lines.linePos(error.pos[0]).line, error.code]).reverse() as [number, string][],
+    problems.map((error) => [lines.linePos(error.pos[0]).line, error.code]).reverse() as [number, string][],
   );
   for (const [line, code] of byLine) {
     mistakes.add(tree, [], `not valid YAML: ${SAID_BY_CODE[code] ?? 'this line cannot be read'}`, line);
   }
-  if (troubles.length > 0) return { tree, usedVariables };
+  if (problems.length > 0) return { tree, usedVariables };
 
   const reading: Reading = { tree, lines, document, env, usedVariables, mistakes, values: 0, aliases: 0 };
   const root = document.contents;

@@ -14,7 +14,7 @@ export interface Channel {
   /** Text with `{{ name }}` for values; null for the channel's own form. */
   readonly template: string | null;
   /** Why nothing can be sent through it, such as a variable that is not set; null where nothing stands in the way. */
-  readonly trouble: string | null;
+  readonly problem: string | null;
 }
 
 export interface WebhookChannel extends Channel {

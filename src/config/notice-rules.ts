@@ -62,7 +62,7 @@ const ADDRESS = /^[^\s@<>(),;:"\\\p{C}]+@[^\s@<>(),;:"\\\p{C}]+$/u;
 const NAMED_ADDRESS = /^[^@<>\r\n\p{Cc}]*<([^<>]*)>$/u;
 const MEDIA_TYPE = /^[\w.+-]+\/[\w.+-]+(; ?charset=[\w-]+)?$/;
 
-/** The channels with their secrets read; every mistake is added, every secret that is not there makes a `trouble`. */
+/** The channels with their secrets read; every mistake is added, every secret that is not there makes a `problem`. */
 export function checkNotices(
   checking: Checking,
   parsed: readonly ParsedChannel[],
@@ -118,7 +118,7 @@ function checkChannel(place: Place, parsed: ParsedChannel, sources: readonly str
         `expected names of sources; ${JSON.stringify(source.slice(0, 60))} is none${nearOf(sources, source)}`,
       );
   }
-  const troubles = unsetLines(place.checking, place.at);
+  const problems = unsetLines(place.checking, place.at);
   const shared = {
     name: parsed.name,
     on: [...new Set(on)],
@@ -126,9 +126,9 @@ function checkChannel(place: Place, parsed: ParsedChannel, sources: readonly str
     severity: severity ?? 'low',
     template: parsed.template ?? null,
   };
-  const made = ofType(place, type, parsed, troubles);
+  const made = ofType(place, type, parsed, problems);
   checkTemplates(place, made, parsed);
-  return { ...shared, ...made, trouble: troubles.length === 0 ? null : troubles.join('; ') };
+  return { ...shared, ...made, problem: problems.length === 0 ? null : problems.join('; ') };
 }
 
 type OfType = ChannelConfig extends infer C
@@ -137,7 +137,7 @@ type OfType = ChannelConfig extends infer C
     : never
   : never;
 
-function ofType(place: Place, type: ChannelType, parsed: ParsedChannel, troubles: string[]): OfType {
+function ofType(place: Place, type: ChannelType, parsed: ParsedChannel, problems: string[]): OfType {
   const { checking, at } = place;
   const secretAt = (
     key: 'url' | 'secret' | 'smtpUrl',
@@ -149,7 +149,7 @@ function ofType(place: Place, type: ChannelType, parsed: ParsedChannel, troubles
       at,
       key,
       { text: parsed[key], file: parsed[`${key}File`], isNeeded, schemes },
-      troubles,
+      problems,
     );
   switch (type) {
     case 'webhook':
@@ -165,13 +165,13 @@ function ofType(place: Place, type: ChannelType, parsed: ParsedChannel, troubles
       return {
         type,
         smtpUrl: secretAt('smtpUrl', true, ['smtp:', 'smtps:']) ?? new Secret(''),
-        ...addresses(place, parsed, troubles.length > 0),
+        ...addresses(place, parsed, problems.length > 0),
         subject: parsed.subject ?? null,
       };
     case 'command':
       return {
         type,
-        command: program(place, parsed, troubles.length > 0),
+        command: program(place, parsed, problems.length > 0),
         timeoutMs: timeoutOf(place, parsed.timeout),
         env: variables(place, parsed.env),
         directory: checking.fileDirectory,
@@ -188,10 +188,10 @@ function mediaType({ add }: Place, given: string | undefined): string {
 function addresses(
   { add }: Place,
   { from, to }: ParsedChannel,
-  isTroubled: boolean,
+  isUnread: boolean,
 ): { readonly from: string; readonly to: readonly string[] } {
   // Where a variable is not set, its place holds nothing to judge.
-  if (!isTroubled) {
+  if (!isUnread) {
     if (from === undefined)
       add('from', 'missing; expected the sender, such as Tidemark <tidemark@example.com>');
     else if (!ADDRESS.test(NAMED_ADDRESS.exec(from)?.[1] ?? from))
@@ -203,8 +203,8 @@ function addresses(
   return { from: from ?? '', to: to ?? [] };
 }
 
-function program({ add, checking, at }: Place, { command }: ParsedChannel, isTroubled: boolean): Secret[] {
-  if (command === undefined && !isTroubled)
+function program({ add, checking, at }: Place, { command }: ParsedChannel, isUnread: boolean): Secret[] {
+  if (command === undefined && !isUnread)
     add(
       'command',
       'missing; expected a list of the program and its arguments, such as [/usr/local/bin/page, ops]',

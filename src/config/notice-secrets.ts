@@ -24,14 +24,14 @@ interface GivenSecret {
 
 /**
  * The secret given as `key` or `keyFile`; null where there is none. What is wrong is a mistake; a file that cannot be read
- * is a warning and goes into `troubles`. No message quotes the value.
+ * is a warning and goes into `problems`. No message quotes the value.
  */
 export function urlSecret(
   checking: Checking,
   at: Path,
   key: string,
   { text, file, isNeeded, schemes }: GivenSecret,
-  troubles: string[],
+  problems: string[],
 ): Secret | null {
   const { tree, mistakes, warnings } = checking;
   const filePath = [...at, `${key}File`];
@@ -40,7 +40,7 @@ export function urlSecret(
     return null;
   }
   if (text === undefined && file === undefined) {
-    if (isNeeded && troubles.length === 0)
+    if (isNeeded && problems.length === 0)
       mistakes.add(tree, [...at, key], `missing; give ${key}: \${VARIABLE} or ${key}File`);
     return null;
   }
@@ -54,7 +54,7 @@ export function urlSecret(
     if ('mistake' in read) {
       const line = `${place(tree, filePath)}${read.mistake}`;
       warnings.push(`${line}: ${NOT_SENT}`);
-      troubles.push(line);
+      problems.push(line);
       return null;
     }
     if (read.isOpen)

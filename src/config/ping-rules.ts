@@ -38,10 +38,10 @@ export interface PingConfig {
   readonly success: Secret | null;
   readonly fail: Secret | null;
   /** Why some of it cannot be called; null where nothing stands in the way. */
-  readonly trouble: string | null;
+  readonly problem: string | null;
 }
 
-/** The pings with their URLs read; mistakes are added, a URL that is not there makes a `trouble`. */
+/** The pings with their URLs read; mistakes are added, a URL that is not there makes a `problem`. */
 export function checkPings(
   checking: Checking,
   parsed: readonly ParsedPing[],
@@ -58,7 +58,7 @@ export function checkPings(
           `expected names of sources; ${JSON.stringify(source.slice(0, 60))} is none`,
         );
     }
-    const troubles = unsetLines(checking, at);
+    const problems = unsetLines(checking, at);
     const urlOf = (key: 'start' | 'success' | 'fail'): Secret | null => {
       const given = {
         text: ping[key],
@@ -66,17 +66,17 @@ export function checkPings(
         isNeeded: false,
         schemes: ['http:', 'https:'],
       };
-      return urlSecret(checking, at, key, given, troubles);
+      return urlSecret(checking, at, key, given, problems);
     };
     const urls = { start: urlOf('start'), success: urlOf('success'), fail: urlOf('fail') };
     const isEmpty = Object.values(urls).every((url) => url === null);
-    if (isEmpty && troubles.length === 0 && !mistakes.covers(tree, at) && isNothingGiven(ping))
+    if (isEmpty && problems.length === 0 && !mistakes.covers(tree, at) && isNothingGiven(ping))
       mistakes.add(tree, at, 'expected at least one of start, success and fail');
     return {
       sources: ping.sources ?? null,
       method: ping.method ?? 'POST',
       ...urls,
-      trouble: troubles.length === 0 ? null : troubles.join('; '),
+      problem: problems.length === 0 ? null : problems.join('; '),
     };
   });
 }

@@ -53,8 +53,8 @@ const LOCAL_CODES: ReadonlySet<ErrorCode> = new Set([
   'internal',
 ]);
 
-/** True for trouble of this machine: it ends the whole run, where the service's only ends one sweep or record. */
-export function isLocalTrouble(code: ErrorCode): boolean {
+/** True for an error of this machine: it ends the whole run, where the service's only ends one sweep or record. */
+export function isLocalError(code: ErrorCode): boolean {
   return LOCAL_CODES.has(code);
 }
 
@@ -135,11 +135,11 @@ export function asTidemarkError(thrown: unknown): TidemarkError {
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   const systemCode = systemCodeOf(thrown);
   if (systemCode !== undefined) {
-    const trouble = systemTrouble(systemCode);
+    const problem = systemErrorText(systemCode);
     return new TidemarkError(
-      trouble?.code ?? 'file_system',
-      trouble === undefined ? message : subjectOf(thrown) + trouble.why,
-      { ...(trouble === undefined ? {} : { hint: trouble.hint }), cause: thrown },
+      problem?.code ?? 'file_system',
+      problem === undefined ? message : subjectOf(thrown) + problem.why,
+      { ...(problem === undefined ? {} : { hint: problem.hint }), cause: thrown },
     );
   }
   return new TidemarkError('internal', message, {
@@ -148,7 +148,7 @@ export function asTidemarkError(thrown: unknown): TidemarkError {
   });
 }
 
-/** The path that the system's error names, as the beginning of a sentence. `asFileTrouble` knows more and says it better. */
+/** The path that the system's error names, as the beginning of a sentence. `asFileError` knows more and says it better. */
 function subjectOf(thrown: unknown): string {
   const path = typeof thrown === 'object' && thrown !== null && 'path' in thrown ? thrown.path : undefined;
   return typeof path === 'string' ? `${path}: ` : '';
@@ -156,7 +156,7 @@ function subjectOf(thrown: unknown): string {
 
 // What the operating system's error codes mean to a person: the one table, for files and for addresses.
 
-interface SystemTrouble {
+interface SystemErrorText {
   readonly code: Extract<ErrorCode, 'disk_full' | 'read_only' | 'file_system' | 'port_in_use'>;
   /** Ends a sentence: `… could not be written: permission denied`. */
   readonly why: string;
@@ -167,7 +167,7 @@ interface SystemTrouble {
 const FREE_SPACE = 'free some space and run the command again; what was published before is intact';
 const OTHER_PATH = 'choose another path';
 
-const TROUBLE: Readonly<Record<string, SystemTrouble>> = {
+const SYSTEM_ERRORS: Readonly<Record<string, SystemErrorText>> = {
   ENOSPC: { code: 'disk_full', why: 'the disk is full', hint: FREE_SPACE },
   EDQUOT: { code: 'disk_full', why: 'the disk quota is used up', hint: FREE_SPACE },
   EFBIG: {
@@ -260,8 +260,8 @@ const TROUBLE: Readonly<Record<string, SystemTrouble>> = {
 };
 
 /** What a system's code means; undefined for one that the table does not hold. */
-export function systemTrouble(systemCode: string): SystemTrouble | undefined {
-  return Object.hasOwn(TROUBLE, systemCode) ? TROUBLE[systemCode] : undefined;
+export function systemErrorText(systemCode: string): SystemErrorText | undefined {
+  return Object.hasOwn(SYSTEM_ERRORS, systemCode) ? SYSTEM_ERRORS[systemCode] : undefined;
 }
 
 /** The system's code of an error (`EACCES`), undefined for anything else. */

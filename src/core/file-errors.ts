@@ -1,7 +1,7 @@
 /** Errors of the file system in Tidemark's words: which path, what was tried, why not, and what to do. */
 import { TidemarkError } from './errors.ts';
 import { systemCodeOf } from './errors.ts';
-import { systemTrouble } from './errors.ts';
+import { systemErrorText } from './errors.ts';
 
 /** What was being done to the path, as the end of `… could not be …`. */
 type FileOperation = 'read' | 'written' | 'made' | 'removed' | 'listed' | 'opened';
@@ -9,18 +9,18 @@ type FileOperation = 'read' | 'written' | 'made' | 'removed' | 'listed' | 'opene
 /**
  * An error of the file system as a `TidemarkError` that names `path`: `disk_full`, `read_only` (what was to be written
  * or made may not be) or `file_system`. Anything else comes back as it is, so that a caller can write
- * `throw asFileTrouble(error, path, 'written')`.
+ * `throw asFileError(error, path, 'written')`.
  */
-export function asFileTrouble(thrown: unknown, path: string, operation: FileOperation): unknown {
+export function asFileError(thrown: unknown, path: string, operation: FileOperation): unknown {
   const systemCode = systemCodeOf(thrown);
   if (thrown instanceof TidemarkError || systemCode === undefined) return thrown;
-  const trouble = systemTrouble(systemCode);
+  const problem = systemErrorText(systemCode);
   const isForReading = operation === 'read' || operation === 'listed';
-  const code = trouble?.code ?? 'file_system';
+  const code = problem?.code ?? 'file_system';
   return new TidemarkError(
     code === 'read_only' && isForReading ? 'file_system' : code,
-    `${path} could not be ${operation}: ${trouble?.why ?? systemCode}`,
-    { hint: trouble?.hint ?? 'check that path, or choose another one', cause: thrown },
+    `${path} could not be ${operation}: ${problem?.why ?? systemCode}`,
+    { hint: problem?.hint ?? 'check that path, or choose another one', cause: thrown },
   );
 }
 
@@ -29,6 +29,6 @@ export async function onFile<T>(path: string, operation: FileOperation, work: ()
   try {
     return await work();
   } catch (error) {
-    throw asFileTrouble(error, path, operation);
+    throw asFileError(error, path, operation);
   }
 }

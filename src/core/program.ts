@@ -49,7 +49,7 @@ export function endText({ code, signal }: ProgramEnd): string {
 }
 
 /** `there is no such program`, or what else stood in the way of starting it. */
-export function startTrouble(error: NodeJS.ErrnoException, otherwise: string): string {
+export function startError(error: NodeJS.ErrnoException, otherwise: string): string {
   return error.code === 'ENOENT' ? 'there is no such program' : otherwise;
 }
 

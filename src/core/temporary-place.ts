@@ -2,7 +2,7 @@
 import { accessSync, constants, existsSync, mkdtempSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { asFileTrouble } from './file-errors.ts';
+import { asFileError } from './file-errors.ts';
 
 /**
  * What `TMPDIR` names, `/tmp` without it, and also where nothing can be written in what it names: in a container that is
@@ -22,7 +22,7 @@ export function makeTemporaryDirectory(prefix: string): string {
   try {
     return mkdtempSync(join(place, prefix));
   } catch (error) {
-    throw asFileTrouble(error, place, 'written');
+    throw asFileError(error, place, 'written');
   }
 }
 

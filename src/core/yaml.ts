@@ -91,9 +91,9 @@ export function parseLosslessYaml(text: string): YamlDocument[] {
   });
   if ('empty' in parsed) return [];
   return parsed.map((document) => {
-    const trouble = document.errors[0] ?? document.warnings[0];
-    if (trouble !== undefined) {
-      throw new YamlMistake(trouble.message.split('\n')[0] ?? '', lineOf(trouble.pos[0]));
+    const problem = document.errors[0] ?? document.warnings[0];
+    if (problem !== undefined) {
+      throw new YamlMistake(problem.message.split('\n')[0] ?? '', lineOf(problem.pos[0]));
     }
     const { contents } = document;
     return { line: lineOf(contents?.range[0] ?? document.range[0]), value: jsonOf(contents, lineOf) };

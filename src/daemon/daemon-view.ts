@@ -19,22 +19,22 @@ interface DaemonParts {
   readonly timetable: Timetable;
   readonly runner: JobRunner;
   readonly works: ReadonlyMap<JobName, JobWork>;
-  readonly troubles: ActiveProblems;
+  readonly problems: ActiveProblems;
 }
 
 export function createView(parts: DaemonParts): DaemonView {
-  const { clock, settings, mirrorAccess, timetable, runner, works, troubles } = parts;
+  const { clock, settings, mirrorAccess, timetable, runner, works, problems } = parts;
   return {
     startedAt: isoTime(clock.now()),
     config: () => settings.current(),
-    configTrouble: () => settings.trouble(),
+    configProblem: () => settings.problem(),
     mirror: () => mirrorAccess.reader(),
     backups: new BackupCatalog(clock),
     schedules: () => timetable.views(),
     running: () => runner.running(),
     queued: () => runner.queued().map(({ name, source, trigger }) => ({ name, source, trigger })),
     stats: () => runner.stats.all(),
-    troubles: () => troubles.all(),
+    problems: () => problems.all(),
     request: (name, sources, how = {}) => {
       const configured = settings.current().sources.map((source) => source.name);
       return requestJobs(runner, works.get(name), configured, { name, sources, how });

@@ -71,7 +71,7 @@ class LivingDaemon implements Daemon {
   readonly done: Promise<ExitCode>;
   readonly #effects: DaemonEffects;
   readonly #options: DaemonOptions;
-  readonly #troubles: ActiveProblems;
+  readonly #problems: ActiveProblems;
   readonly #settings: Settings;
   readonly #timetable: Timetable;
   readonly #mirrorAccess: MirrorAccessControl;
@@ -94,11 +94,11 @@ class LivingDaemon implements Daemon {
     this.#options = options;
     const { clock, log, random } = effects;
     this.#alarm = new Alarm(clock);
-    this.#troubles = new ActiveProblems(clock, log);
+    this.#problems = new ActiveProblems(clock, log);
     this.#timetable = new Timetable({ random, hasJitter: !options.isOnce });
-    this.#settings = new Settings(effects, this.#troubles, (config) => this.#takeNew(config));
-    this.#mirrorAccess = new MirrorAccessControl(effects, this.#troubles, () => this.#settings.current());
-    this.#books = new ScheduleStore(effects, this.#mirrorAccess, this.#timetable, this.#troubles);
+    this.#settings = new Settings(effects, this.#problems, (config) => this.#takeNew(config));
+    this.#mirrorAccess = new MirrorAccessControl(effects, this.#problems, () => this.#settings.current());
+    this.#books = new ScheduleStore(effects, this.#mirrorAccess, this.#timetable, this.#problems);
     this.#works = jobWorks(options.backup);
     this.#observers = new Observers(options.observers, log, () => ({
       mirrorAccess: this.#mirrorAccess,
@@ -107,9 +107,9 @@ class LivingDaemon implements Daemon {
     this.#runner = new JobRunner({
       effects,
       works: this.#works,
-      workplace: executorFor({ effects, mirrorAccess: this.#mirrorAccess, troubles: this.#troubles }),
+      workplace: executorFor({ effects, mirrorAccess: this.#mirrorAccess, problems: this.#problems }),
       mirrorAccess: this.#mirrorAccess,
-      troubles: this.#troubles,
+      problems: this.#problems,
       observers: this.#observers,
       freshConfig: () => {
         this.#settings.refresh();
@@ -135,7 +135,7 @@ class LivingDaemon implements Daemon {
       timetable: this.#timetable,
       runner: this.#runner,
       works: this.#works,
-      troubles: this.#troubles,
+      problems: this.#problems,
     });
   }
 
@@ -160,7 +160,7 @@ class LivingDaemon implements Daemon {
     for (const schedule of before.cutShort) this.#timetable.bringForward(schedule, clock.now());
     const { startHttp, isOnce } = this.#options;
     if (startHttp !== null && !isOnce) {
-      this.#http = new HttpEndpoint(startHttp, this.view, presence, this.#troubles);
+      this.#http = new HttpEndpoint(startHttp, this.view, presence, this.#problems);
       await this.#http.ensure(config.http);
     }
     log.info(
@@ -235,9 +235,9 @@ class LivingDaemon implements Daemon {
   #stayPresent(): void {
     try {
       this.#presence?.ensure();
-      this.#troubles.end('presence', 'the command line finds the daemon again');
+      this.#problems.end('presence', 'the command line finds the daemon again');
     } catch (error) {
-      this.#troubles.begin('presence', asTidemarkError(error));
+      this.#problems.begin('presence', asTidemarkError(error));
     }
   }
 
@@ -266,7 +266,7 @@ class LivingDaemon implements Daemon {
     this.#exitCodes.push({ job: job.name, code });
     if (!this.#options.isOnce) this.#exitCodes.length = 0;
     const config = this.#settings.current();
-    for (const next of followUps(ended, config, this.#mirrorAccess, this.#troubles)) {
+    for (const next of followUps(ended, config, this.#mirrorAccess, this.#problems)) {
       if (this.#works.has(next.name)) this.#runner.add(next);
     }
   }

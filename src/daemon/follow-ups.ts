@@ -13,11 +13,11 @@ export function followUps(
   ended: EndedJob,
   config: Config,
   mirrorAccess: MirrorAccessControl,
-  troubles: ActiveProblems,
+  problems: ActiveProblems,
 ): readonly QueuedJob[] {
   const { row } = ended;
   if (row.name !== 'sync') return [];
-  const isMeasured = isDriftOwed(row.source, config, mirrorAccess, troubles);
+  const isMeasured = isDriftOwed(row.source, config, mirrorAccess, problems);
   const isBackedUp = row.outcome === 'done' && config.backup !== null;
   return [
     ...(isMeasured ? [after('drift', row.source)] : []),
@@ -34,7 +34,7 @@ function isDriftOwed(
   source: string | null,
   { schedules: { drift } }: Config,
   mirrorAccess: MirrorAccessControl,
-  troubles: ActiveProblems,
+  problems: ActiveProblems,
 ): boolean {
   if (drift === null || source === null || !drift.sources.includes(source)) return false;
   try {
@@ -42,7 +42,7 @@ function isDriftOwed(
   } catch (thrown) {
     const error = asTidemarkError(thrown);
     // The sync may have failed before there was one, which it tells itself.
-    if (error.code !== 'mirror_missing') troubles.begin('mirror', error);
+    if (error.code !== 'mirror_missing') problems.begin('mirror', error);
     return false;
   }
 }

@@ -23,15 +23,15 @@ export class HttpEndpoint {
   readonly #start: StartHttp;
   readonly #view: DaemonView;
   readonly #presence: Presence;
-  readonly #troubles: ActiveProblems;
+  readonly #problems: ActiveProblems;
   #server: HttpServer | null = null;
   #listening = '';
 
-  constructor(start: StartHttp, view: DaemonView, presence: Presence, troubles: ActiveProblems) {
+  constructor(start: StartHttp, view: DaemonView, presence: Presence, problems: ActiveProblems) {
     this.#start = start;
     this.#view = view;
     this.#presence = presence;
-    this.#troubles = troubles;
+    this.#problems = problems;
   }
 
   /** Has it listen as configured. What keeps it from that is told once, and tried again at the next call. */
@@ -43,9 +43,9 @@ export class HttpEndpoint {
       this.#server = await this.#start(this.#view, this.#presence.token);
       this.#listening = listening;
       this.#presence.setUrl(this.#server.url);
-      this.#troubles.end('http', 'HTTP is there again');
+      this.#problems.end('http', 'HTTP is there again');
     } catch (error) {
-      this.#troubles.begin('http', asTidemarkError(error));
+      this.#problems.begin('http', asTidemarkError(error));
     }
   }
 

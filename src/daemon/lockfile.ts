@@ -17,7 +17,7 @@ import {
 } from 'node:fs';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import { Secret } from '../core/secret.ts';
 import { type WriterLock, acquireWriterLock } from '../mirror/lock.ts';
 import { createDirectory } from '../mirror/opening.ts';
@@ -72,7 +72,7 @@ export async function registerDaemon(
       writeFileSync(temporary, `${text}\n`, { mode: 0o600, flag: 'wx' });
       renameSync(temporary, path);
     } catch (error) {
-      throw asFileTrouble(error, path, 'written');
+      throw asFileError(error, path, 'written');
     }
   };
   try {

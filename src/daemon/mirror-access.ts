@@ -25,7 +25,7 @@ export interface WriterLease {
 
 export class MirrorAccessControl {
   readonly #effects: DaemonEffects;
-  readonly #troubles: ProblemSink;
+  readonly #problems: ProblemSink;
   readonly #config: () => Config;
   #turn: Promise<void> = Promise.resolve();
   #isHeld = false;
@@ -34,9 +34,9 @@ export class MirrorAccessControl {
   #isGone = false;
   #reader: { readonly mirror: Mirror; readonly path: string; readonly file: string } | null = null;
 
-  constructor(effects: DaemonEffects, troubles: ProblemSink, config: () => Config) {
+  constructor(effects: DaemonEffects, problems: ProblemSink, config: () => Config) {
     this.#effects = effects;
-    this.#troubles = troubles;
+    this.#problems = problems;
     this.#config = config;
   }
 
@@ -150,11 +150,11 @@ export class MirrorAccessControl {
     const isThere = fileIdentity(mirror) !== '';
     if (!isThere && this.#wasThere && !this.#isGone) {
       this.#isGone = true;
-      this.#troubles.begin('mirror', mirrorGone(mirror));
+      this.#problems.begin('mirror', mirrorGone(mirror));
     }
     if (isThere && this.#isGone) {
       this.#isGone = false;
-      this.#troubles.end('mirror', 'the mirror is there again');
+      this.#problems.end('mirror', 'the mirror is there again');
     }
     this.#wasThere ||= isThere;
     return isThere;
@@ -185,14 +185,14 @@ export class MirrorAccessControl {
         }
         const mirror = openMirror(this.#config(), 'write', command);
         this.#wasThere = true;
-        this.#troubles.end('lock', 'the mirror is free again');
+        this.#problems.end('lock', 'the mirror is free again');
         return mirror;
       } catch (error) {
         if (!(error instanceof TidemarkError) || error.code !== 'mirror_locked') {
-          this.#troubles.end('lock', 'the mirror is not held any more');
+          this.#problems.end('lock', 'the mirror is not held any more');
           throw asTidemarkError(error);
         }
-        this.#troubles.begin('lock', waiting(error), 'warn');
+        this.#problems.begin('lock', waiting(error), 'warn');
       }
       await clock.sleep(LOCK_RETRY_MS, signal);
     }

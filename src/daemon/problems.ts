@@ -20,12 +20,12 @@ export class ActiveProblems implements ProblemSink {
     this.#log = log;
   }
 
-  /** Notes a trouble; logs it unless the same one is known already. A known one with another code is told again. */
+  /** Notes a problem; logs it unless the same one is known already. A known one with another code is told again. */
   begin(about: string, error: TidemarkError, level: 'warn' | 'error' = 'error'): void {
     if (this.note(about, error)) this.#say(about, error, level);
   }
 
-  /** Notes a trouble and logs it, whatever is known already. */
+  /** Notes a problem and logs it, whatever is known already. */
   tell(about: string, error: TidemarkError): void {
     this.note(about, error);
     this.#say(about, error, 'error');
@@ -36,7 +36,7 @@ export class ActiveProblems implements ProblemSink {
     this.#log[level]({ about, code: error.code, ...hint }, error.message);
   }
 
-  /** Notes a trouble without a word. True where it is news. */
+  /** Notes a problem without a word. True where it is news. */
   note(about: string, error: TidemarkError): boolean {
     const known = this.#open.get(about);
     const isNews = known === undefined || known.error.code !== error.code;

@@ -28,7 +28,7 @@ export class ScheduleStore {
   readonly #effects: DaemonEffects;
   readonly #mirrorAccess: MirrorAccessControl;
   readonly #timetable: Timetable;
-  readonly #troubles: ActiveProblems;
+  readonly #problems: ActiveProblems;
   /** Jobs whose process died wait to be marked in the mirror. */
   #hasMarkedDeadJobs = false;
 
@@ -36,12 +36,12 @@ export class ScheduleStore {
     effects: DaemonEffects,
     mirrorAccess: MirrorAccessControl,
     timetable: Timetable,
-    troubles: ActiveProblems,
+    problems: ActiveProblems,
   ) {
     this.#effects = effects;
     this.#mirrorAccess = mirrorAccess;
     this.#timetable = timetable;
-    this.#troubles = troubles;
+    this.#problems = problems;
   }
 
   /** What an earlier daemon left: nothing where the mirror cannot be read. Call it when no other daemon can be at work. */
@@ -58,8 +58,8 @@ export class ScheduleStore {
       }
       return { rows: state.schedules(), dead, cutShort };
     } catch (error) {
-      const trouble = asTidemarkError(error);
-      if (trouble.code !== 'mirror_missing') this.#troubles.begin('mirror', trouble);
+      const problem = asTidemarkError(error);
+      if (problem.code !== 'mirror_missing') this.#problems.begin('mirror', problem);
       return { rows: [], dead: [], cutShort: [] };
     }
   }
@@ -69,8 +69,8 @@ export class ScheduleStore {
     try {
       return pendingJobs(this.#mirrorAccess.reader(), config, isOnce);
     } catch (error) {
-      const trouble = asTidemarkError(error);
-      if (trouble.code !== 'mirror_missing') this.#troubles.begin('mirror', trouble);
+      const problem = asTidemarkError(error);
+      if (problem.code !== 'mirror_missing') this.#problems.begin('mirror', problem);
       return [];
     }
   }
@@ -118,7 +118,7 @@ export class ScheduleStore {
         lease.release();
       }
     } catch (error) {
-      this.#troubles.begin('bookkeeping', asTidemarkError(error));
+      this.#problems.begin('bookkeeping', asTidemarkError(error));
     }
   }
 }

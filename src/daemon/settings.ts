@@ -11,7 +11,7 @@ const SETTLED_MS = 10_000;
 
 export class Settings {
   readonly #effects: DaemonEffects;
-  readonly #troubles: ActiveProblems;
+  readonly #problems: ActiveProblems;
   #config: Config;
   /** Of its files, before they were read; null where they have to be read again in any case. */
   #seen: string | null = null;
@@ -21,9 +21,9 @@ export class Settings {
    * @param onChange takes the new configuration; what it throws makes that one a wrong one
    * @throws TidemarkError for a configuration that is wrong from the start
    */
-  constructor(effects: DaemonEffects, troubles: ActiveProblems, onChange: (config: Config) => void) {
+  constructor(effects: DaemonEffects, problems: ActiveProblems, onChange: (config: Config) => void) {
     this.#effects = effects;
-    this.#troubles = troubles;
+    this.#problems = problems;
     this.#onChange = onChange;
     this.#config = effects.loadConfig();
     this.#seen = this.#settled(this.#config);
@@ -35,8 +35,8 @@ export class Settings {
   }
 
   /** Why the newest configuration is not in force; null where it is. */
-  trouble(): TidemarkError | null {
-    return this.#troubles.all().find(({ about }) => about === 'config')?.error ?? null;
+  problem(): TidemarkError | null {
+    return this.#problems.all().find(({ about }) => about === 'config')?.error ?? null;
   }
 
   /**
@@ -65,7 +65,7 @@ export class Settings {
         this.#sayWarnings(next, before.warnings);
       }
       this.#seen = this.#settled(next);
-      this.#troubles.end('config', 'the configuration is right again');
+      this.#problems.end('config', 'the configuration is right again');
     } catch (error) {
       const { code, message, hint } = asTidemarkError(error);
       const kept = new TidemarkError(
@@ -76,7 +76,7 @@ export class Settings {
           cause: error,
         },
       );
-      if (isAskedFor || this.trouble()?.message !== kept.message) this.#troubles.tell('config', kept);
+      if (isAskedFor || this.problem()?.message !== kept.message) this.#problems.tell('config', kept);
     }
   }
 

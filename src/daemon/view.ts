@@ -90,7 +90,7 @@ export interface DaemonView {
   /** The configuration in force. */
   config(): Config;
   /** Why the newest configuration is not in force; null where it is. */
-  configTrouble(): TidemarkError | null;
+  configProblem(): TidemarkError | null;
   /**
    * The mirror, open for reading as long as the daemon lives; opened anew when the file was replaced.
    * @throws TidemarkError `mirror_missing` and whatever else keeps it from being read
@@ -105,7 +105,7 @@ export interface DaemonView {
   queued(): readonly Pick<RunningJob, 'name' | 'source' | 'trigger'>[];
   stats(): readonly SourceRequestStats[];
   /** What is wrong now, oldest first. */
-  troubles(): readonly DaemonProblem[];
+  problems(): readonly DaemonProblem[];
   /**
    * Has a job run as soon as its turn comes. What does just the same and waits already is not asked for twice.
    * @returns what waits now, one for each source

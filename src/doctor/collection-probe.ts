@@ -2,7 +2,7 @@
 import type { ProbeClient, ProbedPage } from '../api/probe-client.ts';
 import type { CollectionTarget } from '../api/target.ts';
 import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
-import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, isLocalError, TidemarkError } from '../core/errors.ts';
 import { MOST_NESTING, nestsDeeperThan } from '../core/json-scan.ts';
 import { shapeOf } from '../sync/sweep.ts';
 import { type ListShape, listShapeOf } from './list-shape.ts';
@@ -51,7 +51,7 @@ export async function probeCollection(
   try {
     const { page, refusesQuery } = await firstPage(context, target, limit);
     const next = await lookBehind(context, target, page, limit);
-    const error = (await retrieveTrouble(context, definition, scope, page)) ?? tooDeep(page);
+    const error = (await retrieveProblem(context, definition, scope, page)) ?? tooDeep(page);
     return {
       scope,
       state: error === null ? (page.records.length === 0 ? 'empty' : 'readable') : stateOf(error),
@@ -146,7 +146,7 @@ async function lookBehind(
 }
 
 /** Where a list shows a reduced form, the record itself has to be readable too. */
-async function retrieveTrouble(
+async function retrieveProblem(
   { client, signal }: ProbeContext,
   definition: ResourceDefinition,
   scope: Scope,
@@ -199,9 +199,9 @@ function stateOf({ code }: TidemarkError): ProbeState {
   return code === 'not_found' ? 'not_offered' : 'failing';
 }
 
-/** What the service did; trouble of this machine is thrown on. */
+/** What the service did; an error of this machine is thrown on. */
 function farSideError(thrown: unknown): TidemarkError {
   const error = asTidemarkError(thrown);
-  if (isLocalTrouble(error.code)) throw thrown;
+  if (isLocalError(error.code)) throw thrown;
   return error;
 }

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { type Config, type ScheduleName, SCHEDULE_NAMES } from '../config/config.ts';
 import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, type TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import type { JobRow } from '../mirror/daemon.ts';
 import { acquireWriterLock } from '../mirror/lock.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -133,7 +133,7 @@ function lockLook(
     acquireWriterLock(path, { command: 'doctor', ...looker, since: isoTime(now) }).release();
     return { heldBy: null, lockError: null };
   } catch (thrown) {
-    const error = asTidemarkError(asFileTrouble(thrown, name, 'opened'));
+    const error = asTidemarkError(asFileError(thrown, name, 'opened'));
     if (error.code !== 'mirror_locked') return { heldBy: null, lockError: error };
     return { heldBy: error.message, lockError: null };
   }

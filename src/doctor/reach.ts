@@ -7,7 +7,7 @@ import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { teamIds } from '../catalog/team-ids.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
-import { type TidemarkError, asTidemarkError, isLocalTrouble } from '../core/errors.ts';
+import { type TidemarkError, asTidemarkError, isLocalError } from '../core/errors.ts';
 import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
 import { parentLimits, wantedKinds } from '../sync/extent.ts';
 import { clockSkew } from './source-reach.ts';
@@ -294,7 +294,7 @@ async function keyPermissions(
   } catch (error) {
     signal.throwIfAborted();
     // Only a courtesy of some deployments: what it says badly, or not at all, stops nothing.
-    if (!(error instanceof SyntaxError) && isLocalTrouble(asTidemarkError(error).code)) throw error;
+    if (!(error instanceof SyntaxError) && isLocalError(asTidemarkError(error).code)) throw error;
     return null;
   }
 }

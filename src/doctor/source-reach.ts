@@ -3,7 +3,7 @@ import type { ClockSample } from '../api/probe-client.ts';
 import { parseHttpDate } from '../api/retry.ts';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import type { SourceConfig } from '../config/config.ts';
-import { type TidemarkError, asTidemarkError, isLocalTrouble } from '../core/errors.ts';
+import { type TidemarkError, asTidemarkError, isLocalError } from '../core/errors.ts';
 import { type CollectionProbe, type ProbeState, type ProbeContext, targetOf } from './collection-probe.ts';
 
 /** Organizations, projects and roles that are looked below, each. */
@@ -84,7 +84,7 @@ export async function findPageCap(
   } catch (error) {
     signal.throwIfAborted();
     // A page that is too large for the service is the sweep's to report, which asks for less then.
-    if (isLocalTrouble(asTidemarkError(error).code)) throw error;
+    if (isLocalError(asTidemarkError(error).code)) throw error;
     return null;
   }
 }

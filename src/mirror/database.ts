@@ -12,7 +12,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 
 export type Connection = Database.Database;
 export type Statement<Parameters extends unknown[], Row> = Database.Statement<Parameters, Row>;
@@ -115,7 +115,7 @@ export function sqliteCode(thrown: unknown): string | undefined {
 /** An error of SQLite or the file system as a `TidemarkError` about `path`; anything else comes back as it is. */
 export function asMirrorError(thrown: unknown, path: string): unknown {
   const code = sqliteCode(thrown);
-  if (code === undefined) return asFileTrouble(thrown, path, 'opened');
+  if (code === undefined) return asFileError(thrown, path, 'opened');
   const cause = thrown;
   switch (primaryCode(code)) {
     case 'SQLITE_FULL':

@@ -2,7 +2,7 @@
 import { mkdirSync, statSync, closeSync, copyFileSync, openSync, readSync, rmSync } from 'node:fs';
 import { dirname, join, basename } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
 import { makeTemporaryDirectory } from '../core/temporary-place.ts';
 import { makeFingerprintKey } from './acceptances.ts';
@@ -28,7 +28,7 @@ export function createDirectory(path: string): void {
   try {
     mkdirSync(directory, { recursive: true, mode: 0o700 });
   } catch (error) {
-    throw asFileTrouble(error, directory, 'made');
+    throw asFileError(error, directory, 'made');
   }
   fileSize(path);
 }
@@ -258,9 +258,7 @@ export function takePrivateCopy(path: string, { copyFile, pause }: BackupEffects
   } catch (error) {
     discard();
     // Not the mirror's disk: the one that the copy is for.
-    throw NO_ROOM.has(systemCodeOf(error) ?? '')
-      ? asFileTrouble(error, dirname(directory), 'written')
-      : error;
+    throw NO_ROOM.has(systemCodeOf(error) ?? '') ? asFileError(error, dirname(directory), 'written') : error;
   }
   discard();
   throw new TidemarkError('mirror_locked', `${path} is being written at this moment`, {

@@ -1,7 +1,7 @@
 /** The one name of the mirror's file: lock, stage and log stand beside it, whatever link it was named by. */
 import { lstatSync, readlinkSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 
 /** Links that lead to links; more are a circle. */
 const MOST_LINKS = 40;
@@ -26,6 +26,6 @@ function followed(path: string, linksLeft: number): string | undefined {
     return join(realpathSync(dirname(path)), basename(path));
   } catch (error) {
     if (error instanceof Error && 'code' in error) return undefined;
-    throw asFileTrouble(error, path, 'opened');
+    throw asFileError(error, path, 'opened');
   }
 }

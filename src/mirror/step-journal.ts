@@ -1,7 +1,7 @@
 /** Writes the steps of a restore: thousands in a row, two or three times each, between one request and the next. */
 import { close, fdatasync, open, existsSync, statSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import type { Connection } from './database.ts';
 import { inWorker, performTaskNow } from './file-task.ts';
 import {
@@ -132,8 +132,8 @@ export class LogSync {
       // Windows syncs only what is open for writing.
       await syncFile(await (this.#file ??= openFile(this.#path, 'r+')));
     } catch (error) {
-      const trouble = asFileTrouble(error, this.#path, 'written');
-      this.#failure = trouble instanceof Error ? trouble : new Error(String(trouble));
+      const problem = asFileError(error, this.#path, 'written');
+      this.#failure = problem instanceof Error ? problem : new Error(String(problem));
       throw this.#failure;
     }
   }

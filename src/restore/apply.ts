@@ -65,7 +65,7 @@ const PATIENCE_MS = 15_000;
 
 /**
  * Journals the plan and applies it, level by level. A refused plan is refused here too. What the service does ends up
- * in the report; thrown is this machine's trouble (a journal that cannot be written), after the steps in flight ended.
+ * in the report; thrown is this machine's error (a journal that cannot be written), after the steps in flight ended.
  * @throws TidemarkError `unsafe_plan` when guards refuse the plan, or it is not what its hash says
  */
 export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
@@ -101,9 +101,9 @@ export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
     );
     journal.finish(outcomeOf(plan, journal, signal.aborted));
   } catch (error) {
-    // What was done last may still be on its way to the disk; that it fails is the trouble itself, or told by the end.
+    // What was done last may still be on its way to the disk; that it fails is the problem itself, or told by the end.
     await journal.settled().catch(() => undefined);
-    endAfterTrouble(journal, options.log);
+    endAfterProblem(journal, options.log);
     throw error;
   } finally {
     signal.removeEventListener('abort', onAbort);
@@ -279,8 +279,8 @@ function outcomeOf(
   return plan.steps.some(isExecutable) && !isAnyApplied ? 'failed' : 'partial';
 }
 
-/** The trouble is the caller's to tell; that the restore ended is told too, where the journal can still be written. */
-function endAfterTrouble(journal: RestoreJournal, log: Logger): void {
+/** The problem is the caller's to tell; that the restore ended is told too, where the journal can still be written. */
+function endAfterProblem(journal: RestoreJournal, log: Logger): void {
   try {
     journal.finish('interrupted');
   } catch (error) {

@@ -67,7 +67,7 @@ export interface Restored {
 
 /**
  * Restores until nothing is left that could be sent, or nothing more is achieved.
- * @throws TidemarkError `interrupted`, trouble of this machine, `internal` when the ground cannot be read whole
+ * @throws TidemarkError `interrupted`, an error of this machine, `internal` when the ground cannot be read whole
  */
 export async function restoreInPasses(options: PassOptions): Promise<Restored> {
   const { source, signal, events } = options;

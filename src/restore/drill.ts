@@ -60,7 +60,7 @@ export interface DrillOptions {
 
 /**
  * Practises a restore of the state. Nothing but the ground is written; the mirror is not touched.
- * @throws TidemarkError `not_found` when the filter leaves nothing, `interrupted`, trouble of this machine
+ * @throws TidemarkError `not_found` when the filter leaves nothing, `interrupted`, an error of this machine
  */
 export async function runDrill(options: DrillOptions): Promise<DrillDocument> {
   const { state, definitions, clock, events, damage } = options;

@@ -291,7 +291,7 @@ function summaryOf(steps: readonly StepReport[]): RestoreReport['summary'] {
 // What a person does about a step that failed, by the code of its error: the journal keeps no hints.
 
 const NEW_PLAN = '`tidemark restore` makes a new plan';
-const LATER = 'the service has trouble: try again later';
+const LATER = 'the service has problems: try again later';
 
 const HINTS: Readonly<Partial<Record<StepErrorCode, string>>> = {
   moved: `somebody changed it meanwhile: look with \`tidemark diff latest live\`, then ${NEW_PLAN}`,

@@ -1,5 +1,5 @@
 /** How a step ends without being done, or without being seen again; all of it stands in the journal. */
-import { type ErrorCode, type TidemarkError, asTidemarkError, isLocalTrouble } from '../core/errors.ts';
+import { type ErrorCode, type TidemarkError, asTidemarkError, isLocalError } from '../core/errors.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
 import type { AlreadyApplied } from './already-applied.ts';
 import type { PlanStep } from './plan.ts';
@@ -107,10 +107,10 @@ export function fail(
   return HOPELESS.has(error.code as ErrorCode) ? 'hopeless' : 'ended';
 }
 
-/** This machine's trouble ends the restore; everything else ends the step. */
+/** This machine's problem ends the restore; everything else ends the step. */
 export function localOrKnown(thrown: unknown): TidemarkError {
   const known = asTidemarkError(thrown);
-  if (isLocalTrouble(known.code)) throw thrown;
+  if (isLocalError(known.code)) throw thrown;
   return known;
 }
 

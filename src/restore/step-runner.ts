@@ -35,7 +35,7 @@ const MAX_LOOKS = 5;
 /**
  * Takes a step as far as it goes; what becomes of it stands in the journal, and of what was seen done (`SeenDone`) will
  * stand there.
- * @throws TidemarkError this machine's trouble
+ * @throws TidemarkError this machine's error
  */
 export async function runStep(context: StepContext, step: PlanStep): Promise<StepEnd | SeenDone> {
   const { journal, signal } = context;

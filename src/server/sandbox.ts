@@ -2,7 +2,7 @@
 import type { Operation } from '../catalog/definition.ts';
 import type { Clock } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import { type Logger, silentLogger } from '../core/logger.ts';
 import { type AccessKey, createAuthenticator } from './authorization.ts';
 import { createInterface } from './interface.ts';
@@ -100,7 +100,7 @@ async function openStore(
     file?.rewrite(store.commits());
     return keys;
   } catch (error) {
-    throw asTidemarkError(options.file === undefined ? error : asFileTrouble(error, options.file, 'opened'));
+    throw asTidemarkError(options.file === undefined ? error : asFileError(error, options.file, 'opened'));
   }
 }
 

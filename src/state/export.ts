@@ -6,7 +6,7 @@ import { buffer } from 'node:stream/consumers';
 import { isKind } from '../catalog/catalog.ts';
 import { type Kind, type Scope, KINDS, SCOPE_KEYS } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import { scanList } from '../core/json-scan.ts';
 import { type JsonValue, isJsonObject, parseLossless, getOwn } from '../core/json.ts';
 import { systemCodeOf } from '../core/errors.ts';
@@ -75,7 +75,7 @@ async function isFolder(absolute: string, path: string): Promise<boolean> {
   try {
     return (await stat(absolute)).isDirectory();
   } catch (error) {
-    if (systemCodeOf(error) !== 'ENOENT') throw asFileTrouble(error, path, 'read');
+    if (systemCodeOf(error) !== 'ENOENT') throw asFileError(error, path, 'read');
     throw new TidemarkError('reference_unknown', `there is no file or directory ${path}`, {
       hint: 'file:PATH names what `tidemark export` wrote; a relative path starts at the current directory',
     });
@@ -107,7 +107,7 @@ async function* oneText(
   try {
     bytes = await read();
   } catch (error) {
-    throw asFileTrouble(error, name, 'read');
+    throw asFileError(error, name, 'read');
   }
   let text: string;
   try {
@@ -132,7 +132,7 @@ async function readManifest(directory: string, path: string): Promise<Manifest> 
   } catch (error) {
     // What is no JSON is not what an export leaves; the records say what they are by themselves.
     if (systemCodeOf(error) === 'ENOENT' || error instanceof SyntaxError) return none;
-    throw asFileTrouble(error, join(path, MANIFEST), 'read');
+    throw asFileError(error, join(path, MANIFEST), 'read');
   }
   const paths = isJsonObject(manifest) ? manifest['paths'] : undefined;
   if (!Array.isArray(paths)) return none;
@@ -150,7 +150,7 @@ async function isThere(path: string): Promise<boolean> {
     return true;
   } catch (error) {
     if (systemCodeOf(error) === 'ENOENT') return false;
-    throw asFileTrouble(error, path, 'read');
+    throw asFileError(error, path, 'read');
   }
 }
 

@@ -4,7 +4,7 @@ import { type Kind, type Scope, type ResourceDefinition, operationOf } from '../
 import { SCOPE_KIND } from '../catalog/lineage.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
-import { type TidemarkError, asTidemarkError, isLocalTrouble } from '../core/errors.ts';
+import { type TidemarkError, asTidemarkError, isLocalError } from '../core/errors.ts';
 import { parseLossless, type JsonValue, isJsonObject } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
 import { idText } from '../diff/match-records.ts';
@@ -273,7 +273,7 @@ async function lookUp(
     } catch (failure) {
       signal.throwIfAborted();
       const known = asTidemarkError(failure);
-      if (isLocalTrouble(known.code)) throw failure;
+      if (isLocalError(known.code)) throw failure;
       unknown.add(id);
       error ??= known;
     }

@@ -51,7 +51,7 @@ export interface LiveOptions {
 }
 
 /**
- * Reads live. What the service does not give is the state's to tell (`coverage`); thrown is this machine's trouble, and
+ * Reads live. What the service does not give is the state's to tell (`coverage`); thrown is this machine's error, and
  * an interruption. The caller closes the state, which deletes the temporary mirror, and the client.
  */
 export async function readLive(options: LiveOptions): Promise<LoadedState> {

@@ -3,7 +3,7 @@ import { lstatSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Clock, isoTime } from '../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../core/errors.ts';
-import { asFileTrouble } from '../core/file-errors.ts';
+import { asFileError } from '../core/file-errors.ts';
 import { makeTemporaryDirectory, temporaryPlace } from '../core/temporary-place.ts';
 import { acquireWriterLock } from '../mirror/lock.ts';
 import { type Mirror } from '../mirror/mirror.ts';
@@ -85,6 +85,6 @@ function namesIn(place: string): string[] {
   try {
     return readdirSync(place);
   } catch (error) {
-    throw asFileTrouble(error, place, 'listed');
+    throw asFileError(error, place, 'listed');
   }
 }

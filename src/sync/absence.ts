@@ -8,7 +8,7 @@ import type { ReadClient } from '../api/read-client.ts';
 import type { WalkVerdict } from '../api/walk-verdict.ts';
 import { isoTime, type Clock } from '../core/clock.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
-import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, isLocalError, TidemarkError } from '../core/errors.ts';
 import type { AbsentCounts, AbsentShare } from '../mirror/absence.ts';
 import type { CollectionStage } from '../mirror/collection-stage.ts';
 import {
@@ -121,7 +121,7 @@ async function findLeaked(
       leaked += 1;
     } catch (error) {
       context.signal.throwIfAborted();
-      if (isLocalTrouble(asTidemarkError(error).code)) throw error;
+      if (isLocalError(asTidemarkError(error).code)) throw error;
     }
   });
   return {
@@ -203,7 +203,7 @@ async function confirmEach({ context, definition, scope, stage, share }: Removal
     } catch (error) {
       context.signal.throwIfAborted();
       const known = asTidemarkError(error);
-      if (isLocalTrouble(known.code)) throw error;
+      if (isLocalError(known.code)) throw error;
       stage.keep(id);
       found.unconfirmed += 1;
       found.firstError ??= known;

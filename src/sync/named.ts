@@ -1,7 +1,7 @@
 /** Organizations that are named: each is retrieved by id, and no other is mirrored. */
 import type { ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
-import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, isLocalError, TidemarkError } from '../core/errors.ts';
 import { scanRecord, type ScannedRecord } from '../core/json-scan.ts';
 import type { SweepOutcome, SweepReport } from './outcome.ts';
 import { shapeOf, sweepError, unkeptError } from './sweep.ts';
@@ -50,7 +50,7 @@ export async function sweepNamed(
       signal.throwIfAborted();
       const known =
         error instanceof SyntaxError ? new TidemarkError('malformed', error.message) : asTidemarkError(error);
-      if (isLocalTrouble(known.code)) throw error;
+      if (isLocalError(known.code)) throw error;
       failures.push(known);
     } finally {
       asked += 1;

@@ -5,7 +5,7 @@
 import { volatileFields } from '../catalog/volatile-names.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
 import { isoTime } from '../core/clock.ts';
-import { asTidemarkError, isLocalTrouble, TidemarkError } from '../core/errors.ts';
+import { asTidemarkError, isLocalError, TidemarkError } from '../core/errors.ts';
 import { duration } from '../core/wording.ts';
 import { isSameContent } from './content.ts';
 import { narrowedKinds } from './extent.ts';
@@ -19,7 +19,7 @@ import type { SweepContext } from './absence.ts';
 export type { RunReport, SyncOptions } from './options.ts';
 
 /**
- * Syncs one source. Whatever the service does ends up in the report; thrown is this machine's trouble and an
+ * Syncs one source. Whatever the service does ends up in the report; thrown is this machine's error and an
  * interruption, and then nothing of the run is visible.
  */
 export async function syncSource(options: SyncOptions): Promise<RunReport> {
@@ -159,8 +159,8 @@ class DurationLimit {
   /** Why the run ended, where the time had passed; null where something else ended it. */
   reasonOf(thrown: unknown): TidemarkError | null {
     if (!this.signal.aborted || this.signal.reason !== this.#reason) return null;
-    const isOwnTrouble = thrown instanceof TidemarkError && isLocalTrouble(thrown.code);
-    return isOwnTrouble ? null : this.#reason;
+    const isOwnProblem = thrown instanceof TidemarkError && isLocalError(thrown.code);
+    return isOwnProblem ? null : this.#reason;
   }
 }
 

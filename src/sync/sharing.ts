@@ -4,7 +4,7 @@
  */
 import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
-import { asTidemarkError, isLocalTrouble, TidemarkError, type ErrorCode } from '../core/errors.ts';
+import { asTidemarkError, isLocalError, TidemarkError, type ErrorCode } from '../core/errors.ts';
 import { scanRecord } from '../core/json-scan.ts';
 import type { SweepReport } from './outcome.ts';
 import { shapeOf, sweepError, unkeptError } from './sweep.ts';
@@ -75,7 +75,7 @@ export async function sweepEach(
       signal.throwIfAborted();
       const known =
         error instanceof SyntaxError ? new TidemarkError('malformed', error.message) : asTidemarkError(error);
-      if (isLocalTrouble(known.code)) throw error;
+      if (isLocalError(known.code)) throw error;
       if (options.mayWait && isOwnLimit(known)) {
         room.ended = known;
         tally.asked -= 1;

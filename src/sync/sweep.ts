@@ -9,7 +9,7 @@ import { RecordsWithoutId } from '../api/records-without-id.ts';
 import { type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
-import { asTidemarkError, TidemarkError, isLocalTrouble } from '../core/errors.ts';
+import { asTidemarkError, TidemarkError, isLocalError } from '../core/errors.ts';
 import { type RecordShape, type ScannedRecord, scanRecord } from '../core/json-scan.ts';
 import type { Logger } from '../core/logger.ts';
 import type { CollectionStage } from '../mirror/collection-stage.ts';
@@ -37,7 +37,7 @@ export function shapeOf(definition: ResourceDefinition): RecordShape {
 
 /**
  * Sweeps one collection into the run's stage. Failures of the service are the report's outcome, never thrown; what is
- * thrown is this machine's trouble (disk, mirror) or an interruption, and ends the run.
+ * thrown is this machine's error (disk, mirror) or an interruption, and ends the run.
  */
 export async function sweepCollection(
   context: SweepContext,
@@ -320,7 +320,7 @@ async function stageFullRecords(
       context.signal.throwIfAborted();
       const known =
         error instanceof SyntaxError ? new TidemarkError('malformed', error.message) : asTidemarkError(error);
-      if (isLocalTrouble(known.code)) throw error;
+      if (isLocalError(known.code)) throw error;
       errors.push(known);
     }
     asked += 1;

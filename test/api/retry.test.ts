@@ -4,7 +4,7 @@ import { TidemarkError } from '../../src/core/errors.ts';
 import { FakeClock } from '../faults/fake-clock.ts';
 
 const passing = (retryAfterMs?: number): TidemarkError =>
-  new TidemarkError('server_error', 'trouble', {
+  new TidemarkError('server_error', 'problem', {
     isRetryable: true,
     status: 503,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),

@@ -28,7 +28,7 @@ const NOT_THERE = '/records/roles/none';
 const title = `the dashboard in a browser${CHROMIUM === undefined ? ' (skipped: none found; install Chromium or set CHROMIUM)' : ''}`;
 
 /** What a checker of accessibility would say first. As text: the types of a browser are not those of our program. */
-const TROUBLE = `(() => {
+const SYSTEM_ERRORS = `(() => {
   const found = [];
   const named = (element) => (element.getAttribute('aria-label') ?? element.textContent ?? '').trim() !== '';
   let level = 0;
@@ -71,10 +71,10 @@ const FOCUS = `(() => {
   const focused = document.activeElement;
   const { outlineStyle, outlineWidth } = getComputedStyle(focused);
   const { left, right, top, bottom } = focused.getBoundingClientRect();
-  const trouble = [];
-  if (outlineStyle !== 'solid' || Number.parseFloat(outlineWidth) < 2) trouble.push('no outline');
-  if (left < 0 || right > innerWidth || bottom <= 0 || top >= innerHeight) trouble.push('out of sight');
-  return { stop: ${STOPS}.indexOf(focused), trouble: trouble.map((each) => each + ': ' + focused.outerHTML) };
+  const problem = [];
+  if (outlineStyle !== 'solid' || Number.parseFloat(outlineWidth) < 2) problem.push('no outline');
+  if (left < 0 || right > innerWidth || bottom <= 0 || top >= innerHeight) problem.push('out of sight');
+  return { stop: ${STOPS}.indexOf(focused), problem: problem.map((each) => each + ': ' + focused.outerHTML) };
 })()`;
 
 /** Records that a page leads to. */
@@ -103,7 +103,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   async function open(
     path: string,
     how: { url?: string; width?: number; scheme?: 'light' | 'dark'; hasScripts?: boolean } = {},
-  ): Promise<{ page: Page; trouble: string[] }> {
+  ): Promise<{ page: Page; problem: string[] }> {
     const context = await browser.newContext({
       viewport: { width: how.width ?? 1280, height: 900 },
       colorScheme: how.scheme ?? 'light',
@@ -112,25 +112,25 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     onTestFinished(() => context.close());
     const page = await context.newPage();
     const base = how.url ?? http.url;
-    const trouble: string[] = [];
-    page.on('console', (message) => trouble.push(`console: ${message.text()}`));
-    page.on('pageerror', (error) => trouble.push(`error: ${error.message}`));
+    const problem: string[] = [];
+    page.on('console', (message) => problem.push(`console: ${message.text()}`));
+    page.on('pageerror', (error) => problem.push(`error: ${error.message}`));
     page.on('dialog', (dialog) => {
-      trouble.push(`dialog: ${dialog.message()}`);
+      problem.push(`dialog: ${dialog.message()}`);
       void dialog.dismiss();
     });
     page.on('request', (request) => {
-      if (!request.url().startsWith(base)) trouble.push(`request: ${request.url()}`);
+      if (!request.url().startsWith(base)) problem.push(`request: ${request.url()}`);
     });
     await page.goto(base + path);
-    return { page, trouble };
+    return { page, problem };
   }
 
   it('no page has an error, asks elsewhere for anything, or lacks a label', async () => {
     for (const path of PAGES) {
-      const { page, trouble } = await open(path);
-      expect([path, trouble]).toEqual([path, []]);
-      expect([path, await page.evaluate(TROUBLE)]).toEqual([path, []]);
+      const { page, problem } = await open(path);
+      expect([path, problem]).toEqual([path, []]);
+      expect([path, await page.evaluate(SYSTEM_ERRORS)]).toEqual([path, []]);
     }
   });
 
@@ -152,7 +152,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     }
   });
 
-  it('two sources, the longest names and long troubles fit too', async () => {
+  it('two sources, the longest names and long problems fit too', async () => {
     const crowd = await World.create();
     await gatherCrowd(crowd);
     const { url } = await crowd.listen();
@@ -238,7 +238,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   });
 
   it('what a record is called acts on nothing', async () => {
-    const { page, trouble } = await open('/records?kind=roles');
+    const { page, problem } = await open('/records?kind=roles');
     const link = page.getByRole('link', { name: 'alert(1)' });
     await link.click();
     await page.waitForURL(/\/records\/roles\//);
@@ -246,7 +246,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
       '<script>alert(1)</script> \\u{001b}[31m red \\u{202e} turned',
     );
     expect(await page.locator('script').count()).toBe(1);
-    expect(trouble).toEqual([]);
+    expect(problem).toEqual([]);
   });
 
   it('answers first: fresh, complete, verified, restorable, drift; then what needs a person', async () => {
@@ -279,7 +279,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   });
 
   it('renews itself without losing focus, place, or what the reader unfolded', async () => {
-    const { page, trouble } = await open('/drift');
+    const { page, problem } = await open('/drift');
     const fold = page.locator('details.rest').first();
     await fold.locator('summary').click();
     await fold.locator('summary').focus();
@@ -296,7 +296,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     expect(await page.evaluate('document.activeElement.tagName')).toBe('SUMMARY');
     expect(await page.evaluate('scrollY')).toBe(300);
     expect(await page.evaluate("document.querySelector('article') === window.first")).toBe(true);
-    expect(trouble).toEqual([]);
+    expect(problem).toEqual([]);
   });
 
   it('shows what a sync found without being asked again, and says when nobody answers', async () => {
@@ -341,7 +341,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
           await page.keyboard.press('Tab');
           reached.push(await page.evaluate(FOCUS));
         }
-        const expected = Array.from({ length: stops }, (_unused, stop) => ({ stop, trouble: [] }));
+        const expected = Array.from({ length: stops }, (_unused, stop) => ({ stop, problem: [] }));
         expect([path, reached]).toEqual([path, expected]);
         // The first skips the navigation: what comes next stands in the content.
         await page.reload();
@@ -358,17 +358,17 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
 
   it('a token is asked for once', async () => {
     const side = await world.listen({ token: new Secret(TOKEN) });
-    const { page, trouble } = await open('/runs', { url: side.url, width: 360 });
+    const { page, problem } = await open('/runs', { url: side.url, width: 360 });
     expect(new URL(page.url()).pathname).toBe('/login');
     expect(await page.evaluate(TOO_WIDE)).toEqual([]);
-    expect(await page.evaluate(TROUBLE)).toEqual([]);
+    expect(await page.evaluate(SYSTEM_ERRORS)).toEqual([]);
     expect(await poorTexts(page, 4.5)).toEqual([]);
     await page.getByLabel('Token').fill(TOKEN);
     await page.keyboard.press('Enter');
     await page.waitForURL(/\/runs$/);
     expect(await page.locator('h1').textContent()).toBe('Runs');
     expect(await page.evaluate(TOO_WIDE)).toEqual([]);
-    expect(trouble).toEqual([]);
+    expect(problem).toEqual([]);
     await page.getByRole('button', { name: 'Log out' }).click();
     await page.waitForURL(/\/login/);
   });

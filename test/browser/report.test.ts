@@ -29,18 +29,18 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   async function open(
     html: string,
     how: { width?: number; scheme?: 'light' | 'dark' } = {},
-  ): Promise<{ page: Page; trouble: string[] }> {
+  ): Promise<{ page: Page; problem: string[] }> {
     const context = await browser.newContext({
       viewport: { width: how.width ?? 1280, height: 900 },
       colorScheme: how.scheme ?? 'light',
     });
     onTestFinished(() => context.close());
     const page = await context.newPage();
-    const trouble: string[] = [];
-    page.on('console', (message) => trouble.push(`console: ${message.text()}`));
-    page.on('pageerror', (error) => trouble.push(`error: ${error.message}`));
+    const problem: string[] = [];
+    page.on('console', (message) => problem.push(`console: ${message.text()}`));
+    page.on('pageerror', (error) => problem.push(`error: ${error.message}`));
     page.on('dialog', (dialog) => {
-      trouble.push(`dialog: ${dialog.message()}`);
+      problem.push(`dialog: ${dialog.message()}`);
       void dialog.dismiss();
     });
     await page.route('**/*', async (route) => {
@@ -50,19 +50,19 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
         return;
       }
       // A browser asks for an icon by itself; everything else would be the page's doing.
-      if (!url.endsWith('/favicon.ico')) trouble.push(`request: ${url}`);
+      if (!url.endsWith('/favicon.ico')) problem.push(`request: ${url}`);
       await route.fulfill({ status: 204, body: '' });
     });
     await page.goto(ADDRESS);
-    return { page, trouble };
+    return { page, problem };
   }
 
   it.each(PAGES)(
     '%s: asks for nothing, runs nothing of what records hold, and reports no error',
     async (_name, html) => {
-      const { page, trouble } = await open(html);
+      const { page, problem } = await open(html);
       await page.evaluate(UNFOLD);
-      expect(trouble).toEqual([]);
+      expect(problem).toEqual([]);
       expect(await page.locator('script').count()).toBe(1);
       expect(await page.locator('img, iframe, object, embed, link').count()).toBe(0);
     },

@@ -63,7 +63,7 @@ describe.skipIf(why('bash') !== 'bash')('the function of bash', () => {
     const call = [
       'set -u',
       'source ./script',
-      `tidemark() { printf '%s|' "$@" >&3; printf '%s' ${quoted(answer)}; echo trouble >&2; }`,
+      `tidemark() { printf '%s|' "$@" >&3; printf '%s' ${quoted(answer)}; echo problem >&2; }`,
       `COMP_WORDS=(${words.map(quoted).join(' ')}) COMP_CWORD=${words.length - 1}`,
       `COMP_LINE=${quoted(line)} COMP_POINT=\${#COMP_LINE}`,
       '_tidemark tidemark',

@@ -144,11 +144,11 @@ describe('a run as bars see it', () => {
     expect(viewOf(progress).kinds).toMatchObject([{ received: 300, expected: 300 }]);
   });
 
-  it('names trouble, and tells the service from the limit', () => {
+  it('names problem, and tells the service from the limit', () => {
     const progress = new RunProgress();
     progress.events.sweepStarted({ kind: 'domains', scope: o1, reading: 'full', known: 0 });
     progress.events.sweepEnded(ended('domains', o1, 0, 'denied'), 1);
-    expect(viewOf(progress)).toMatchObject({ kindsDone: 1, kindsTroubled: 1, waiting: null });
+    expect(viewOf(progress)).toMatchObject({ kindsDone: 1, kindsUnread: 1, waiting: null });
     const limit = viewOf(progress, { perMinute: { used: 60, limit: 60 }, waitingUntil: 5_000 });
     expect(limit.waiting).toEqual({ ms: 4_000, on: 'limit' });
     const service = viewOf(progress, { perMinute: { used: 4, limit: 30 }, waitingUntil: 5_000 });

@@ -25,7 +25,7 @@ describe('notices', () => {
       on: ['run_failed'],
       sources: ['production'],
       severity: 'low',
-      trouble: null,
+      problem: null,
     });
     expect(hook?.type === 'webhook' && [hook.url.reveal(), hook.secret?.reveal(), hook.contentType]).toEqual([
       URLS.HOOK,
@@ -153,13 +153,13 @@ describe('notices', () => {
       ),
       URLS,
     );
-    expect(config.notices.map(({ name, trouble }) => [name, trouble === null])).toEqual([
+    expect(config.notices.map(({ name, problem }) => [name, problem === null])).toEqual([
       ['a', false],
       ['b', false],
       ['c', false],
     ]);
-    expect(config.notices[0]?.trouble).toContain('${NOT_SET} is not set in the environment');
-    expect(config.notices[1]?.trouble).toContain('nowhere does not exist');
+    expect(config.notices[0]?.problem).toContain('${NOT_SET} is not set in the environment');
+    expect(config.notices[1]?.problem).toContain('nowhere does not exist');
     expect(config.warnings).toHaveLength(4);
     for (const warning of config.warnings) expect(warning).toContain('nothing is sent through it');
   });
@@ -194,7 +194,7 @@ describe('pings', () => {
       URLS,
     );
     const [ping] = config.pings;
-    expect(ping).toMatchObject({ sources: ['production'], method: 'GET', start: null, trouble: null });
+    expect(ping).toMatchObject({ sources: ['production'], method: 'GET', start: null, problem: null });
     expect(ping?.fail?.reveal()).toBe(`${URLS.HOOK}/fail`);
   });
 
@@ -213,7 +213,7 @@ describe('pings', () => {
   it('whose URL is not there are silent, with a warning', () => {
     const config = yaml(pings('- { success: "${NOT_SET}" }'), URLS);
     expect(config.pings[0]).toMatchObject({ success: null });
-    expect(config.pings[0]?.trouble).toContain('NOT_SET');
+    expect(config.pings[0]?.problem).toContain('NOT_SET');
     expect(config.warnings).toHaveLength(1);
   });
 });

@@ -38,8 +38,8 @@ function world(env: Record<string, string> = {}) {
       return loadConfig({ file: file('tidemark.yaml'), env, cwd: directory });
     },
   };
-  const troubles = new ActiveProblems(clock, silentLogger);
-  const settings = new Settings(effects as DaemonEffects, troubles, () => void (counts.taken += 1));
+  const problems = new ActiveProblems(clock, silentLogger);
+  const settings = new Settings(effects as DaemonEffects, problems, () => void (counts.taken += 1));
   return { settings, counts, write, file, config, clock, env };
 }
 

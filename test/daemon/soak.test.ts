@@ -136,7 +136,7 @@ describe('a soak', () => {
     expect(byOutcome.partial?.length ?? 0).toBeLessThanOrEqual(4);
     expect(jobs.at(-1)?.outcome).toBe('done');
     expect(jobs.filter(({ finishedAt }) => finishedAt === null)).toEqual([]);
-    expect(rig.daemon.view.troubles()).toEqual([]);
+    expect(rig.daemon.view.problems()).toEqual([]);
     const others = rig.jobs().filter(({ name }) => name !== 'sync');
     expect([...new Set(others.map(({ name }) => name))].sort()).toEqual([
       'drift',
@@ -149,7 +149,7 @@ describe('a soak', () => {
     // Whoever is told hears of each job once.
     expect(new Set(told).size).toBe(told.length);
     expect(told).toHaveLength(rig.jobs().length);
-    // Each trouble is told when it comes, not at each run that it spoils.
+    // Each problem is told when it comes, not at each run that it spoils.
     expect(rig.loud().filter((line) => line.startsWith('sync failed')).length).toBeLessThanOrEqual(4);
     expect(rig.loud().filter((line) => line.includes('was refused')).length).toBe(1);
 

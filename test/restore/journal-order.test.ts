@@ -130,7 +130,7 @@ describe('what the journal promises', () => {
     expect(seen).toEqual(['journaled', 'journaled', 'journaled', 'over']);
   });
 
-  it('says nothing more of its steps once it has ended by trouble', async () => {
+  it('says nothing more of its steps once it has ended by problem', async () => {
     const { rig, plan } = await altering('projects', 'timezone');
     expect(plan.steps.length).toBeGreaterThan(1);
     const second = Promise.withResolvers<undefined>();
@@ -150,7 +150,7 @@ describe('what the journal promises', () => {
         stepStarted: ({ n }) => {
           if (n !== 2) return;
           setTimeout(() => second.resolve(undefined), 100);
-          throw new TidemarkError('file_system', 'trouble');
+          throw new TidemarkError('file_system', 'problem');
         },
         stepEnded: ({ n }) => void seen.push(`${n} over`),
       },

@@ -72,18 +72,18 @@ function complete({ standings, health }: HealthSnapshot): Answer {
   const own = standings.filter(({ isConfigured }) => isConfigured);
   if (own.every(({ lastPublished }) => lastPublished === null))
     return { question, tone: 'plain', word: 'Not yet', line: 'nothing has been copied' };
-  const troubled = own.reduce((sum, each) => sum + each.troubledCount, 0);
+  const unread = own.reduce((sum, each) => sum + each.unreadCount, 0);
   const held = own.flatMap((each) => each.held).reduce((sum, { records }) => sum + records, 0);
   const records = plural(
     own.reduce((sum, each) => sum + each.records, 0),
     'record',
   );
-  if (troubled > 0)
+  if (unread > 0)
     return {
       question,
       tone: 'warn',
       word: 'Not all',
-      line: `${plural(troubled, 'collection')} not whole, ${records}`,
+      line: `${plural(unread, 'collection')} not whole, ${records}`,
     };
   if (held > 0)
     return {

@@ -83,15 +83,15 @@ export function createDashboard(parts: DashboardParts): Hono {
     const shown = await lookAtBackups(view);
     const situation = readHealthSnapshot(view, clock.now());
     const { mirror } = situation;
-    const found = mirror === null ? { drifts: [], trouble: [] } : await findDrifts(parts, mirror);
+    const found = mirror === null ? { drifts: [], problem: [] } : await findDrifts(parts, mirror);
     const days = mirror === null ? [] : await parts.dayCounts.read(mirror, CHART_DAYS, clock.now());
-    const { drifts, trouble } = found;
-    return overviewPage({ view, situation, drifts, driftTrouble: trouble, days, backups: shown });
+    const { drifts, problem } = found;
+    return overviewPage({ view, situation, drifts, driftProblem: problem, days, backups: shown });
   });
   page('/drift', async () => {
     const mirror = view.mirror();
-    const { drifts, trouble } = await findDrifts(parts, mirror);
-    return driftPage(mirror, drifts, trouble, clock.now());
+    const { drifts, problem } = await findDrifts(parts, mirror);
+    return driftPage(mirror, drifts, problem, clock.now());
   });
   page('/changes', (context) => changes(parts, queryOf(context)));
   page('/runs', (context) => {
@@ -134,7 +134,7 @@ export function refusalPage(
   refusal: Refusal,
   current = '/',
 ): Response {
-  return answer(parts, context, { content: troublePage(refusal), current }, refusal.httpStatus as 404);
+  return answer(parts, context, { content: problemPage(refusal), current }, refusal.httpStatus as 404);
 }
 
 function answer(
@@ -153,9 +153,9 @@ function answer(
 async function findDrifts(
   { view, drift, clock }: DashboardParts,
   mirror: Mirror,
-): Promise<{ readonly drifts: readonly SourceDrift[]; readonly trouble: readonly string[] }> {
+): Promise<{ readonly drifts: readonly SourceDrift[]; readonly problem: readonly string[] }> {
   const drifts: SourceDrift[] = [];
-  const trouble: string[] = [];
+  const problem: string[] = [];
   const sources = knownSources(view, mirror);
   for (const source of sources) {
     try {
@@ -163,12 +163,12 @@ async function findDrifts(
       if (found !== null) drifts.push(found);
     } catch (error) {
       const { message, hint } = asTidemarkError(error);
-      trouble.push(
+      problem.push(
         `${sources.length > 1 ? `${source}: ` : ''}${message}${hint === undefined ? '' : `; ${hint.replaceAll('`', '')}`}`,
       );
     }
   }
-  return { drifts, trouble };
+  return { drifts, problem };
 }
 
 async function changes(
@@ -260,9 +260,9 @@ function kindOf(query: URLSearchParams): Kind | null {
   return isKind(text) ? text : null;
 }
 
-function troublePage(error: TidemarkError): PageContent {
+function problemPage(error: TidemarkError): PageContent {
   return {
-    title: 'Trouble',
+    title: 'Problem',
     body: markup`<h1>This cannot be shown</h1><p class="verdict">${error.message}</p>${hintHtml(error.hint ?? null)}`,
   };
 }

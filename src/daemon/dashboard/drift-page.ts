@@ -35,7 +35,7 @@ export function driftArticles(mirror: Mirror, drift: SourceDrift): Html[] {
 export function driftPage(
   mirror: Mirror,
   drifts: readonly SourceDrift[],
-  trouble: readonly string[],
+  problem: readonly string[],
   now: number,
 ): PageContent {
   const baseline = mirror.baseline();
@@ -50,10 +50,10 @@ export function driftPage(
     return { title: 'Drift', body };
   }
   const nothing =
-    drifts.length === 0 && trouble.length === 0
+    drifts.length === 0 && problem.length === 0
       ? emptyHtml('Nothing to compare yet.', 'No source has been copied.')
       : NOTHING;
-  const body = markup`${heading}${trouble.map((text) => markup`<div class="warning" role="note">${text}</div>`)}${nothing}${drifts.map((drift) => sourceHtml(mirror, drift, drifts.length > 1, now))}`;
+  const body = markup`${heading}${problem.map((text) => markup`<div class="warning" role="note">${text}</div>`)}${nothing}${drifts.map((drift) => sourceHtml(mirror, drift, drifts.length > 1, now))}`;
   return { title: open === 0 ? 'Drift' : `Drift (${open})`, body };
 }
 

@@ -47,8 +47,8 @@ export function createLogin(parts: LoginParts): Hono {
       const waitSeconds = await wrongTokens.add(addressOf(context));
       if (waitSeconds === 0) return page(context, loginHtml(to, 'That is not the token.'), 401);
       context.header('Retry-After', String(waitSeconds));
-      const trouble = `Too many wrong tokens: try again in ${plural(waitSeconds, 'second')}.`;
-      return page(context, loginHtml(to, trouble), 429);
+      const problem = `Too many wrong tokens: try again in ${plural(waitSeconds, 'second')}.`;
+      return page(context, loginHtml(to, problem), 429);
     }
     context.header('Set-Cookie', cookie(context, access.newSession(clock.now()), SESSION_SECONDS));
     return context.redirect(to, 303);
@@ -65,10 +65,10 @@ export function createLogin(parts: LoginParts): Hono {
   return login;
 }
 
-function loginHtml(to: string, trouble: string | null): string {
+function loginHtml(to: string, problem: string | null): string {
   const said =
-    trouble === null ? NOTHING : markup`<p id="trouble" class="removed" role="alert">${trouble}</p>`;
-  const described = trouble === null ? NOTHING : markup` aria-invalid="true" aria-describedby="trouble"`;
+    problem === null ? NOTHING : markup`<p id="problem" class="removed" role="alert">${problem}</p>`;
+  const described = problem === null ? NOTHING : markup` aria-invalid="true" aria-describedby="problem"`;
   return bareHtml(
     'Log in',
     markup`<div class="login"><h1>Tidemark</h1><p class="faint">Log in with the token of <code>http.token</code>.</p><form method="post" action="/login"><input type="hidden" name="to" value="${to}"><input type="text" name="username" value="tidemark" autocomplete="username" hidden><label>Token<input type="password" name="token" required autocomplete="current-password" spellcheck="false" autofocus${described}></label>${said}<button>Log in</button></form></div>`,

@@ -46,7 +46,7 @@ interface OverviewFacts {
   /** Of each source with a baseline, as far as it could be found. */
   readonly drifts: readonly SourceDrift[];
   /** Why it could not be, a line each. */
-  readonly driftTrouble: readonly string[];
+  readonly driftProblem: readonly string[];
   readonly days: readonly DayOfChanges[];
   /** Null where there are none to look for, and while their directory has not answered. */
   readonly backups: BackupsShown | null;
@@ -76,14 +76,14 @@ ${noticesSection(situation)}`;
 }
 
 /** From what is compared now; where too much changed for that, from the latest drift job. */
-function driftCounts({ situation, drifts, driftTrouble }: OverviewFacts): DriftCounts | null {
+function driftCounts({ situation, drifts, driftProblem }: OverviewFacts): DriftCounts | null {
   if (situation.mirror?.baseline() === undefined) return null;
   const sums = { critical: 0, high: 0, medium: 0, low: 0 };
   const add = (own: Readonly<typeof sums>): void => {
     for (const level of SEVERITIES) sums[level] += own[level];
   };
   for (const { open } of drifts) add(severityCounts(open));
-  if (driftTrouble.length > 0) {
+  if (driftProblem.length > 0) {
     const shown = new Set(drifts.map(({ source }) => source));
     for (const job of situation.lastJobs.finished('drift')) {
       const summary = summaryOf('drift', job);
@@ -113,7 +113,7 @@ function summaryLine(view: DaemonView, { standings, now }: HealthSnapshot): stri
   return `${names}, ${plural(records, 'record')}; ${work}.`;
 }
 
-function driftSection({ drifts, driftTrouble, situation }: OverviewFacts, mirror: Mirror): Html {
+function driftSection({ drifts, driftProblem, situation }: OverviewFacts, mirror: Mirror): Html {
   const heading = (aside: Html): Html => markup`<h2 id="drift">Drift now${aside}</h2>`;
   if (mirror.baseline() === undefined) {
     const hint = situation.standings.every(({ lastPublished }) => lastPublished === null)
@@ -122,16 +122,16 @@ function driftSection({ drifts, driftTrouble, situation }: OverviewFacts, mirror
     return markup`<section aria-labelledby="drift">${heading(NOTHING)}${emptyHtml('No baseline yet.', hint)}</section>`;
   }
   const open = drifts.reduce((sum, drift) => sum + drift.open.length, 0);
-  const trouble = driftTrouble.map((line) => markup`<p class="plain">${line}</p>`);
+  const problem = driftProblem.map((line) => markup`<p class="plain">${line}</p>`);
   if (open === 0) {
     const nothing =
-      driftTrouble.length > 0
+      driftProblem.length > 0
         ? NOTHING
         : emptyHtml('Nothing drifted.', 'The service is configured as the baseline says.');
-    return markup`<section aria-labelledby="drift">${heading(NOTHING)}${trouble}${nothing}</section>`;
+    return markup`<section aria-labelledby="drift">${heading(NOTHING)}${problem}${nothing}</section>`;
   }
   const articles = drifts.flatMap((drift) => driftArticles(mirror, drift)).slice(0, FINDINGS_SHOWN);
-  return markup`<section aria-labelledby="drift">${heading(markup`<a href="/drift">${open === 1 ? 'the finding' : `all ${count(open)} findings`}</a>`)}${trouble}${articles}</section>`;
+  return markup`<section aria-labelledby="drift">${heading(markup`<a href="/drift">${open === 1 ? 'the finding' : `all ${count(open)} findings`}</a>`)}${problem}${articles}</section>`;
 }
 
 function runsSection(mirror: Mirror, { now, standings }: HealthSnapshot): Html {
@@ -208,7 +208,7 @@ function noticesSection({ pending, now }: HealthSnapshot): Html {
       count(attempts),
       error === null ? NOTHING : markup`<span class="faint">${error}</span>`,
     ]);
-  return markup`<section aria-labelledby="notices"><h2 id="notices">Notices on their way</h2>${tableHtml('Notices that are not delivered yet', [{ head: 'Channel' }, { head: 'About' }, { head: 'Since' }, { head: 'Attempts', style: 'num spare' }, { head: 'Trouble', style: 'wide below' }], rows)}</section>`;
+  return markup`<section aria-labelledby="notices"><h2 id="notices">Notices on their way</h2>${tableHtml('Notices that are not delivered yet', [{ head: 'Channel' }, { head: 'About' }, { head: 'Since' }, { head: 'Attempts', style: 'num spare' }, { head: 'Problem', style: 'wide below' }], rows)}</section>`;
 }
 
 // What asks for a person, worst first, each with what to do.
@@ -257,8 +257,8 @@ function contentOf(backup: BackupConfig | null, shown: BackupsShown | null, now:
       'The mirror is on this machine only: set `backup.directory` to have backups made.',
     );
   if (shown === null) return emptyHtml('Not known yet.', 'Their directory has not answered so far.');
-  if (shown.trouble !== null)
-    return markup`<p class="plain">${toned('bad', 'Not readable')}: ${shown.trouble}</p>`;
+  if (shown.problem !== null)
+    return markup`<p class="plain">${toned('bad', 'Not readable')}: ${shown.problem}</p>`;
   const [latest] = shown.whole;
   if (latest === undefined)
     return emptyHtml(
@@ -301,7 +301,7 @@ function damagedHtml(damaged: number): Html {
 // How fresh and whole the copy is, source by source and kind by kind.
 
 /** Collections that are not whole and named, of each source. */
-const TROUBLED_SHOWN = 8;
+const UNREAD_SHOWN = 8;
 
 function freshnessHtml(view: DaemonView, situation: HealthSnapshot): Html {
   const { standings } = situation;
@@ -316,7 +316,7 @@ function sourceHtml(
   { now }: HealthSnapshot,
   hasOthers: boolean,
 ): Html {
-  const { source, kinds, lastEnded, isConfigured, troubled, troubledCount } = standing;
+  const { source, kinds, lastEnded, isConfigured, unread, unreadCount } = standing;
   const definitions = definitionsFor(view.config(), source);
   const last =
     lastEnded === null
@@ -349,10 +349,10 @@ function sourceHtml(
     ],
     rows,
   );
-  const names = troubled.slice(0, TROUBLED_SHOWN).map(({ kind, scope, outcome, error }) => {
+  const names = unread.slice(0, UNREAD_SHOWN).map(({ kind, scope, outcome, error }) => {
     const where = Object.values(scope).join(', ');
     return markup`<li><strong>${definitions(kind).title.many}</strong>${where === '' ? NOTHING : markup` <span class="id">${where}</span>`}: ${outcome ?? 'never asked for'}${error === null ? NOTHING : markup`, ${error}`}</li>`;
   });
-  const more = troubledCount - names.length;
-  return markup`${heading}${table}${names.length === 0 ? NOTHING : markup`<details class="rest" id="troubled-${standing.lastRun?.run ?? 0}"><summary>${plural(troubledCount, 'collection')} not whole</summary><ul class="faint">${names}${more > 0 ? markup`<li>and ${plural(more, 'other')}</li>` : NOTHING}</ul></details>`}`;
+  const more = unreadCount - names.length;
+  return markup`${heading}${table}${names.length === 0 ? NOTHING : markup`<details class="rest" id="unread-${standing.lastRun?.run ?? 0}"><summary>${plural(unreadCount, 'collection')} not whole</summary><ul class="faint">${names}${more > 0 ? markup`<li>and ${plural(more, 'other')}</li>` : NOTHING}</ul></details>`}`;
 }

@@ -74,7 +74,7 @@ export function runPage({ mirror, config, run, changes, now }: RunFacts): PageCo
             `${forgottenText(forgotten)}. Counts are of its own reading, what changed is of all.`,
           ] as const,
         ]),
-    ...(run.error === null ? [] : [['Trouble', run.error] as const]),
+    ...(run.error === null ? [] : [['Problem', run.error] as const]),
     ...(run.root === null ? [] : [['Seal', markup`<code>${run.root}</code>`] as const]),
   ] as const;
   const articles = (changes?.changes ?? []).map((change) =>

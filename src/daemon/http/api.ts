@@ -278,7 +278,7 @@ function statusDocument(view: DaemonView, situation: HealthSnapshot): object {
       started_at: view.startedAt,
       at: isoTime(now),
       health: healthDocument(health, isoTime(now)),
-      config_trouble: view.configTrouble()?.message ?? null,
+      config_problem: view.configProblem()?.message ?? null,
       schedules: view.schedules().map((schedule) => ({
         schedule: schedule.schedule,
         cron: schedule.cron,

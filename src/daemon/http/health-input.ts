@@ -26,7 +26,7 @@ export interface SourceFacts {
   /** Removals that wait, and how many an acceptance has to allow. */
   readonly held: { readonly records: number; readonly ceiling: number };
   /** Collections that the latest look did not find whole. */
-  readonly troubled: number;
+  readonly unread: number;
 }
 
 export interface EndedJob {
@@ -42,15 +42,15 @@ export interface HealthFacts {
   /** Milliseconds since the epoch. */
   readonly now: number;
   readonly startedAt: string;
-  readonly configTrouble: string | null;
-  readonly mirrorTrouble: {
+  readonly configProblem: string | null;
+  readonly mirrorProblem: {
     readonly message: string;
     readonly hint: string | null;
     /** True where there is none yet and the first sync is about to make it. */
     readonly isComing: boolean;
   } | null;
   /** What else is wrong with the daemon itself, and for how long. */
-  readonly troubles: readonly {
+  readonly problems: readonly {
     readonly message: string;
     readonly hint: string | null;
     readonly since: string;
@@ -92,8 +92,8 @@ export type HealthCode =
   | 'key_refused'
   | 'run_partial'
   | 'removals_held'
-  | 'config_trouble'
-  | 'daemon_trouble'
+  | 'config_problem'
+  | 'daemon_problem'
   | 'verify_failed'
   | 'drill_fell'
   | 'job_failed'

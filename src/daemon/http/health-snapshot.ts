@@ -1,7 +1,7 @@
 /** The facts that health is judged by, from the living daemon and the mirror. */
 import type { Config } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
-import { asTidemarkError, isLocalTrouble } from '../../core/errors.ts';
+import { asTidemarkError, isLocalError } from '../../core/errors.ts';
 import type { JobName, JobRow } from '../../mirror/daemon.ts';
 import type { Delivery } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -40,8 +40,8 @@ const OWED_LONG_MS = 15 * 60_000;
 /** Never throws for a mirror that cannot be read: that is part of the situation. */
 export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapshot {
   const config = view.config();
-  const configTrouble = view.configTrouble()?.message ?? null;
-  const base = { now, startedAt: view.startedAt, configTrouble };
+  const configProblem = view.configProblem()?.message ?? null;
+  const base = { now, startedAt: view.startedAt, configProblem };
   try {
     const mirror = view.mirror();
     return mirror.atOnce((): HealthSnapshot => {
@@ -54,8 +54,8 @@ export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapsho
       const pending = state.pendingDeliveries();
       const facts: HealthFacts = {
         ...base,
-        troubles: [...lastingTroubles(view, now), ...untoldJobTroubles(view, lastJobs)],
-        mirrorTrouble: null,
+        problems: [...lastingProblems(view, now), ...unreportedJobProblems(view, lastJobs)],
+        mirrorProblem: null,
         backups: backupFacts(view, mirror, now),
         sources: standings.flatMap((standing) =>
           standing.isConfigured
@@ -72,8 +72,8 @@ export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapsho
     const isSyncing = [...view.running(), ...view.queued()].some(({ name }) => name === 'sync');
     // One that was there and is gone is not made anew.
     const isComing = code === 'mirror_missing' && isSyncing && !isMirrorGone(view);
-    const mirrorTrouble = { message, hint: hint ?? null, isComing };
-    const troubles = lastingTroubles(view, now);
+    const mirrorProblem = { message, hint: hint ?? null, isComing };
+    const problems = lastingProblems(view, now);
     const nothing = {
       // A mirror that is to come holds nothing of any of them yet; of one that cannot be read nothing is known.
       sources: isComing ? config.sources.map(({ name }) => unreadSource(view, config, name)) : [],
@@ -83,7 +83,7 @@ export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapsho
       failedJobs: [],
       failingChannels: [],
     };
-    const health = assessHealth({ ...base, ...nothing, troubles, mirrorTrouble });
+    const health = assessHealth({ ...base, ...nothing, problems, mirrorProblem });
     return { now, health, mirror: null, standings: [], lastJobs: NO_JOBS, pending: [] };
   }
 }
@@ -103,13 +103,13 @@ export async function lookAtBackups(view: DaemonView): Promise<BackupsShown | nu
 }
 
 /** True while the mirror is away that was there before. */
-export function isMirrorGone(view: Pick<DaemonView, 'troubles'>): boolean {
-  return view.troubles().some(({ about, error }) => about === 'mirror' && error.code === 'mirror_missing');
+export function isMirrorGone(view: Pick<DaemonView, 'problems'>): boolean {
+  return view.problems().some(({ about, error }) => about === 'mirror' && error.code === 'mirror_missing');
 }
 
 /** Those that no other reason tells; that another process writes the mirror for a while is nothing yet. */
-function lastingTroubles(view: DaemonView, now: number): HealthFacts['troubles'] {
-  return view.troubles().flatMap(({ about, since, error }) => {
+function lastingProblems(view: DaemonView, now: number): HealthFacts['problems'] {
+  return view.problems().flatMap(({ about, since, error }) => {
     if (about === 'config' || about === 'mirror' || about.startsWith('job:')) return [];
     if (about === 'lock' && now - Date.parse(since) < LOCKED_LONG_MS) return [];
     return [{ message: error.message, hint: error.hint ?? null, since }];
@@ -117,13 +117,13 @@ function lastingTroubles(view: DaemonView, now: number): HealthFacts['troubles']
 }
 
 /**
- * Jobs that failed for trouble of this machine (the disk is full, the mirror is damaged or cannot be written) and have no
+ * Jobs that failed for an error of this machine (the disk is full, the mirror is damaged or cannot be written) and have no
  * row that says so: until the next one of their name gets further.
  */
-function untoldJobTroubles(view: DaemonView, jobs: LastJobs): HealthFacts['troubles'] {
-  return view.troubles().flatMap(({ about, since, error }) => {
+function unreportedJobProblems(view: DaemonView, jobs: LastJobs): HealthFacts['problems'] {
+  return view.problems().flatMap(({ about, since, error }) => {
     const [word, name, ...rest] = about.split(':');
-    if (word !== 'job' || name === undefined || !isLocalTrouble(error.code)) return [];
+    if (word !== 'job' || name === undefined || !isLocalError(error.code)) return [];
     const source = rest.length === 0 ? null : rest.join(':');
     const row = jobs.of(name as JobName).find((each) => each.source === source);
     if (row?.errorCode === error.code) return [];
@@ -162,7 +162,7 @@ function sourceFacts(
   standing: SourceStatus,
   lastSync: JobRow | null,
 ): SourceFacts {
-  const { source, lastComplete, lastEnded, lastWholeEnded, firstTriedAt, held, troubledCount } = standing;
+  const { source, lastComplete, lastEnded, lastWholeEnded, firstTriedAt, held, unreadCount } = standing;
   const narrowed = lastEnded?.kinds ?? null;
   return {
     ...unreadSource(view, config, source),
@@ -175,7 +175,7 @@ function sourceFacts(
       records: held.reduce((sum, { records }) => sum + records, 0),
       ceiling: held.reduce((sum, { records, below }) => sum + records + below, 0),
     },
-    troubled: troubledCount,
+    unread: unreadCount,
   };
 }
 
@@ -195,7 +195,7 @@ function unreadSource(view: DaemonView, config: Config, source: string): SourceF
     lastNarrowed: null,
     firstTriedAt: null,
     held: { records: 0, ceiling: 0 },
-    troubled: 0,
+    unread: 0,
   };
 }
 

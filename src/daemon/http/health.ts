@@ -54,7 +54,7 @@ function sourceHealth(facts: SourceFacts, { now, startedAt }: HealthFacts): Sour
 // What is wrong with the daemon as a whole. Pure.
 
 function daemonReasons(facts: HealthFacts): HealthReason[] {
-  const { mirrorTrouble, configTrouble, troubles, verify, drills, failedJobs, failingChannels } = facts;
+  const { mirrorProblem, configProblem, problems, verify, drills, failedJobs, failingChannels } = facts;
   const degraded = (
     code: HealthCode,
     message: string,
@@ -63,14 +63,14 @@ function daemonReasons(facts: HealthFacts): HealthReason[] {
   ): HealthReason => ({ code, state: 'degraded', message, since, hint });
   const endOf = (job: EndedJob): string => job.finishedAt ?? job.startedAt;
   return [
-    ...(mirrorTrouble === null ? [] : [mirrorReason(mirrorTrouble)]),
-    ...troubles.map(({ message, hint, since }) => degraded('daemon_trouble', message, since, hint)),
-    ...(configTrouble === null
+    ...(mirrorProblem === null ? [] : [mirrorReason(mirrorProblem)]),
+    ...problems.map(({ message, hint, since }) => degraded('daemon_problem', message, since, hint)),
+    ...(configProblem === null
       ? []
       : [
           degraded(
-            'config_trouble',
-            `the new configuration was refused; ${configTrouble}`,
+            'config_problem',
+            `the new configuration was refused; ${configProblem}`,
             null,
             '`tidemark config check` lists all mistakes',
           ),
@@ -145,7 +145,7 @@ function backupReasons({ backups, sources, now, startedAt }: HealthFacts): Healt
   ];
 }
 
-function mirrorReason({ message, hint, isComing }: NonNullable<HealthFacts['mirrorTrouble']>): HealthReason {
+function mirrorReason({ message, hint, isComing }: NonNullable<HealthFacts['mirrorProblem']>): HealthReason {
   if (isComing) {
     return {
       code: 'first_sync',

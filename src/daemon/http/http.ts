@@ -71,7 +71,7 @@ export async function startHttp(view: DaemonView, options: HttpOptions): Promise
     metrics.close();
     throw listenError(error, host, port);
   }
-  server.on('error', (error) => log.error({ err: error }, 'the HTTP server has trouble'));
+  server.on('error', (error) => log.error({ err: error }, 'the HTTP server has problems'));
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('the server has no port');
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${address.port}`;

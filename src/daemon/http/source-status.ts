@@ -41,10 +41,10 @@ export interface SourceStatus {
   readonly records: number;
   /** In catalog order. */
   readonly kinds: readonly KindStatus[];
-  /** In catalog order, at most `TROUBLED_READ`. */
-  readonly troubled: readonly UnreadCollection[];
+  /** In catalog order, at most `UNREAD_READ`. */
+  readonly unread: readonly UnreadCollection[];
   /** How many there are in all. */
-  readonly troubledCount: number;
+  readonly unreadCount: number;
   readonly oldestWholeAt: string | null;
   readonly lastRun: RunRow | null;
   readonly lastEnded: RunRow | null;
@@ -58,7 +58,7 @@ export interface SourceStatus {
   readonly held: readonly HeldRemovals[];
 }
 
-const TROUBLED_READ = 200;
+const UNREAD_READ = 200;
 /** A writer that died leaves its run unended until the next one comes: a few may lie on top. */
 const UNENDED_RUNS = 5;
 
@@ -66,15 +66,15 @@ const UNENDED_RUNS = 5;
 function readSourceStatus(mirror: Mirror, source: string, isConfigured: boolean): SourceStatus {
   const newest = mirror.runs({ source, limit: UNENDED_RUNS });
   const kinds = readKinds(mirror, source);
-  const troubledCount = kinds.reduce((sum, { collections, whole }) => sum + collections - whole, 0);
+  const unreadCount = kinds.reduce((sum, { collections, whole }) => sum + collections - whole, 0);
   const oldest = kinds.map(({ oldestWholeAt }) => oldestWholeAt);
   const known = {
     source,
     isConfigured,
     records: kinds.reduce((sum, { records }) => sum + records, 0),
     kinds,
-    troubled: troubledCount === 0 ? [] : readTroubled(mirror, source),
-    troubledCount,
+    unread: unreadCount === 0 ? [] : readUnread(mirror, source),
+    unreadCount,
     oldestWholeAt: oldest.includes(null) ? null : (oldest.toSorted()[0] ?? null),
     lastRun: newest[0] ?? null,
     lastEnded: newest.find(({ outcome }) => isEnded(outcome)) ?? null,
@@ -105,13 +105,13 @@ function stateOf({
   lastEnded,
   lastWholeEnded,
   lastPublished,
-  troubledCount,
+  unreadCount,
   held,
 }: Omit<SourceStatus, 'state'>): SourceState {
   if (lastRun === null) return 'never_synced';
   if (lastPublished === null) return 'unpublished';
   const isDone = lastEnded?.outcome === 'complete' && lastWholeEnded?.outcome === 'complete';
-  return isDone && held.length === 0 && troubledCount === 0 ? 'whole' : 'partial';
+  return isDone && held.length === 0 && unreadCount === 0 ? 'whole' : 'partial';
 }
 
 function readKinds(mirror: Mirror, source: string): KindStatus[] {
@@ -136,7 +136,7 @@ function readKinds(mirror: Mirror, source: string): KindStatus[] {
     .sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind));
 }
 
-function readTroubled(mirror: Mirror, source: string): UnreadCollection[] {
+function readUnread(mirror: Mirror, source: string): UnreadCollection[] {
   const rows = selectRows<{
     kind: string;
     scope: string;
@@ -150,7 +150,7 @@ function readTroubled(mirror: Mirror, source: string): UnreadCollection[] {
        c.last_complete_at AS at
      FROM collections c JOIN sources s ON s.id = c.source
      WHERE s.name = ${sqlText(source)} AND c.retired_run IS NULL AND c.last_outcome IS NOT 'complete'
-     ORDER BY c.id LIMIT ${sqlNumber(TROUBLED_READ)}`,
+     ORDER BY c.id LIMIT ${sqlNumber(UNREAD_READ)}`,
   );
   return rows
     .flatMap(({ kind: name, scope, outcome, code, error, at }) => {
@@ -264,7 +264,7 @@ function freshness(
 
 const REFUSED: ReadonlySet<string> = new Set<ErrorCode>(['unauthorized', 'forbidden']);
 
-function lastRun({ lastEnded, lastSync, troubled, source }: SourceFacts): HealthReason[] {
+function lastRun({ lastEnded, lastSync, unread, source }: SourceFacts): HealthReason[] {
   // A job that came to no run ended after the last run did.
   const isJobNewer =
     lastSync !== null &&
@@ -300,7 +300,7 @@ function lastRun({ lastEnded, lastSync, troubled, source }: SourceFacts): Health
     ];
   }
   if (lastEnded?.outcome !== 'partial') return [];
-  const what = troubled === 0 ? '' : `: ${plural(troubled, 'collection')} not whole`;
+  const what = unread === 0 ? '' : `: ${plural(unread, 'collection')} not whole`;
   return [
     {
       code: 'run_partial',

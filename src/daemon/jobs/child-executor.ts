@@ -22,14 +22,14 @@ interface ChildWorkOptions {
   readonly effects: DaemonEffects;
   readonly startJob: StartJob;
   readonly mirrorAccess: MirrorAccessControl;
-  readonly troubles: ActiveProblems;
+  readonly problems: ActiveProblems;
   /** For what the process does not do: a configuration in force that can be read no more. */
   readonly instead: Workplace;
 }
 
 /** A process for each job, where the effects have one to start. */
 export function executorFor(
-  options: Pick<ChildWorkOptions, 'effects' | 'mirrorAccess' | 'troubles'>,
+  options: Pick<ChildWorkOptions, 'effects' | 'mirrorAccess' | 'problems'>,
 ): Workplace {
   const { effects, mirrorAccess } = options;
   const instead = new InProcessExecutor(effects, mirrorAccess);
@@ -151,7 +151,7 @@ class JobChannel {
   }
 
   #hear(message: ToDaemon): void {
-    const { troubles, effects } = this.#options;
+    const { problems, effects } = this.#options;
     switch (message.type) {
       case 'progress':
         if (this.#stats === null) {
@@ -165,11 +165,11 @@ class JobChannel {
         }
         this.#stats.take(message.stats, message.records, message.isLocal);
         return;
-      case 'trouble':
-        troubles.begin(message.about, errorOf(message.error), message.level);
+      case 'problem':
+        problems.begin(message.about, errorOf(message.error), message.level);
         return;
       case 'resolved':
-        troubles.end(message.about, message.message);
+        problems.end(message.about, message.message);
         return;
       case 'done':
       case 'refused':

@@ -39,7 +39,7 @@ export async function performOrder(
     return;
   }
   const effects = options.effects(config);
-  const mirrorAccess = new MirrorAccessControl(effects, new ToldTroubles(tell), () => config);
+  const mirrorAccess = new MirrorAccessControl(effects, new ReportedProblems(tell), () => config);
   const watch = new ClientWatch(effects, tell);
   const task = { job, number, work, config, source, signal, onClient: watch.onClient };
   const { result, lease } = await new InProcessExecutor(effects, mirrorAccess).perform(task, null);
@@ -49,7 +49,7 @@ export async function performOrder(
     lease?.release();
   } catch (error) {
     // Closing moves the log into the file: the next writer tries it again.
-    tell({ type: 'trouble', about: 'mirror', error: wireError(asTidemarkError(error)), level: 'error' });
+    tell({ type: 'problem', about: 'mirror', error: wireError(asTidemarkError(error)), level: 'error' });
   }
   tell({ type: 'done', result: wireResult(result), starts });
 }
@@ -118,7 +118,7 @@ class ClientWatch {
 }
 
 /** Has the daemon note what is wrong. */
-class ToldTroubles implements ProblemSink {
+class ReportedProblems implements ProblemSink {
   readonly #tell: (message: ToDaemon) => void;
   readonly #begun = new Set<string>();
 
@@ -128,7 +128,7 @@ class ToldTroubles implements ProblemSink {
 
   begin(about: string, error: TidemarkError, level: 'warn' | 'error' = 'error'): void {
     this.#begun.add(about);
-    this.#tell({ type: 'trouble', about, error: wireError(error), level });
+    this.#tell({ type: 'problem', about, error: wireError(error), level });
   }
 
   end(about: string, message: string): void {

@@ -4,7 +4,7 @@ import { TidemarkError, asTidemarkError, exitCodeFor } from '../../core/errors.t
 import type { Logger } from '../../core/logger.ts';
 import type { JobRow, JobName } from '../../mirror/daemon.ts';
 import type { ActiveProblems } from '../problems.ts';
-import { type TroubledSweep, summaryOf } from './summaries.ts';
+import { type UnreadSweep, summaryOf } from './summaries.ts';
 import type { JobResult } from './work.ts';
 
 const LEVELS = {
@@ -76,15 +76,15 @@ function partsLacking(row: JobRow): { readonly count: number; readonly text: str
   const { complete = 0, ...others } = summary.sweeps;
   const count = Object.values(others).reduce((sum, each) => sum + each, 0);
   // What could not be reached follows from what failed above it.
-  const own = summary.troubled.filter(({ outcome }) => outcome !== 'skipped');
-  const named = (own.length > 0 ? own : summary.troubled).slice(0, NAMED).map(sweepText);
+  const own = summary.unread.filter(({ outcome }) => outcome !== 'skipped');
+  const named = (own.length > 0 ? own : summary.unread).slice(0, NAMED).map(sweepText);
   const more = count - named.length;
   if (named.length === 0) return null;
   const rest = more > 0 ? `; and ${more} more of ${count + complete} collections` : '';
   return { count, text: `${named.join('; ')}${rest}` };
 }
 
-function sweepText({ kind, scope, outcome, held, message }: TroubledSweep): string {
+function sweepText({ kind, scope, outcome, held, message }: UnreadSweep): string {
   const what = outcome === 'held' ? `${held} removals held` : outcome;
   return `${collectionText(kind, scope)} ${what}${message === null ? '' : `: ${message}`}`;
 }
@@ -120,10 +120,10 @@ export function unwritten(name: JobName, error: TidemarkError): TidemarkError {
   });
 }
 
-/** A job that failed is a trouble until the next one of its kind did not. Its own line in the log tells it. */
-export function noteJobTrouble(troubles: ActiveProblems, row: JobRow, error: TidemarkError | null): void {
+/** A job that failed is a problem until the next one of its kind did not. Its own line in the log tells it. */
+export function noteJobProblem(problems: ActiveProblems, row: JobRow, error: TidemarkError | null): void {
   if (row.outcome === 'interrupted') return;
   if ((row.outcome === 'failed' || row.outcome === 'refused') && error !== null)
-    troubles.note(jobKey(row), error);
-  else troubles.clear(jobKey(row));
+    problems.note(jobKey(row), error);
+  else problems.clear(jobKey(row));
 }

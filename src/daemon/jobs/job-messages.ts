@@ -31,7 +31,7 @@ export type ToDaemon =
       readonly isLocal: boolean;
     }
   | {
-      readonly type: 'trouble';
+      readonly type: 'problem';
       readonly about: string;
       readonly error: WireError;
       readonly level: 'warn' | 'error';

@@ -18,7 +18,7 @@ import type { RequestStatus, RunningJob, JobIdentity } from '../view.ts';
 import { type Task, type Workplace, commandOf } from './executor.ts';
 import { endOf, UNENDED } from './job-end.ts';
 import { JobLog, jobKey } from './job-log.ts';
-import { failedResult, noteJobTrouble, unwritten } from './job-log.ts';
+import { failedResult, noteJobProblem, unwritten } from './job-log.ts';
 import type { EndedJob } from './observer.ts';
 import type { Observers } from './observers.ts';
 import { JobQueue, type Ticketed } from './queue.ts';
@@ -31,7 +31,7 @@ interface RunnerOptions {
   readonly works: ReadonlyMap<JobName, JobWork>;
   readonly workplace: Workplace;
   readonly mirrorAccess: MirrorAccessControl;
-  readonly troubles: ActiveProblems;
+  readonly problems: ActiveProblems;
   readonly observers: Observers;
   /** The configuration for the next job, read anew. */
   readonly freshConfig: () => Config;
@@ -39,7 +39,7 @@ interface RunnerOptions {
   readonly saveSchedule: (mirror: Mirror) => void;
   /** The scheduled work was cut short: it is to start again. */
   readonly cutShort: (schedule: ScheduleName) => void;
-  /** The scheduled work could not begin, for trouble of this machine: it is to be tried again before its next tick. */
+  /** The scheduled work could not begin, for an error of this machine: it is to be tried again before its next tick. */
   readonly notBegun: (schedule: ScheduleName) => void;
   /** After each job, with its exit code: what follows from it may be queued. */
   readonly onEnd: (job: QueuedJob, ended: EndedJob, exitCode: ExitCode) => void;
@@ -206,7 +206,7 @@ export class JobRunner {
     current.over = this.#perform(current)
       .catch((error: unknown) => {
         // Nothing of ours may end the daemon; what is expected was dealt with before.
-        this.#options.troubles.begin(jobKey(job), asTidemarkError(error));
+        this.#options.problems.begin(jobKey(job), asTidemarkError(error));
       })
       .then(() => {
         this.#current = null;
@@ -284,7 +284,7 @@ export class JobRunner {
       const start = { name, source, trigger, startedAt: current.startedAt };
       current.number = lease.mirror.daemonState().beginJob(start);
       this.#beginnings.note(job, current.startedAt);
-      this.#options.troubles.end('mirror', 'the mirror can be written again');
+      this.#options.problems.end('mirror', 'the mirror can be written again');
       const row: JobRow = { ...start, ...UNENDED, job: current.number };
       this.#jobLog.began(row);
       observers.began({ row, kinds: current.kinds });
@@ -298,7 +298,7 @@ export class JobRunner {
   /** Writes the job's end down, in whatever state the mirror is, and tells whoever wants to know. */
   async #end(current: Current, result: JobResult, held: WriterLease | null): Promise<void> {
     const { job } = current;
-    const { effects, observers, troubles, saveSchedule, mirrorAccess } = this.#options;
+    const { effects, observers, problems, saveSchedule, mirrorAccess } = this.#options;
     if (job.schedule !== null) {
       if (result.outcome === 'interrupted') this.#options.cutShort(job.schedule);
       else if (current.number === 0) this.#options.notBegun(job.schedule);
@@ -318,15 +318,15 @@ export class JobRunner {
         if (lease !== null) saveSchedule(lease.mirror);
         if (lease !== null) observers.recorded(ended, lease.mirror);
       }
-      troubles.end('bookkeeping', 'what jobs do is written down again');
+      problems.end('bookkeeping', 'what jobs do is written down again');
     } catch (error) {
       // A missing mirror is reported by MirrorAccessControl.
-      if (mirrorAccess.isThere()) troubles.begin('bookkeeping', unwritten(name, asTidemarkError(error)));
+      if (mirrorAccess.isThere()) problems.begin('bookkeeping', unwritten(name, asTidemarkError(error)));
     } finally {
       this.#giveBack(lease);
     }
     this.#tickets.end(current, result.error);
-    noteJobTrouble(troubles, row, result.error);
+    noteJobProblem(problems, row, result.error);
     this.#jobLog.ended(row, result.error, mirrorAccess.isGone());
     observers.ended(ended);
     this.#options.onEnd(job, ended, result.exitCode);
@@ -337,7 +337,7 @@ export class JobRunner {
     try {
       lease?.release();
     } catch (error) {
-      this.#options.troubles.begin('mirror', asTidemarkError(error));
+      this.#options.problems.begin('mirror', asTidemarkError(error));
     }
     this.#options.mirrorAccess.isThere();
   }

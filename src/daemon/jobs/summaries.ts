@@ -14,7 +14,7 @@ export const NAMED_FINDINGS = 300;
 export const NAMED_PROBLEMS = 50;
 
 /** A sweep that was not complete. */
-export interface TroubledSweep {
+export interface UnreadSweep {
   readonly kind: Kind;
   readonly scope: Scope;
   readonly outcome: SweepOutcome;
@@ -65,7 +65,7 @@ export interface SyncSummary {
   readonly sweeps: Readonly<Partial<Record<SweepOutcome, number>>>;
   readonly kinds: readonly KindSweeps[];
   /** At most `NAMED_SWEEPS`, in the order of the run. */
-  readonly troubled: readonly TroubledSweep[];
+  readonly unread: readonly UnreadSweep[];
   /** Likewise; left out where there is none. */
   readonly unfinished?: readonly UnfinishedSweep[];
 }

@@ -4,7 +4,7 @@ import { type SyncEvents, silentEvents } from '../../sync/events.ts';
 import { type SweepError, type SweepReport, isAllDenied } from '../../sync/outcome.ts';
 import { type RunReport, syncSource } from '../../sync/run.ts';
 import { type KindSweeps, type SyncSummary, NAMED_SWEEPS, storedSummary } from './summaries.ts';
-import { troubledSweeps } from './unread-sweeps.ts';
+import { unreadSweeps } from './unread-sweeps.ts';
 import { type JobContext, type JobResult, type JobWork, sourceOf } from './work.ts';
 
 export const SYNC_JOB: Pick<JobWork, 'run'> = {
@@ -84,7 +84,7 @@ function summaryOfRun(report: RunReport, tally: Tally, throttled: number): SyncS
     held: sum('held'),
     sweeps: outcomes,
     kinds: tally.kinds(),
-    troubled: troubledSweeps(sweeps).slice(0, NAMED_SWEEPS),
+    unread: unreadSweeps(sweeps).slice(0, NAMED_SWEEPS),
     ...(unfinished.length === 0 ? {} : { unfinished }),
   };
 }

@@ -1,9 +1,9 @@
 /** The sweeps of a run that were not complete, as summaries and notices name them. */
 import type { SweepReport } from '../../sync/outcome.ts';
-import type { TroubledSweep } from './summaries.ts';
+import type { UnreadSweep } from './summaries.ts';
 
 /** In the order of the run. */
-export function troubledSweeps(sweeps: readonly SweepReport[]): TroubledSweep[] {
+export function unreadSweeps(sweeps: readonly SweepReport[]): UnreadSweep[] {
   return sweeps
     .filter(({ outcome }) => outcome !== 'complete')
     .map(({ kind, scope, outcome, held, error }) => ({

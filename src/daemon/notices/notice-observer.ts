@@ -11,7 +11,7 @@ import type { Notice, NoticeState } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { isMirrorGone, readHealthSnapshot } from '../http/health-snapshot.ts';
 import type { EndedJob, JobObserver, ObserverContext } from '../jobs/observer.ts';
-import { troubledSweeps } from '../jobs/unread-sweeps.ts';
+import { unreadSweeps } from '../jobs/unread-sweeps.ts';
 import type { DaemonView } from '../view.ts';
 import { recordJobNotices, recordTransition } from './job-notices.ts';
 import { type JobDetails, type Transition, joined, NO_TRANSITION, stateOf } from './run-transitions.ts';
@@ -228,7 +228,7 @@ function keyOf({ name, source }: JobRow): string {
 }
 
 function detailsOf({ report, kinds }: EndedJob): JobDetails {
-  return { kinds, ...(report === null ? {} : { troubled: troubledSweeps(report.sweeps) }) };
+  return { kinds, ...(report === null ? {} : { unread: unreadSweeps(report.sweeps) }) };
 }
 
 /** True while a daemon that has begun not long ago is at the first sync since the source became overdue. */

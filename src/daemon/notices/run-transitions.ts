@@ -5,12 +5,12 @@
 import { scopeKey } from '../../catalog/catalog.ts';
 import type { Kind, Scope } from '../../catalog/definition.ts';
 import { collectionText } from '../../catalog/scope-text.ts';
-import { isLocalTrouble, type ErrorCode } from '../../core/errors.ts';
+import { isLocalError, type ErrorCode } from '../../core/errors.ts';
 import { formatInteger } from '../../core/grouped.ts';
 import { plural } from '../../core/wording.ts';
 import type { NoticeState, JobRow, Notice } from '../../mirror/daemon.ts';
 import type { HeldRemovals } from '../../mirror/held-removals.ts';
-import { type TroubledSweep, summaryOf, type FindingSummary } from '../jobs/summaries.ts';
+import { type UnreadSweep, summaryOf, type FindingSummary } from '../jobs/summaries.ts';
 import { noticeOf, subjectName } from './notice-content.ts';
 
 export function syncTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
@@ -30,8 +30,8 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
   const { job, at } = seen;
   const source = job.source ?? '';
   const before = stateOf(states, source, 'run');
-  const troubled = troubledSweeps(seen);
-  const matter = matterOf(seen, troubled);
+  const unread = unreadSweeps(seen);
+  const matter = matterOf(seen, unread);
   const of = { at, source, subject: 'run' };
   if (matter === null) {
     if (before === undefined) return NO_TRANSITION;
@@ -61,7 +61,7 @@ function runTransition(states: readonly NoticeState[], seen: JobObservation): Tr
   return {
     states: isMoved ? [state] : [],
     cleared: [],
-    notices: isNew ? [matterNotice(seen, matter, troubled)] : [],
+    notices: isNew ? [matterNotice(seen, matter, unread)] : [],
   };
 }
 
@@ -76,27 +76,27 @@ function aspectsOf(state: NoticeState): readonly string[] {
   return Array.isArray(aspects) ? aspects.map(String) : [];
 }
 
-function troubledSweeps({ job, details }: JobObservation): readonly TroubledSweep[] {
-  const all = details.troubled ?? summaryOf('sync', job)?.troubled ?? [];
+function unreadSweeps({ job, details }: JobObservation): readonly UnreadSweep[] {
+  const all = details.unread ?? summaryOf('sync', job)?.unread ?? [];
   const own = all.filter(({ outcome }) => outcome !== 'held');
   const reached = own.filter(({ outcome }) => outcome !== 'skipped');
   // What could not be reached follows from what failed above it.
   return reached.length > 0 ? reached : own;
 }
 
-function matterOf({ job }: JobObservation, troubled: readonly TroubledSweep[]): SyncIssue | null {
+function matterOf({ job }: JobObservation, unread: readonly UnreadSweep[]): SyncIssue | null {
   if (job.outcome === 'refused') return { state: 'refused', aspects: [] };
   if (job.outcome === 'failed') {
-    const isLocal = job.errorCode !== null && isLocalTrouble(job.errorCode as ErrorCode);
+    const isLocal = job.errorCode !== null && isLocalError(job.errorCode as ErrorCode);
     return { state: 'failed', aspects: [isLocal ? 'this machine' : 'service'] };
   }
   if (job.outcome !== 'partial') return null;
-  const aspects = [...new Set(troubled.map(({ kind, outcome }) => `${kind} ${outcome}`))].sort();
+  const aspects = [...new Set(unread.map(({ kind, outcome }) => `${kind} ${outcome}`))].sort();
   const isHeldAlone = aspects.length === 0 && (summaryOf('sync', job)?.held ?? 0) > 0;
   return isHeldAlone ? null : { state: 'partial', aspects };
 }
 
-function matterNotice({ job, at }: JobObservation, matter: SyncIssue, troubled: readonly TroubledSweep[]) {
+function matterNotice({ job, at }: JobObservation, matter: SyncIssue, unread: readonly UnreadSweep[]) {
   const source = job.source ?? '';
   const of = { at, source, subject: 'run' };
   const name = subjectName(source);
@@ -112,13 +112,13 @@ function matterNotice({ job, at }: JobObservation, matter: SyncIssue, troubled: 
         ...shared,
         severity: 'medium',
         title: `${name}: the sync read less than all`,
-        lines: troubled.map(
+        lines: unread.map(
           ({ kind, scope, outcome, message }) =>
             `${collectionText(kind, scope)}: ${outcome}${message === null ? '' : `: ${message}`}`,
         ),
-        count: troubled.length,
+        count: unread.length,
         hint:
-          troubled.find(({ hint }) => hint !== null)?.hint ??
+          unread.find(({ hint }) => hint !== null)?.hint ??
           `\`tidemark status --source ${source}\` tells what is stale`,
       },
     );
@@ -211,7 +211,7 @@ export interface JobDetails {
   /** Of a sync: the kinds that it was narrowed to; null, or left out, for all. */
   readonly kinds?: readonly Kind[] | null;
   /** Of a sync: all sweeps that were not complete. */
-  readonly troubled?: readonly TroubledSweep[];
+  readonly unread?: readonly UnreadSweep[];
   readonly drift?: {
     /** All open findings. */
     readonly findings: readonly FindingSummary[];

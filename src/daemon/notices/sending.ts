@@ -14,7 +14,7 @@ import {
   endText,
   programEnd,
   startProgram,
-  startTrouble,
+  startError,
 } from '../../core/program.ts';
 import { mailOf, sendMail } from './email.ts';
 import { withoutMentions } from './webhook.ts';
@@ -38,8 +38,8 @@ export type Send = (channel: ChannelConfig, message: Message, signal: AbortSigna
  */
 export function createSend({ poster, clock, log, env }: SendingEffects): Send {
   return async (channel, message, signal) => {
-    if (channel.trouble !== null) {
-      throw new TidemarkError('config_invalid', channel.trouble, {
+    if (channel.problem !== null) {
+      throw new TidemarkError('config_invalid', channel.problem, {
         hint: 'correct the configuration of the channel; `tidemark config check` reads it again',
         isRetryable: true,
       });
@@ -222,7 +222,7 @@ async function runCommand(
   onOutput(output());
   if (end.error !== null) {
     // Its message may hold the arguments, and they secrets.
-    const why = startTrouble(end.error, end.error.code ?? 'no reason given');
+    const why = startError(end.error, end.error.code ?? 'no reason given');
     throw failed('file_system', `the command could not be started: ${why}`);
   }
   if (end.code === 0) return;

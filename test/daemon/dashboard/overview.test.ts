@@ -142,8 +142,8 @@ describe('the overview', () => {
     const patient = new BackupCatalog(new HeldClock());
     const gone = mkdtempSync(join(tmpdir(), 'tidemark-gone-'));
     onTestFinished(() => rmSync(gone, { recursive: true, force: true }));
-    expect(await patient.look(gone, world.mirror())).toEqual({ whole: [], damaged: 0, trouble: null });
-    expect((await patient.look(join(gone, 'away'), world.mirror()))?.trouble).toContain('does not exist');
+    expect(await patient.look(gone, world.mirror())).toEqual({ whole: [], damaged: 0, problem: null });
+    expect((await patient.look(join(gone, 'away'), world.mirror()))?.problem).toContain('does not exist');
   });
 });
 

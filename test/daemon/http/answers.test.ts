@@ -268,7 +268,7 @@ describe('no secret', () => {
   });
 });
 
-describe('trouble', () => {
+describe('problem', () => {
   it('a mirror that is gone is said everywhere, and nothing breaks', async () => {
     const gone = await World.create();
     const { url } = await gone.listen();

@@ -29,15 +29,15 @@ const SOURCE: SourceFacts = {
   lastNarrowed: null,
   firstTriedAt: null,
   held: { records: 0, ceiling: 0 },
-  troubled: 0,
+  unread: 0,
 };
 
 const FACTS: HealthFacts = {
   now: NOW,
   startedAt: new Date(NOW - 24 * 60 * MINUTE_MS).toISOString(),
-  configTrouble: null,
-  mirrorTrouble: null,
-  troubles: [],
+  configProblem: null,
+  mirrorProblem: null,
+  problems: [],
   sources: [SOURCE],
   backups: null,
   verify: null,
@@ -78,7 +78,7 @@ describe('health', () => {
     ],
     [
       'a partial run after a complete one',
-      source({ lastEnded: run(2, { outcome: 'partial' }), troubled: 3 }),
+      source({ lastEnded: run(2, { outcome: 'partial' }), unread: 3 }),
       'degraded',
       ['run_partial'],
     ],
@@ -173,7 +173,7 @@ describe('health', () => {
       [],
     ],
     ['removals held', source({ held: { records: 12, ceiling: 14 } }), 'degraded', ['removals_held']],
-    ['a bad configuration', { ...FACTS, configTrouble: 'line 3' }, 'degraded', ['config_trouble']],
+    ['a bad configuration', { ...FACTS, configProblem: 'line 3' }, 'degraded', ['config_problem']],
     [
       'a mirror that found damage',
       { ...FACTS, verify: { ...job, problems: 2 } },
@@ -212,20 +212,20 @@ describe('health', () => {
       ['notices_undelivered'],
     ],
     [
-      'other trouble of the daemon',
-      { ...FACTS, troubles: [{ message: 'the lock is held', hint: null, since: job.startedAt }] },
+      'other problems of the daemon',
+      { ...FACTS, problems: [{ message: 'the lock is held', hint: null, since: job.startedAt }] },
       'degraded',
-      ['daemon_trouble'],
+      ['daemon_problem'],
     ],
     [
       'no mirror',
-      { ...FACTS, mirrorTrouble: { message: 'gone', hint: null, isComing: false } },
+      { ...FACTS, mirrorProblem: { message: 'gone', hint: null, isComing: false } },
       'failing',
       ['mirror_unreadable'],
     ],
     [
       'no mirror yet',
-      { ...FACTS, mirrorTrouble: { message: 'gone', hint: null, isComing: true } },
+      { ...FACTS, mirrorProblem: { message: 'gone', hint: null, isComing: true } },
       'starting',
       ['first_sync'],
     ],

@@ -51,7 +51,7 @@ function tellJobs(world: World): void {
     held: 0,
     sweeps: { complete: 30 },
     kinds: [{ kind: 'members', sweeps: 3, records: 40, durationMs: 420, longestMs: 300 }],
-    troubled: [],
+    unread: [],
     unfinished: [],
   } as const;
   const drill = { outcome: 'short', from: 1, kinds: [], tasks: 3, seconds: 4.2 } as const;

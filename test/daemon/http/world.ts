@@ -58,9 +58,9 @@ export class World implements DaemonView {
   startedAt = isoTime(START);
   schedulesShown: ScheduleView[] = [];
   runningShown: ReturnType<DaemonView['running']> = [];
-  troublesShown: ReturnType<DaemonView['troubles']> = [];
+  problemsShown: ReturnType<DaemonView['problems']> = [];
   figuresShown: ReturnType<DaemonView['stats']> = [];
-  trouble: TidemarkError | null = null;
+  problem: TidemarkError | null = null;
   /** By the number of the request. */
   readonly standings = new Map<number, RequestStatus>();
   readonly asked: [JobName, readonly string[] | null, JobRequest | undefined][] = [];
@@ -210,8 +210,8 @@ export class World implements DaemonView {
     return this.#config;
   }
 
-  configTrouble(): TidemarkError | null {
-    return this.trouble;
+  configProblem(): TidemarkError | null {
+    return this.problem;
   }
 
   mirror(): Mirror {
@@ -235,8 +235,8 @@ export class World implements DaemonView {
     return this.figuresShown;
   }
 
-  troubles(): ReturnType<DaemonView['troubles']> {
-    return this.troublesShown;
+  problems(): ReturnType<DaemonView['problems']> {
+    return this.problemsShown;
   }
 
   request(

@@ -13,7 +13,7 @@ const shared = {
   sources: null,
   severity: 'low',
   template: null,
-  trouble: null,
+  problem: null,
 } as const;
 
 export function webhook(name: string, url: string, more: Partial<WebhookChannel> = {}): WebhookChannel {

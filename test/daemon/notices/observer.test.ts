@@ -33,8 +33,8 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
     openMirror: (_config: Config, mode: 'read' | 'write', command: string) =>
       openMirror(mirror, { mode, command, clock, host: 'here', pid: 1 }),
   } as unknown as DaemonEffects;
-  const troubles = new ActiveProblems(clock, silentLogger);
-  const mirrorAccess = new MirrorAccessControl(effects, troubles, () => config);
+  const problems = new ActiveProblems(clock, silentLogger);
+  const mirrorAccess = new MirrorAccessControl(effects, problems, () => config);
   openMirror(mirror, { mode: 'write', command: 'test', clock }).close();
   onTestFinished(() => mirrorAccess.closeReader());
   const stop = new AbortController();
@@ -43,13 +43,13 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
   const view = {
     startedAt: new Date(clock.now()).toISOString(),
     config: () => ({ ...config, backup: null, schedules: { sync: { jitterMs: 0 } } }),
-    configTrouble: () => null,
+    configProblem: () => null,
     mirror: () => mirrorAccess.reader(),
     schedules: () => [schedule],
     running: () => running,
     queued: () => [],
     stats: () => [],
-    troubles: () => troubles.all(),
+    problems: () => problems.all(),
   } as unknown as DaemonView;
   const running: { name: string; source: string }[] = [];
   const sent: string[] = [];

@@ -2,7 +2,7 @@
 import type { JobName, JobOutcome, JobRow } from '../../../src/mirror/daemon.ts';
 import type { NoticeState } from '../../../src/mirror/daemon.ts';
 import type { HeldRemovals } from '../../../src/mirror/held-removals.ts';
-import type { FindingSummary, TroubledSweep } from '../../../src/daemon/jobs/summaries.ts';
+import type { FindingSummary, UnreadSweep } from '../../../src/daemon/jobs/summaries.ts';
 import type { JobDetails, JobObservation, Transition } from '../../../src/daemon/notices/run-transitions.ts';
 
 const AT = '2026-03-01T12:00:00.000Z';
@@ -34,10 +34,10 @@ export function seen(
 }
 
 export function sweep(
-  kind: TroubledSweep['kind'],
-  outcome: TroubledSweep['outcome'],
-  more: Partial<TroubledSweep> = {},
-): TroubledSweep {
+  kind: UnreadSweep['kind'],
+  outcome: UnreadSweep['outcome'],
+  more: Partial<UnreadSweep> = {},
+): UnreadSweep {
   return {
     kind,
     scope: { organization_id: 'o1' },

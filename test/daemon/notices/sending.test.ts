@@ -212,7 +212,7 @@ describe('by a command', () => {
 
 it('a channel whose secret is missing fails with that reason', async () => {
   const { failure } = rig();
-  expect(await failure(webhook('a', '', { trouble: '${X} is not set' }))).toMatchObject({
+  expect(await failure(webhook('a', '', { problem: '${X} is not set' }))).toMatchObject({
     code: 'config_invalid',
     message: '${X} is not set',
   });
@@ -226,7 +226,7 @@ describe('pings', () => {
     start: new Secret(`${url}/start`),
     success: new Secret(`${url}/ok`),
     fail: new Secret(`${url}/fail`),
-    trouble: null,
+    problem: null,
     ...more,
   });
 

@@ -21,9 +21,9 @@ function told(...jobs: readonly JobObservation[]): string[][] {
   });
 }
 
-const sync = (outcome: JobOutcome, ...troubled: Parameters<typeof sweep>[]): JobObservation =>
+const sync = (outcome: JobOutcome, ...unread: Parameters<typeof sweep>[]): JobObservation =>
   seen(job('sync', outcome, outcome === 'failed' ? { errorCode: 'unreachable', error: 'no route' } : {}), {
-    troubled: troubled.map((each) => sweep(...each)),
+    unread: unread.map((each) => sweep(...each)),
   });
 
 describe('a sync', () => {
@@ -79,7 +79,7 @@ describe('a sync', () => {
 
   it('names the collections of a partial run with their reasons, and what to do', () => {
     const hint = 'grant plugin:read';
-    const details = { troubled: [sweep('plugins', 'denied', { message: 'permission missing', hint })] };
+    const details = { unread: [sweep('plugins', 'denied', { message: 'permission missing', hint })] };
     const [notice] = transitionsOf([], seen(job('sync', 'partial'), details)).notices;
     expect(contentOf(notice!)).toMatchObject({
       title: 'production: the sync read less than all',
@@ -93,8 +93,8 @@ describe('a sync', () => {
     const held: HeldRemovals[] = [
       { kind: 'members', scope: { organization_id: 'o1' }, records: 12, below: 0, run: 7 },
     ];
-    const summary = { job: 'sync', held: 12, troubled: [] } as unknown as JobRow['summary'];
-    const waits = seen(job('sync', 'partial', { summary }), { troubled: [sweep('members', 'held')] }, held);
+    const summary = { job: 'sync', held: 12, unread: [] } as unknown as JobRow['summary'];
+    const waits = seen(job('sync', 'partial', { summary }), { unread: [sweep('members', 'held')] }, held);
     const more = { ...waits, held: [{ ...held[0]!, records: 13 }] };
     const fewer = { ...waits, held: [{ ...held[0]!, records: 2 }] };
     expect(told(waits, waits, more, fewer, sync('done'))).toEqual([
@@ -258,7 +258,7 @@ const anyJob = fc.oneof(
     .map(({ outcome, kinds, held, code }) =>
       seen(
         job('sync', outcome, { errorCode: code }),
-        { troubled: kinds.map((kind) => sweep(kind, 'failed')) },
+        { unread: kinds.map((kind) => sweep(kind, 'failed')) },
         held.map((records) => ({
           kind: 'members',
           scope: { organization_id: `o${records % 2}` },

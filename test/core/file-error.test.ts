@@ -4,16 +4,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { asTidemarkError, TidemarkError } from '../../src/core/errors.ts';
-import { asFileTrouble, onFile } from '../../src/core/file-errors.ts';
+import { asFileError, onFile } from '../../src/core/file-errors.ts';
 
-const directory = mkdtempSync(join(tmpdir(), 'tidemark-trouble-'));
+const directory = mkdtempSync(join(tmpdir(), 'tidemark-problem-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 function system(code: string): Error {
   return Object.assign(new Error(`${code}: as the system says it, open '/x'`), { code });
 }
 
-describe('trouble with files', () => {
+describe('problem with files', () => {
   it.each([
     ['ENOSPC', 'written', 'disk_full', /disk is full/],
     ['EDQUOT', 'written', 'disk_full', /quota/],
@@ -27,7 +27,7 @@ describe('trouble with files', () => {
     ['EMFILE', 'opened', 'file_system', /too many files open/],
     ['EWHATEVER', 'opened', 'file_system', /EWHATEVER/],
   ] as const)('%s while it was to be %s is %s', (system_code, operation, code, why) => {
-    const error = asFileTrouble(system(system_code), '/data/tree', operation);
+    const error = asFileError(system(system_code), '/data/tree', operation);
     expect(error).toBeInstanceOf(TidemarkError);
     expect(error).toMatchObject({ code, message: expect.stringMatching(why) as string });
     const { message, hint = '' } = error as TidemarkError;
@@ -41,9 +41,9 @@ describe('trouble with files', () => {
 
   it('leaves every other error as it is', () => {
     const error = new TypeError('no');
-    expect(asFileTrouble(error, '/x', 'read')).toBe(error);
+    expect(asFileError(error, '/x', 'read')).toBe(error);
     const known = new TidemarkError('usage', 'no');
-    expect(asFileTrouble(known, '/x', 'read')).toBe(known);
+    expect(asFileError(known, '/x', 'read')).toBe(known);
   });
 
   it('speaks for real calls', async () => {

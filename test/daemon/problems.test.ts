@@ -24,12 +24,12 @@ describe('the service', () => {
     rig.service.quirks.push((_request, response) => down.is && respond(response, 503, '{"detail":"down"}'));
     await rig.advanceMinutes(24 * 60);
     expect(rig.loud()).toHaveLength(1);
-    expect(rig.daemon.view.troubles().map(({ about }) => about)).toEqual(['job:sync:a']);
+    expect(rig.daemon.view.problems().map(({ about }) => about)).toEqual(['job:sync:a']);
     down.is = false;
     await rig.advanceMinutes(120);
     expect(rig.loud()).toHaveLength(1);
     expect(rig.lines.filter(({ message }) => message === 'sync is done again')).toHaveLength(1);
-    expect(rig.daemon.view.troubles()).toEqual([]);
+    expect(rig.daemon.view.problems()).toEqual([]);
     const jobs = rig.jobs({ name: 'sync' });
     expect(jobs.filter(({ outcome }) => outcome === 'failed')).toHaveLength(12);
     expect(jobs.at(-1)?.outcome).toBe('done');
@@ -65,7 +65,7 @@ describe('the service', () => {
     await rig.start();
     await rig.advanceMinutes(10);
     expect(outcomes(rig)).toEqual(['overdue refused', 'schedule refused']);
-    expect(rig.daemon.view.troubles()[0]?.error.code).toBe('unauthorized');
+    expect(rig.daemon.view.problems()[0]?.error.code).toBe('unauthorized');
     writeFileSync(rig.keyFile, 'new-key');
     await rig.advanceMinutes(10);
     expect(outcomes(rig).at(-1)).toBe('schedule done');
@@ -96,10 +96,10 @@ describe('this machine', () => {
     };
     await rig.advanceMinutes(20);
     expect(rig.loud()).toEqual(['sync failed: the disk is full']);
-    expect(rig.daemon.view.troubles().map(({ error }) => error.code)).toEqual(['disk_full']);
+    expect(rig.daemon.view.problems().map(({ error }) => error.code)).toEqual(['disk_full']);
     rig.onOpen = () => undefined;
     await rig.advanceMinutes(10);
-    expect(rig.daemon.view.troubles()).toEqual([]);
+    expect(rig.daemon.view.problems()).toEqual([]);
     expect(outcomes(rig)).toEqual(['overdue done', 'schedule done']);
   });
 
@@ -115,7 +115,7 @@ describe('this machine', () => {
       if (mode === 'write') throw new TidemarkError('disk_full', 'the disk is full', { hint: 'make room' });
     };
     await rig.advanceMinutes(10);
-    expect(reasons()).toEqual(['daemon_trouble the last sync of a failed: the disk is full']);
+    expect(reasons()).toEqual(['daemon_problem the last sync of a failed: the disk is full']);
     rig.onOpen = () => undefined;
     await rig.advanceMinutes(10);
     expect(reasons()).toEqual([]);
@@ -178,14 +178,14 @@ describe('this machine', () => {
     await rig.start();
     writeFileSync(rig.configFile, 'sources: 7\n');
     await rig.advanceMinutes(30);
-    expect(rig.daemon.view.configTrouble()?.code).toBe('config_invalid');
+    expect(rig.daemon.view.configProblem()?.code).toBe('config_invalid');
     expect(rig.loud()).toHaveLength(1);
     expect(rig.loud()[0]).toMatch(/the old configuration stays in force/);
     expect(outcomes(rig)).toHaveLength(4);
     rig.configure({ sync: '5 * * * *' });
     rig.daemon.reload();
     await rig.settle();
-    expect(rig.daemon.view.configTrouble()).toBeNull();
+    expect(rig.daemon.view.configProblem()).toBeNull();
     expect(rig.daemon.view.schedules()[0]?.dueAt).toBe('2026-03-02T11:05:00.000Z');
   });
 
@@ -239,7 +239,7 @@ describe('this machine', () => {
     await rig.advanceMinutes(20);
     expect(rig.loud()).toEqual(['port 8787 is taken']);
     expect(taken.tries).toBeGreaterThan(15);
-    expect(rig.daemon.view.troubles().map(({ about }) => about)).toEqual(['http']);
+    expect(rig.daemon.view.problems().map(({ about }) => about)).toEqual(['http']);
     expect(outcomes(rig)).toEqual(['overdue done', 'schedule done', 'schedule done']);
     taken.is = false;
     await rig.advanceMinutes(1);
@@ -247,6 +247,6 @@ describe('this machine', () => {
     expect(JSON.parse(readFileSync(`${rig.mirrorPath}.daemon`, 'utf8'))).toMatchObject({
       url: 'http://127.0.0.1:8787',
     });
-    expect(rig.daemon.view.troubles()).toEqual([]);
+    expect(rig.daemon.view.problems()).toEqual([]);
   });
 });

@@ -12,7 +12,7 @@ const list =
   (request) =>
     listReply(rows, request, options);
 
-describe('trouble', () => {
+describe('problem', () => {
   it('a `next` at another origin is named where its path leads nowhere', async () => {
     const { server, client, sink } = await opened.rig((_request, nth) =>
       nth === 1
@@ -93,7 +93,7 @@ describe('trouble', () => {
     ['425', once({ status: 425 })],
     ['429 without a header', once({ status: 429 })],
     ['a compressed answer, unasked', once({ body: 'x', headers: { 'content-encoding': 'gzip' } })],
-    ['trouble with the first request', once({ status: 503 }, 1)],
+    ['problem with the first request', once({ status: 503 }, 1)],
   ] as [string, Script][])('is got over when it passes: %s', async (_name, script) => {
     const { client, sink } = await opened.rig(script);
     const verdict = await client.walk(targetOf(), sink);
