@@ -41,7 +41,7 @@ async function main(): Promise<number> {
   };
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
-  // Remarks that nobody can read any more: no reason to stop, and no place to say so.
+  // Notes that nobody can read any more: no reason to stop, and no place to say so.
   process.stderr.on('error', () => undefined);
   return runCommandLine(process.argv.slice(2), {
     env: process.env,

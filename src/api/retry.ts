@@ -102,7 +102,7 @@ async function again<T>(
     if (error.code === 'unresponsive') throw error;
     if (!error.isRetryable || number >= policy.attempts) throw error;
     const asked = error.retryAfterMs;
-    if (asked !== undefined && asked > policy.maxWaitMs) throw patienceEnds(error, asked, policy.maxWaitMs);
+    if (asked !== undefined && asked > policy.maxWaitMs) throw waitTooLong(error, asked, policy.maxWaitMs);
     const wait = asked ?? Math.min(backoffMs(number, random()), policy.maxWaitMs);
     if (clock.monotonicMs() + wait - startedAt > MAX_REQUEST_MS) throw error;
     budget.take(error);
@@ -117,7 +117,7 @@ async function again<T>(
   }
 }
 
-function patienceEnds(error: TidemarkError, askedMs: number, maxWaitMs: number): TidemarkError {
+function waitTooLong(error: TidemarkError, askedMs: number, maxWaitMs: number): TidemarkError {
   const asked = Math.ceil(askedMs / 1000);
   return new TidemarkError(
     error.code,

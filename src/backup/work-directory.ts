@@ -8,7 +8,7 @@ import { asFileError } from '../core/file-errors.ts';
 import { type LockHolder, acquireWriterLock } from '../mirror/lock.ts';
 import { realMirrorPath } from '../mirror/real-path.ts';
 
-interface Workplace {
+interface WorkDirectory {
   readonly directory: string;
   /** Removes all that is in it, and gives the lock back. */
   close(): void;
@@ -18,7 +18,7 @@ interface Workplace {
 type Purpose = 'backups' | 'backup-check';
 
 /** @throws TidemarkError `mirror_locked` while another one is at it, or where the directory cannot be made */
-export function openWorkDirectory(mirrorPath: string, purpose: Purpose, holder: LockHolder): Workplace {
+export function openWorkDirectory(mirrorPath: string, purpose: Purpose, holder: LockHolder): WorkDirectory {
   const base = `${realMirrorPath(mirrorPath)}-${purpose}`;
   const lock = acquireWriterLock(base, holder);
   const directory = `${base}-work`;

@@ -113,12 +113,12 @@ async function makeOne(
   const owner = ownerOf(options);
   const { command, host, pid, work = backUpInProcess(options) } = options;
   const holder = { command, host, pid, since: isoTime(clock.now()) };
-  const workplace = openWorkDirectory(options.mirror, 'backups', holder);
+  const workDirectory = openWorkDirectory(options.mirror, 'backups', holder);
   try {
     await sweepUnfinished(backup.directory, owner);
     const job = {
       mirrorPath: options.mirror,
-      workDirectory: workplace.directory,
+      workDirectory: workDirectory.directory,
       directory: backup.directory,
       recipients,
       owner,
@@ -135,7 +135,7 @@ async function makeOne(
     const seconds = Math.round(clock.monotonicMs() - begun) / 1000;
     return { path, manifest, removed, cleanupError, hook, seconds };
   } finally {
-    workplace.close();
+    workDirectory.close();
   }
 }
 

@@ -32,12 +32,12 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
   const config = readConfig(context, context.options, 'unused');
   const backup = await backupNamed(context, config, options.file ?? 'latest');
   const identities = await identitiesOf(context, options.identity);
-  const workplace = openWorkDirectory(config.mirror, 'backup-check', holder(context, 'backup verify'));
+  const workDirectory = openWorkDirectory(config.mirror, 'backup-check', holder(context, 'backup verify'));
   let opened: OpenedBackup;
   try {
-    opened = await verifyBackup(backup, workplace.directory, openOptions(context, identities));
+    opened = await verifyBackup(backup, workDirectory.directory, openOptions(context, identities));
   } finally {
-    workplace.close();
+    workDirectory.close();
     if (isInteractive(context)) context.stderr.write('\r\u001b[K');
   }
   if (context.options.json === true) {

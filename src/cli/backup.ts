@@ -12,7 +12,7 @@ import { escapeControlCharacters } from '../report/escape-control.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print, tellReason, type CommandContext } from './context.ts';
 import { renderTable, terminalWidth } from './table.ts';
-import { age } from './export-remarks.ts';
+import { age } from './export-notes.ts';
 import { commandLog } from './source-probe.ts';
 
 /** Exit 0, also where one is damaged: `backup verify` judges. */
@@ -90,7 +90,7 @@ export async function createBackupNow(context: CommandContext): Promise<ExitCode
   else await print(context, `${linesOf(outcome).join('\n')}\n`);
   const problems = [outcome.cleanupError, outcome.hook?.error ?? null].filter((problem) => problem !== null);
   for (const { message, hint } of problems) {
-    // Not a remark: it is why the command ends as partial.
+    // Not a note: it is why the command ends as partial.
     tellReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
   }
   return problems.length === 0 ? EXIT.done : EXIT.partial;

@@ -46,7 +46,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
     const removed = newest?.body === null ? { run: newest.run, at: newest.at } : null;
     const body = revisions.find((revision) => revision.body !== null)?.body;
     const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
-    printNote(context, notesOf(found.remark, point.remark));
+    printNote(context, notesOf(found.note, point.note));
     if (context.options.json === true) {
       const { kind, scope, id, source } = row;
       const own = options.showSecrets === true ? { id, name } : withMaskedId({ id, name }, definition);

@@ -21,7 +21,7 @@ import { isPublished } from '../state/published-run.ts';
 import { parseReference } from '../state/reference.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { isColoured, print, printNote, type CommandContext } from './context.ts';
-import { recordFilter, type FilterOptions } from './export-remarks.ts';
+import { recordFilter, type FilterOptions } from './export-notes.ts';
 import { withRealIds } from './masked-ids.ts';
 import { sourcesToRead } from './record.ts';
 import { newlyReadNotes } from './plan-reason.ts';
@@ -102,7 +102,7 @@ export async function changes(context: CommandContext, options: ChangesOptions):
               maxRecords: options.limit ?? RECORDS_SHOWN,
               moreHint: 'tidemark changes --format json',
             });
-    printNote(context, period.remarks);
+    printNote(context, period.notes);
     if (options.output === undefined) await print(context, text);
     else await writeWhole(resolve(context.cwd, options.output), [text], context);
     return EXIT.done;
@@ -212,7 +212,7 @@ interface Bound {
   readonly at: string;
   /** Given where a run was named: it is compared by number, since two runs can end in the same millisecond. */
   readonly run?: number;
-  readonly remark?: string;
+  readonly note?: string;
 }
 
 interface Period {
@@ -220,7 +220,7 @@ interface Period {
   readonly since: Bound;
   /** And not after it. */
   readonly until: Bound;
-  readonly remarks: readonly string[];
+  readonly notes: readonly string[];
 }
 
 /**
@@ -238,7 +238,7 @@ function choosePeriod(mirror: Mirror, since: string, until: string | undefined, 
   return {
     since: from,
     until: to,
-    remarks: [from.remark, to.remark].filter((remark) => remark !== undefined),
+    notes: [from.note, to.note].filter((note) => note !== undefined),
   };
 }
 
@@ -256,8 +256,8 @@ function bound(mirror: Mirror, text: string, nowMs: number): Bound {
   const reference = parseReference(text);
   // A time needs no run at or before it: the period may begin before the mirror does.
   if (reference.form === 'time') {
-    const { at, remark } = reference;
-    return remark === undefined ? { at } : { at, remark };
+    const { at, note } = reference;
+    return note === undefined ? { at } : { at, note };
   }
   const { at, run } = pointOf(mirror, reference);
   return { at, run };

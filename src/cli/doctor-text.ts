@@ -17,7 +17,7 @@ import { openConfiguredMirror } from '../wire.ts';
 import type { CommandContext } from './context.ts';
 import { foldedLine } from './table.ts';
 import { renderTable } from './table.ts';
-import { age } from './export-remarks.ts';
+import { age } from './export-notes.ts';
 
 const STATES: Readonly<Record<ProbeState, string>> = {
   readable: 'readable',
@@ -60,8 +60,8 @@ export function renderReach(reach: SourceReach, width: number | undefined): stri
 
 function table(rows: readonly KindReach[], width: number | undefined): string {
   return renderTable(
-    ['kind', 'state', 'records', 'list', 'remark'],
-    rows.map((row) => [row.kind, STATES[row.state], records(row), shape(row), remark(row)]),
+    ['kind', 'state', 'records', 'list', 'note'],
+    rows.map((row) => [row.kind, STATES[row.state], records(row), shape(row), note(row)]),
     ['left', 'left', 'right'],
     { width },
   );
@@ -80,7 +80,7 @@ function shape({ probes }: KindReach): string {
   return found === null ? '·' : SHAPES[found];
 }
 
-function remark(row: KindReach): string {
+function note(row: KindReach): string {
   const { probes, state, collections, definition } = row;
   if (state === 'denied') return `needs ${permissionOf(row)}`;
   if (state === 'failing') return probes.find(({ error }) => error !== null)?.error?.message ?? '';

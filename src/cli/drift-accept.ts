@@ -75,7 +75,7 @@ export async function acceptDrift(context: CommandContext, options: AcceptOption
     }
     const found = findingsOf(drifts, options, () => {
       const record = lookUpRecord(mirror, config, options);
-      if (record.remark !== undefined) printNote(context, [record.remark]);
+      if (record.note !== undefined) printNote(context, [record.note]);
       return record.row;
     });
     const { drift, findings } = onlyRecord(found, options);
@@ -209,7 +209,7 @@ function untilTime(context: CommandContext, text: string | undefined, now: numbe
       hint: 'name a later date; what was accepted is withdrawn with `tidemark drift unaccept`',
     });
   }
-  if (time.remark !== undefined) printNote(context, [time.remark]);
+  if (time.note !== undefined) printNote(context, [time.note]);
   return isoTime(time.epochMs);
 }
 

@@ -95,7 +95,7 @@ export async function unacceptDrift(context: CommandContext, options: UnacceptOp
       id === options.id || maskedId(id, definitionsFor(config, source)(kind)) === options.id;
     // No id of what was accepted: a name, or a record of which nothing was.
     const found = acceptances.some(hasId) ? null : lookUpRecord(mirror, config, options);
-    if (found?.remark !== undefined) printNote(context, [found.remark]);
+    if (found?.note !== undefined) printNote(context, [found.note]);
     const isRecord = (acceptance: DriftAcceptance): boolean =>
       found === null
         ? hasId(acceptance)

@@ -100,7 +100,7 @@ async function drillSource(
   const log = commandLog(context, 'error');
   const progress =
     isInteractive(context) && context.env['TERM'] !== 'dumb' ? showDrillProgress(context) : null;
-  const grounds: DrillSandbox[] = [];
+  const services: DrillSandbox[] = [];
   try {
     return await runDrill({
       state,
@@ -113,10 +113,10 @@ async function drillSource(
         const chance = createChance(seed);
         return () => chance.between(0, 2 ** 32 - 1) / 2 ** 32;
       },
-      openGround: async (userUuid) => {
-        const ground = await openDrillSandbox({ userUuid, definitions, clock: systemClock, log });
-        grounds.push(ground);
-        return ground;
+      openService: async (userUuid) => {
+        const service = await openDrillSandbox({ userUuid, definitions, clock: systemClock, log });
+        services.push(service);
+        return service;
       },
       reader: { command: 'drill', pid: context.pid, host: hostname(), clock: systemClock },
       clock: systemClock,
@@ -126,7 +126,7 @@ async function drillSource(
     });
   } finally {
     progress?.stop();
-    for (const ground of grounds) await ground.close();
+    for (const service of services) await service.close();
   }
 }
 

@@ -26,14 +26,14 @@ import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext } from './context.ts';
 import { writeDirectory, type DirectoryOutcome, type ExportFile } from './export-directory.ts';
 import type { ExportFormat } from './export-directory.ts';
-import { staleCollections, staleText, type StaleCollection, askedCollections } from './export-remarks.ts';
+import { staleCollections, staleText, type StaleCollection, askedCollections } from './export-notes.ts';
 import {
   filterText,
   recordFilter,
   requireKnown,
   unpublishedSources,
   type FilterOptions,
-} from './export-remarks.ts';
+} from './export-notes.ts';
 import { withRealIds } from './masked-ids.ts';
 import { sourcesToRead } from './record.ts';
 import { yieldToEventLoop, inChunks } from './whole-file.ts';
@@ -88,7 +88,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     else await toDirectory(context, resolve(context.cwd, options.output), content, shape, stale);
 
     printNote(context, [
-      ...(point?.remark === undefined ? [] : [point.remark]),
+      ...(point?.note === undefined ? [] : [point.note]),
       ...unpublished.map((source) => `nothing of ${source} is in the mirror yet: run \`tidemark sync\``),
       ...(content.count > 0 ? [] : [nothingText(options)]),
       ...staleText(stale, run, systemClock.now(), content.hasSource),
@@ -272,7 +272,7 @@ function extentOf(
       if (retired.has(nameOf({ kind: each, scope })) || !isAsked({ source, kind: each, scope })) return false;
       if (isSearched(filter, each)) return false;
       const coverage = state.coverage(each, scope);
-      return coverage.how === 'read' && coverage.isPartial !== true && state.blindSpot(each, scope) === null;
+      return coverage.how === 'read' && coverage.isPartial !== true && state.unknownIn(each, scope) === null;
     });
     return [...Map.groupBy(own, (collection) => collection.kind)].map(([each, collections]) => ({
       ...(sources.length > 1 ? { source } : {}),

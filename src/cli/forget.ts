@@ -39,7 +39,7 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
     await show(context, mirror, policy, result, result);
     if (result.cleanupError === null) return EXIT.done;
     const { message, hint } = result.cleanupError;
-    // Not a remark: it is why the command ends as partial.
+    // Not a note: it is why the command ends as partial.
     tellReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
     return EXIT.partial;
   } finally {

@@ -11,7 +11,7 @@ export const GLOBAL_OPTIONS: readonly OptionRow[] = [
     values: 'source',
   },
   { flags: '--json', description: 'print one JSON document' },
-  { flags: '--quiet', description: 'print no progress and no remarks' },
+  { flags: '--quiet', description: 'print no progress and no notes' },
   { flags: '--log-level <level>', description: 'how much to log to stderr', choices: LOG_LEVELS },
   { flags: '--no-color', description: 'print without colours' },
 ];

@@ -81,7 +81,7 @@ async function settle(
       key: key.reference,
     };
     const looked = options.check === false ? null : await look(context, options, draft, key, output);
-    const next = looked === null ? 'write' : await judge(context, looked);
+    const next = looked === null ? 'write' : await verdictOn(context, looked);
     if (next === 'write') return { draft, key, looked };
     if (next === 'url') url = await urlFor(context, {});
     else key = await keyFor(context, {}, output);
@@ -156,7 +156,7 @@ function sourceFor(
  * Shows what the key reaches. Where that is nothing, a person says what is to be given again, or can want the file all
  * the same.
  */
-async function judge(context: CommandContext, reach: SourceReach): Promise<'write' | 'url' | 'key'> {
+async function verdictOn(context: CommandContext, reach: SourceReach): Promise<'write' | 'url' | 'key'> {
   const problems = byGravity([...reachProblems(reach), ...clockProblems(reach)]);
   if (context.options.json !== true) {
     const width = terminalWidth(context);

@@ -55,11 +55,8 @@ export async function openLive(
 }
 
 /** What the mirror knows beside the records. */
-function knownOf(
-  mirror: Mirror,
-  { name }: SourceConfig,
-): Pick<LiveOptions, 'fingerprintKey' | 'successorOf'> {
-  return { fingerprintKey: mirror.fingerprintKey(), successorOf: idLookup(mirror.idMap(name)) };
+function knownOf(mirror: Mirror, { name }: SourceConfig): Pick<LiveOptions, 'fingerprintKey' | 'newIdOf'> {
+  return { fingerprintKey: mirror.fingerprintKey(), newIdOf: idLookup(mirror.idMap(name)) };
 }
 /** What of a state that is read live is needed: of the others everything is at hand. */
 export interface Wanted {

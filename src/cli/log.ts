@@ -42,7 +42,7 @@ export async function log(context: CommandContext, options: LogOptions): Promise
     const shown = entries.slice(0, options.limit ?? entries.length);
     const body = history.revisions.find((revision) => revision.body !== null)?.body;
     const name = typeof body === 'string' ? recordName(definition, parseLossless(body), row.id) : row.id;
-    printNote(context, notesOf(found.remark));
+    printNote(context, notesOf(found.note));
     if (context.options.json === true) {
       const revisions = shown.map((entry) => masked(entry, found, options));
       const { kind, scope, id, source } = row;

@@ -41,7 +41,7 @@ export function restoreReason(whole: RestoreReport, definitions: Definitions): s
   if (code === EXIT.done || code === EXIT.interrupted) return [];
   const report = maskedRestore(whole, definitions);
   // stderr is kept as logs are.
-  const saidOf = (kind: Kind, reason: string | null): string | null =>
+  const noteOf = (kind: Kind, reason: string | null): string | null =>
     reason === null ? null : withoutSecretIds(reason, [definitions(kind)]);
   const notDone = report.steps.filter(({ outcome }) => outcome !== 'applied');
   const doubtful = report.steps.filter(
@@ -54,14 +54,14 @@ export function restoreReason(whole: RestoreReport, definitions: Definitions): s
         notDone.map(({ kind, outcome, error, reason }) => ({
           kind,
           what: outcome === 'manual' ? 'left to a person' : outcome,
-          reason: saidOf(kind, error?.message ?? reason),
+          reason: noteOf(kind, error?.message ?? reason),
         })),
       ),
       ...told(
         doubtful.map(({ kind, warning, verified, error }) => ({
           kind,
           what: 'applied, but',
-          reason: saidOf(
+          reason: noteOf(
             kind,
             warning ??
               error?.message ??

@@ -22,21 +22,21 @@ export async function runCommandLine(
   commands: readonly CommandRow[] = COMMANDS,
 ): Promise<ExitCode> {
   const output = watchOutput(process.stdout, process.onOutputLost);
-  const state: Course = {
+  const state: CommandRun = {
     exitCode: EXIT.done,
     command: null,
-    isReasonTold: false,
+    isReasonPrinted: false,
     refusing: null,
     help: '',
   };
   const program = createProgram(commands, {
     process: { ...process, stdout: output.stream },
-    course: state,
+    run: state,
     outliveOutput: output.outlive,
   });
   try {
     await program.parseAsync([...argv], { from: 'user' });
-    if (!state.isReasonTold && UNEXPLAINED.has(state.exitCode)) {
+    if (!state.isReasonPrinted && UNEXPLAINED.has(state.exitCode)) {
       const { EXIT_CODES } = await import('./exit-codes.ts');
       const meaning = EXIT_CODES.find(({ code }) => code === state.exitCode)?.meaning.split(';')[0];
       process.stderr.write(
@@ -78,11 +78,11 @@ export async function runCommandLine(
 const UNEXPLAINED: ReadonlySet<ExitCode> = new Set([EXIT.failed, EXIT.partial, EXIT.refused, EXIT.unsafe]);
 
 /** What commander and the command tell on the way. */
-interface Course {
+interface CommandRun {
   exitCode: ExitCode;
   /** The command that ran. */
   command: string | null;
-  isReasonTold: boolean;
+  isReasonPrinted: boolean;
   /** The command that found the command line wrong. */
   refusing: Command | null;
   /** What it would have printed to stderr: help, where a command is missing. */
@@ -90,7 +90,7 @@ interface Course {
 }
 
 function createProgram(commands: readonly CommandRow[], surroundings: Surroundings): Command {
-  const { process, course } = surroundings;
+  const { process, run } = surroundings;
   const program: Command = new Command('tidemark')
     .description(SUMMARY)
     .version(programVersion(), VERSION_OPTION.flags, VERSION_OPTION.description)
@@ -98,13 +98,13 @@ function createProgram(commands: readonly CommandRow[], surroundings: Surroundin
     .helpCommand('help [command]', 'show the help of a command')
     .configureOutput({
       writeOut: (text) => process.stdout.write(text),
-      writeErr: (text) => (course.help += text),
+      writeErr: (text) => (run.help += text),
       // The error itself is thrown, and printed once at the end.
       outputError: () => undefined,
       getOutHelpWidth: () => process.stdout.columns ?? 100,
       getErrHelpWidth: () => process.stderr.columns ?? 100,
     })
-    .exitOverride(refusedBy(() => program, course));
+    .exitOverride(refusedBy(() => program, run));
   for (const option of GLOBAL_OPTIONS) program.addOption(optionOf(option));
   program.addHelpText(
     'after',
@@ -116,17 +116,17 @@ function createProgram(commands: readonly CommandRow[], surroundings: Surroundin
 
 interface Surroundings {
   readonly process: ProcessContext;
-  readonly course: Course;
+  readonly run: CommandRun;
   readonly outliveOutput: () => void;
 }
 
 function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings): void {
-  const { process, course, outliveOutput } = surroundings;
+  const { process, run, outliveOutput } = surroundings;
   const command = parent
     .command(row.name, { hidden: row.isHidden === true })
     .description(row.description)
     .copyInheritedSettings(parent);
-  command.exitOverride(refusedBy(() => command, course));
+  command.exitOverride(refusedBy(() => command, run));
   for (const { name, description, choices, parse } of row.arguments ?? []) {
     const made = new Argument(name, description);
     if (choices !== undefined) made.choices([...choices]);
@@ -144,13 +144,13 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
   if (load === undefined) return;
   command.action(async () => {
     const options = program(command).opts<GlobalOptions>();
-    course.command = pathOf(command);
+    run.command = pathOf(command);
     const context: CommandContext = {
       ...process,
       options,
-      onReasonTold: () => (course.isReasonTold = true),
+      onReasonTold: () => (run.isReasonPrinted = true),
     };
-    const run = await load();
+    const action = await load();
     const named = Object.fromEntries(
       (row.arguments ?? []).map(({ name, key }, index) => [
         key,
@@ -159,7 +159,7 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
     );
     const own = { ...takenByParents(command), ...command.opts(), ...named };
     if (row.outlivesOutput?.(own) === true) outliveOutput();
-    course.exitCode = await run(context, own);
+    run.exitCode = await action(context, own);
   });
 }
 
@@ -181,9 +181,9 @@ function examplesText(examples: readonly string[]): string {
 }
 
 /** Instead of ending the process: notes which command it was, and throws. */
-function refusedBy(command: () => Command, course: Course): (error: CommanderError) => never {
+function refusedBy(command: () => Command, run: CommandRun): (error: CommanderError) => never {
   return (error) => {
-    course.refusing = command();
+    run.refusing = command();
     throw error;
   };
 }

@@ -34,7 +34,7 @@ export interface FoundRecord {
   readonly row: RecordRow;
   readonly definition: ResourceDefinition;
   /** Given when the record was found by its name: one line for stderr. */
-  readonly remark?: string;
+  readonly note?: string;
 }
 
 const CANDIDATES_SHOWN = 10;
@@ -81,7 +81,7 @@ export function lookUpRecord(mirror: Mirror, config: Config, question: RecordQue
   const id = maskedId(only.row.id, only.definition);
   return {
     ...only,
-    remark: `"${nameText(question.id)}" is ${only.definition.title.one} ${nameText(id)}`,
+    note: `"${nameText(question.id)}" is ${only.definition.title.one} ${nameText(id)}`,
   };
 }
 
@@ -204,14 +204,14 @@ function unknownRecord(
   const word = `"${nameText(text)}"`;
   const { kind, title } = definition;
   const what = hasNames(definition) ? 'with the id or name' : 'with the id';
-  const remark = isCut
+  const note = isCut
     ? `; of more than ${count(REMOVED_READ)} removed ones, only the first were looked through for the name`
     : '';
   return new TidemarkError(
     'reference_unknown',
     `the mirror knows no ${title.one} ${what} ${word}${near === undefined ? '' : `; did you mean "${nameText(near)}"?`}`,
     {
-      hint: `\`tidemark export --kind ${kind}\` lists them; \`tidemark status\` says how fresh they are${remark}`,
+      hint: `\`tidemark export --kind ${kind}\` lists them; \`tidemark status\` says how fresh they are${note}`,
     },
   );
 }
@@ -281,9 +281,9 @@ export function renewalFacts(
   });
 }
 
-/** The remarks that there are. */
-export function notesOf(...remarks: readonly (string | undefined)[]): string[] {
-  return remarks.filter((remark) => remark !== undefined);
+/** The notes that there are. */
+export function notesOf(...notes: readonly (string | undefined)[]): string[] {
+  return notes.filter((note) => note !== undefined);
 }
 
 /** Why there is nothing to show of a record, for stderr. */

@@ -28,7 +28,7 @@ import { type DesiredLookup, sendPlan } from './restore-send.ts';
 import { type RestoreSession, openSession, journalOf } from './restore-session.ts';
 import { changesBetween } from './run.ts';
 import { readForUndo } from './undo.ts';
-import { age } from './export-remarks.ts';
+import { age } from './export-notes.ts';
 
 export interface RestoreOptions {
   readonly from?: string;

@@ -45,7 +45,7 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
     const found = lookUpRecord(mirror, config, options);
     const point = resolvePoint(mirror, options.at ?? 'latest', { source: found.row.source });
     const shown = stateAt(mirror, found, point.run);
-    printNote(context, notesOf(found.remark, point.remark));
+    printNote(context, notesOf(found.note, point.note));
     if (context.options.json === true) {
       await print(context, `${JSON.stringify(document(found, point, shown, options))}\n`);
     } else {

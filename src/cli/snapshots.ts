@@ -45,7 +45,7 @@ export async function pinSnapshot(
       wanted,
       source?.length === 1 && source[0] !== undefined ? { source: source[0] } : {},
     );
-    if (point.remark !== undefined) printNote(context, [point.remark]);
+    if (point.note !== undefined) printNote(context, [point.note]);
     const { name, run } = mirror.pin(options.name, point.run);
     return `${name} is pinned to run ${run} (${point.at}): use it as snapshot:${name}`;
   });

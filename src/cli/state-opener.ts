@@ -132,9 +132,9 @@ export class StateOpener {
     if (source === null) throw new TidemarkError('internal', `${reference.text} needs a source`);
     if (reference.form === 'live') return this.#live(source, wanted);
     const point = pointOf(this.mirror(), reference, { source, now: systemClock.now() });
-    if (point.remark !== undefined && !this.#said.has(point.remark)) {
-      this.#said.add(point.remark);
-      printNote(this.#context, [point.remark]);
+    if (point.note !== undefined && !this.#said.has(point.note)) {
+      this.#said.add(point.note);
+      printNote(this.#context, [point.note]);
     }
     return openMirrorState(this.mirror(), source, point);
   }

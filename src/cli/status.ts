@@ -13,7 +13,7 @@ import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
 import { print, tellReason, type CommandContext } from './context.ts';
 import { schemaChangeLines } from './run.ts';
 import { renderTable } from './table.ts';
-import { age, runFailure } from './export-remarks.ts';
+import { age, runFailure } from './export-notes.ts';
 
 /**
  * Exit 0 when the copy of every configured source is whole, 3 when something is not, 1 when nothing was ever published.

@@ -5,7 +5,7 @@ import { configuredSecrets } from '../restore/configured-secrets.ts';
 import { ownUserIn, planSide } from '../restore/gather.ts';
 import { planUndo, undoKinds, undoneInWords, type UndoOptions } from '../restore/undo.ts';
 import { undoneState } from '../restore/undo-state.ts';
-import { standingNamesakes } from '../restore/undo.ts';
+import { existingNamesakes } from '../restore/undo.ts';
 import { tellReason, type CommandContext } from './context.ts';
 import { requireConsent } from './plan.ts';
 import { planFormat, type PlanFormat } from './plan.ts';
@@ -52,10 +52,10 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     const { undoing, notes } = await readForUndo(session, number, options.forceChanged === true);
     const plan = planUndo(mirror, number, undoing);
     const { state } = undoneState(mirror, number, undoing);
-    const standing = standingNamesakes(plan, state.records, definitions);
+    const existing = existingNamesakes(plan, state.records, definitions);
     const approved = {
       ...(options.forceChanged === undefined ? {} : { forceChanged: options.forceChanged }),
-      ...(standing.length === 0 ? {} : { standing }),
+      ...(existing.length === 0 ? {} : { standing: existing }),
     };
     const exit = await showAndSend(
       session,

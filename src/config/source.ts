@@ -196,7 +196,7 @@ function checkKinds(checking: Checking, parsed: ParsedSource, at: Path): SourceC
   const choice = { ...parsed, kinds };
   const path = [...at, 'kinds', include === undefined ? 'exclude' : 'include'];
   if (mirroredKinds(choice).size === 0) mistakes.add(tree, path, nothingLeft(choice));
-  else warnings.push(...remarks(choice).map((remark) => `${place(tree, path)}${remark}`));
+  else warnings.push(...notes(choice).map((note) => `${place(tree, path)}${note}`));
   return kinds;
 }
 
@@ -210,7 +210,7 @@ function nothingLeft(choice: KindChoice): string {
   return `${said}: without ${names} nothing else is found; take ${names} out, or name the ids of those to mirror (organizations: [ID])`;
 }
 
-function remarks(choice: KindChoice): string[] {
+function notes(choice: KindChoice): string[] {
   const off = switchedOff(choice);
   return [
     ...[...takenAlong(choice)].map(

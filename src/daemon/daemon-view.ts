@@ -39,7 +39,7 @@ export function createView(parts: DaemonParts): DaemonView {
       const configured = settings.current().sources.map((source) => source.name);
       return requestJobs(runner, works.get(name), configured, { name, sources, how });
     },
-    requested: (request) => runner.standing(request),
+    requested: (request) => runner.statusOf(request),
   };
 }
 

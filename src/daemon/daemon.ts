@@ -20,7 +20,7 @@ import { Observers } from './jobs/observers.ts';
 import { JobRunner } from './jobs/runner.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
 import { jobWorks } from './jobs/works.ts';
-import { registerDaemon, type Presence } from './lockfile.ts';
+import { registerDaemon, type DaemonRegistration } from './lockfile.ts';
 import { MirrorAccessControl } from './mirror-access.ts';
 import { logUnfinished } from './pending-jobs.ts';
 import { ActiveProblems } from './problems.ts';
@@ -82,7 +82,7 @@ class LivingDaemon implements Daemon {
   readonly #works: ReadonlyMap<JobName, JobWork>;
   readonly #stopSignal = new AbortController();
   readonly #exitCodes: { readonly job: JobName; readonly code: ExitCode }[] = [];
-  #presence: Presence | null = null;
+  #registration: DaemonRegistration | null = null;
   #http: HttpEndpoint | null = null;
   #hasLeftWork = false;
   #loop: Promise<void> = Promise.resolve();
@@ -107,7 +107,7 @@ class LivingDaemon implements Daemon {
     this.#runner = new JobRunner({
       effects,
       works: this.#works,
-      workplace: executorFor({ effects, mirrorAccess: this.#mirrorAccess, problems: this.#problems }),
+      executor: executorFor({ effects, mirrorAccess: this.#mirrorAccess, problems: this.#problems }),
       mirrorAccess: this.#mirrorAccess,
       problems: this.#problems,
       observers: this.#observers,
@@ -142,25 +142,25 @@ class LivingDaemon implements Daemon {
   async start(): Promise<void> {
     const config = this.#settings.current();
     // Before anything is said of jobs without an end: another daemon's are none.
-    this.#presence = await registerDaemon(config.mirror, this.#effects);
+    this.#registration = await registerDaemon(config.mirror, this.#effects);
     try {
-      await this.#begin(config, this.#presence);
+      await this.#begin(config, this.#registration);
     } catch (error) {
       this.#mirrorAccess.closeReader();
       await this.#http?.close();
-      this.#presence.leave();
+      this.#registration.leave();
       throw error;
     }
   }
 
-  async #begin(config: Config, presence: Presence): Promise<void> {
+  async #begin(config: Config, registration: DaemonRegistration): Promise<void> {
     const { clock, log } = this.#effects;
     const before = this.#books.load();
     this.#adopt(config, before.rows);
     for (const schedule of before.cutShort) this.#timetable.bringForward(schedule, clock.now());
     const { startHttp, isOnce } = this.#options;
     if (startHttp !== null && !isOnce) {
-      this.#http = new HttpEndpoint(startHttp, this.view, presence, this.#problems);
+      this.#http = new HttpEndpoint(startHttp, this.view, registration, this.#problems);
       await this.#http.ensure(config.http);
     }
     log.info(
@@ -234,10 +234,10 @@ class LivingDaemon implements Daemon {
 
   #stayPresent(): void {
     try {
-      this.#presence?.ensure();
-      this.#problems.end('presence', 'the command line finds the daemon again');
+      this.#registration?.ensure();
+      this.#problems.end('registration', 'the command line finds the daemon again');
     } catch (error) {
-      this.#problems.begin('presence', asTidemarkError(error));
+      this.#problems.begin('registration', asTidemarkError(error));
     }
   }
 
@@ -285,7 +285,7 @@ class LivingDaemon implements Daemon {
     // Before the last writer closes, which then leaves no log behind.
     this.#mirrorAccess.closeReader();
     this.#books.keepNow();
-    this.#presence?.leave();
+    this.#registration?.leave();
     if (isOver) log.info({}, 'daemon stopped');
     else log.warn({ shutdownGraceMs }, 'daemon stopped: work under way did not end in time and was left');
     this.#finish(this.#options.isOnce ? worstExitCode(this.#exitCodes) : EXIT.done);

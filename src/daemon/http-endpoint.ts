@@ -2,7 +2,7 @@
 import type { HttpConfig } from '../config/config.ts';
 import { asTidemarkError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
-import type { Presence } from './lockfile.ts';
+import type { DaemonRegistration } from './lockfile.ts';
 import type { ActiveProblems } from './problems.ts';
 import type { DaemonView } from './view.ts';
 
@@ -22,15 +22,20 @@ export type StartHttp = (view: DaemonView, localToken: Secret) => Promise<HttpSe
 export class HttpEndpoint {
   readonly #start: StartHttp;
   readonly #view: DaemonView;
-  readonly #presence: Presence;
+  readonly #registration: DaemonRegistration;
   readonly #problems: ActiveProblems;
   #server: HttpServer | null = null;
   #listening = '';
 
-  constructor(start: StartHttp, view: DaemonView, presence: Presence, problems: ActiveProblems) {
+  constructor(
+    start: StartHttp,
+    view: DaemonView,
+    registration: DaemonRegistration,
+    problems: ActiveProblems,
+  ) {
     this.#start = start;
     this.#view = view;
-    this.#presence = presence;
+    this.#registration = registration;
     this.#problems = problems;
   }
 
@@ -40,9 +45,9 @@ export class HttpEndpoint {
     if (this.#server !== null && listening === this.#listening) return;
     await this.close();
     try {
-      this.#server = await this.#start(this.#view, this.#presence.token);
+      this.#server = await this.#start(this.#view, this.#registration.token);
       this.#listening = listening;
-      this.#presence.setUrl(this.#server.url);
+      this.#registration.setUrl(this.#server.url);
       this.#problems.end('http', 'HTTP is there again');
     } catch (error) {
       this.#problems.begin('http', asTidemarkError(error));
@@ -53,7 +58,7 @@ export class HttpEndpoint {
     const server = this.#server;
     this.#server = null;
     if (server === null) return;
-    this.#presence.setUrl(null);
+    this.#registration.setUrl(null);
     await server.close();
   }
 }

@@ -34,7 +34,7 @@ export interface DaemonLockfile {
   readonly token: Secret;
 }
 
-export interface Presence {
+export interface DaemonRegistration {
   readonly token: Secret;
   /** Writes the address down; null for none. */
   setUrl(url: string | null): void;
@@ -55,7 +55,7 @@ const CLAIM_PAUSE_MS = 100;
 export async function registerDaemon(
   mirror: string,
   { clock, pid, host }: { readonly clock: Clock; readonly pid: number; readonly host: string },
-): Promise<Presence> {
+): Promise<DaemonRegistration> {
   createDirectory(mirror);
   const path = cardPath(mirror);
   const since = isoTime(clock.now());

@@ -136,7 +136,7 @@ export function assessDrift(input: DriftInput): Drift {
         ignored.push({ finding, rule });
         continue;
       }
-      const verdict = judge(finding, byPlace.get(place) ?? [], input.now);
+      const verdict = acceptanceOf(finding, byPlace.get(place) ?? [], input.now);
       if (verdict.holds !== undefined) {
         accepted.push({ finding, acceptance: verdict.holds });
         continue;
@@ -192,7 +192,7 @@ function findingOf(input: DriftInput, change: RecordChange, field: FieldChange |
   };
 }
 
-function judge(
+function acceptanceOf(
   finding: Finding,
   acceptances: readonly Acceptance[],
   now: number,

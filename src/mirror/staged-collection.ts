@@ -103,15 +103,15 @@ class StagedCollection implements CollectionStage {
       const { writer } = this.#context;
       // One transaction around the look-ups too: each on its own would lock the file anew.
       writer.exec('BEGIN');
-      const { matches, judgements } = this.#comparePage(records);
+      const { matches, changes } = this.#comparePage(records);
       return this.#write(() => {
-        const { fresh, again, known } = this.#markPage(matches, judgements);
+        const { fresh, again, known } = this.#markPage(matches, changes);
         writer.exec('COMMIT');
         const { distinct, added, changed, unchanged } = this.#tally;
         const addedIds = matches
           .filter((_match, index) => {
-            const judgement = judgements[index];
-            return judgement?.action !== 'unkept' && isAddition(judgement);
+            const change = changes[index];
+            return change?.action !== 'unkept' && isAddition(change);
           })
           .map(({ id }) => id);
         return { fresh, again, known, distinct, added, changed, unchanged, addedIds };
@@ -122,17 +122,17 @@ class StagedCollection implements CollectionStage {
   /** Reads only: whatever it throws, nothing of the page was staged. */
   #comparePage(records: readonly ScannedRecord[]): {
     matches: readonly Match[];
-    judgements: readonly (RecordChange | Unkept | null)[];
+    changes: readonly (RecordChange | Unkept | null)[];
   } {
     const matches: Match[] = [];
-    const judgements: (RecordChange | Unkept | null)[] = [];
+    const changes: (RecordChange | Unkept | null)[] = [];
     try {
       for (const record of records) matches.push(this.#match(record));
-      for (const match of matches) judgements.push(match.record === 0 ? this.#judge(match) : null);
-      return { matches, judgements };
+      for (const match of matches) changes.push(match.record === 0 ? this.#judge(match) : null);
+      return { matches, changes };
     } catch (error) {
-      judgements.forEach((judgement, index) => {
-        if (judgement?.action === 'fresh') this.#uncount(matches[index]?.received.text);
+      changes.forEach((change, index) => {
+        if (change?.action === 'fresh') this.#uncount(matches[index]?.received.text);
       });
       this.#context.writer.exec('ROLLBACK');
       throw error;
@@ -151,22 +151,22 @@ class StagedCollection implements CollectionStage {
 
   #markPage(
     matches: readonly Match[],
-    judgements: readonly (RecordChange | Unkept | null)[],
+    changes: readonly (RecordChange | Unkept | null)[],
   ): { fresh: number; again: number; known: number } {
     let fresh = 0;
     let again = 0;
     let known = 0;
     matches.forEach((match, index) => {
-      const judgement = judgements[index] ?? null;
+      const change = changes[index] ?? null;
       const sight =
-        judgement === null
+        change === null
           ? this.#markUnchanged(match.record)
-          : judgement.action === 'unkept'
-            ? this.#markUnkept(match.id, judgement)
-            : this.#mark(match, judgement);
+          : change.action === 'unkept'
+            ? this.#markUnkept(match.id, change)
+            : this.#mark(match, change);
       if (sight !== 'repeated') fresh += 1;
       if (sight === 'again') again += 1;
-      if (judgement === null || judgement.action === 'unchanged') known += 1;
+      if (change === null || change.action === 'unchanged') known += 1;
     });
     return { fresh, again, known };
   }
@@ -251,9 +251,9 @@ class StagedCollection implements CollectionStage {
     return before === undefined ? 'first' : 'again';
   }
 
-  #mark(match: Match, judgement: RecordChange): Sight {
-    if (judgement.action === 'fresh') return this.#markFresh(match);
-    return this.#markMoved(judgement.record, judgement.action, match);
+  #mark(match: Match, change: RecordChange): Sight {
+    if (change.action === 'fresh') return this.#markFresh(match);
+    return this.#markMoved(change.record, change.action, match);
   }
 
   #markFresh({ id, hash, volatile, received }: Match): Sight {

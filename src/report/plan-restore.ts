@@ -164,7 +164,7 @@ function stepLines(step: ShownRestoreStep, options: RestoreTextOptions): string[
   const said = error === null ? '' : escapeControlCharacters(error.message);
   const isStatusTold = status === null || outcome === 'applied' || said.includes(`(${status})`);
   return [
-    `${String(n).padStart(4)} ${deedOf(step, options)}${isStatusTold ? '' : ` (HTTP ${status})`}`,
+    `${String(n).padStart(4)} ${operationText(step, options)}${isStatusTold ? '' : ` (HTTP ${status})`}`,
     ...(said === '' ? [] : [`      ${said}`]),
     ...(warning === undefined ? [] : [`      ${escapeControlCharacters(warning)}`]),
     ...(outcome === 'applied' && verified === null && error === null
@@ -212,7 +212,7 @@ function obstructed(
     '',
     options.colors.bold(`${title} (${steps.length})`),
     ...[...groups.values()].flatMap((own) => [
-      ...own.map((step) => `${String(step.n).padStart(4)} ${deedOf(step, options)}`),
+      ...own.map((step) => `${String(step.n).padStart(4)} ${operationText(step, options)}`),
       ...(own[0]?.reason === null || own[0] === undefined
         ? []
         : [`      ${escapeControlCharacters(own[0].reason)}`]),
@@ -220,7 +220,7 @@ function obstructed(
   ];
 }
 
-function deedOf(
+function operationText(
   { n, action, kind, name }: ShownRestoreStep,
   { definitions, actOf }: RestoreTextOptions,
 ): string {

@@ -61,7 +61,7 @@ export interface ApplyOptions {
 }
 
 /** How long steps in flight are waited for after an interruption, at most: one may be waiting for the hour's limit. */
-const PATIENCE_MS = 15_000;
+const GRACE_MS = 15_000;
 
 /**
  * Journals the plan and applies it, level by level. A refused plan is refused here too. What the service does ends up
@@ -86,19 +86,15 @@ export async function applyPlan(options: ApplyOptions): Promise<RestoreReport> {
   const over = new AbortController();
   /** No step is begun any more: told to end, or by what fails for every further request too. */
   const halt = new AbortController();
-  const patience = new AbortController();
+  const grace = new AbortController();
   const onAbort = (): void => {
     halt.abort(signal.reason);
-    void waitThenAbort(clock, over.signal, patience);
+    void waitThenAbort(clock, over.signal, grace);
   };
   if (signal.aborted) halt.abort(signal.reason);
   else signal.addEventListener('abort', onAbort, { once: true });
   try {
-    await applyLevels(
-      contextOf(options, journal, { halt: halt.signal, patience: patience.signal }),
-      options,
-      halt,
-    );
+    await applyLevels(contextOf(options, journal, { halt: halt.signal, grace: grace.signal }), options, halt);
     journal.finish(outcomeOf(plan, journal, signal.aborted));
   } catch (error) {
     // What was done last may still be on its way to the disk; that it fails is the problem itself, or told by the end.
@@ -126,10 +122,10 @@ function requireSafe(plan: Plan): void {
   );
 }
 
-async function waitThenAbort(clock: Clock, over: AbortSignal, patience: AbortController): Promise<void> {
+async function waitThenAbort(clock: Clock, over: AbortSignal, grace: AbortController): Promise<void> {
   try {
-    await clock.sleep(PATIENCE_MS, over);
-    patience.abort();
+    await clock.sleep(GRACE_MS, over);
+    grace.abort();
   } catch (error) {
     if (!over.aborted) throw error;
   }
@@ -138,7 +134,7 @@ async function waitThenAbort(clock: Clock, over: AbortSignal, patience: AbortCon
 function contextOf(
   options: ApplyOptions,
   journal: RestoreJournal,
-  { halt, patience }: { readonly halt: AbortSignal; readonly patience: AbortSignal },
+  { halt, grace }: { readonly halt: AbortSignal; readonly grace: AbortSignal },
 ): StepContext {
   const { plan, source, client, clock, log, events, secrets, desired } = options;
   const byKind = new Map(source.definitions.map((definition) => [definition.kind, definition]));
@@ -173,7 +169,7 @@ function contextOf(
     isResumed: options.restore !== undefined,
     // One of its own: a signal made of several looks at each of them whenever it is asked.
     signal: halt,
-    patience,
+    grace,
   };
 }
 

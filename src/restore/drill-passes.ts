@@ -50,12 +50,12 @@ interface PassOptions {
   readonly definitions: PlanInput['definitions'];
   readonly secrets: PlanInput['secrets'];
   readonly keyUser: string;
-  /** Ids that organizations have on the ground. */
+  /** Ids that organizations have on the service. */
   readonly organizations: ReadonlyMap<string, string>;
 }
 
 export interface Restored {
-  /** What the last plan was made from: `live` is what the ground holds in the end. */
+  /** What the last plan was made from: `live` is what the service holds in the end. */
   readonly input: PlanInput;
   /** The same as received. */
   readonly states: readonly RecordState[];
@@ -67,14 +67,14 @@ export interface Restored {
 
 /**
  * Restores until nothing is left that could be sent, or nothing more is achieved.
- * @throws TidemarkError `interrupted`, an error of this machine, `internal` when the ground cannot be read whole
+ * @throws TidemarkError `interrupted`, an error of this machine, `internal` when the service cannot be read whole
  */
 export async function restoreInPasses(options: PassOptions): Promise<Restored> {
   const { source, signal, events } = options;
   const reports: RestoreReport[] = [];
   for (;;) {
     events.phase('reading', null);
-    const { states, live } = await readGround(options);
+    const { states, live } = await readService(options);
     events.phase('planning', null);
     const input = planInput(options, live);
     const plan = planRestore(input);
@@ -115,8 +115,8 @@ function applyEvents(events: DrillEvents): ApplyEvents {
   };
 }
 
-/** Syncs the ground back by the engine that syncs every service. */
-async function readGround(options: PassOptions): Promise<{ states: RecordState[]; live: PlanState }> {
+/** Syncs the service back by the engine that syncs every service. */
+async function readService(options: PassOptions): Promise<{ states: RecordState[]; live: PlanState }> {
   const { source, client, reader, log, signal, kinds } = options;
   const state = await readLive({
     source,
@@ -143,7 +143,7 @@ async function readGround(options: PassOptions): Promise<{ states: RecordState[]
   }
 }
 
-/** A drill that read half of its own ground would report losses that are none. */
+/** A drill that read half of its own service would report losses that are none. */
 function requireWhole(state: LoadedState): void {
   for (const { kind, scope } of state.collections()) {
     const coverage = state.coverage(kind, scope);

@@ -24,12 +24,12 @@ import type { LoadedState } from '../state/state.ts';
 import { type Reader, openTemporaryMirror } from '../state/temporary-mirror.ts';
 import {
   type DamageChoice,
-  type DrillSandboxGround,
-  groundSource,
+  type DrillService,
+  drillSource,
   startDamaged,
   startEmpty,
-} from './drill-ground.ts';
-import { keyUserOf } from './drill-ground.ts';
+} from './drill-service.ts';
+import { keyUserOf } from './drill-service.ts';
 import { type DrillEvents, type Restored, restoreInPasses } from './drill-passes.ts';
 import { remainingChanges } from './drill-verdicts.ts';
 import { drillSnapshot, type DrillSnapshot } from './drill-passes.ts';
@@ -49,8 +49,8 @@ export interface DrillOptions {
   readonly damage: DamageChoice | null;
   /** Uniform in [0, 1) and the same for the same seed. */
   readonly random: (seed: number) => () => number;
-  /** Opens the ground with a key of that user. The caller closes it. */
-  readonly openGround: (userUuid: string) => Promise<DrillSandboxGround>;
+  /** Opens the service with a key of that user. The caller closes it. */
+  readonly openService: (userUuid: string) => Promise<DrillService>;
   readonly reader: Reader;
   readonly clock: Clock;
   readonly log: Logger;
@@ -59,7 +59,7 @@ export interface DrillOptions {
 }
 
 /**
- * Practises a restore of the state. Nothing but the ground is written; the mirror is not touched.
+ * Practises a restore of the state. Nothing but the service is written; the mirror is not touched.
  * @throws TidemarkError `not_found` when the filter leaves nothing, `interrupted`, an error of this machine
  */
 export async function runDrill(options: DrillOptions): Promise<DrillDocument> {
@@ -67,18 +67,18 @@ export async function runDrill(options: DrillOptions): Promise<DrillDocument> {
   const startedMs = clock.monotonicMs();
   const snapshot = drillSnapshot(state, options.filter, definitions);
   const keyUser = keyUserOf(snapshot.people, options.ownUser);
-  const ground = await options.openGround(keyUser.uuid);
+  const service = await options.openService(keyUser.uuid);
   const start =
     damage === null
-      ? startEmpty(ground, snapshot, keyUser, definitions)
-      : startDamaged(ground, snapshot, keyUser, definitions, {
+      ? startEmpty(service, snapshot, keyUser, definitions)
+      : startDamaged(service, snapshot, keyUser, definitions, {
           ...damage,
           random: options.random(damage.seed),
         });
-  const restored = await restoreOn(options, ground, snapshot, start.organizations, keyUser.uuid);
+  const restored = await restoreOn(options, service, snapshot, start.organizations, keyUser.uuid);
   events.phase('comparing', null);
-  const judged = judge(snapshot, restored);
-  const kinds = drillKinds(judged.records, snapshot.never, definitions);
+  const assessment = assess(snapshot, restored);
+  const kinds = drillKinds(assessment.records, snapshot.never, definitions);
   const totals = drillTotals(kinds);
   const isEqual = totals.needs_secret === 0 && totals.unknown === 0 && snapshot.skipped.length === 0;
   return {
@@ -88,32 +88,32 @@ export async function runDrill(options: DrillOptions): Promise<DrillDocument> {
     outcome: isEqual ? 'equal' : 'short',
     score: drillScore(totals.comes_back, totals.records),
     kinds,
-    remaining: judged.remaining,
+    remaining: assessment.remaining,
     seconds: Math.round(clock.monotonicMs() - startedMs) / 1000,
     start: damage === null ? 'empty' : 'damaged',
     damage: start.damage,
-    assumptions: [...start.assumptions, ...STANDING],
+    assumptions: [...start.assumptions, ...ALWAYS_ASSUMED],
     skipped: snapshot.skipped,
-    tasks: judged.tasks,
+    tasks: assessment.tasks,
     passes: restored.reports.length,
     applied: restored.reports.reduce((sum, { summary }) => sum + summary.applied, 0),
   };
 }
 
-const STANDING = [
+const ALWAYS_ASSUMED = [
   'the sandbox behaves as the interface is documented: what a deployment refuses, renames or ignores beyond that shows only there',
   'a record comes back when all of its managed fields are equal; ids, times and other values that the service gives by itself are new',
 ];
 
 async function restoreOn(
   options: DrillOptions,
-  ground: DrillSandboxGround,
+  service: DrillService,
   snapshot: DrillSnapshot,
   organizations: ReadonlyMap<string, string>,
   keyUser: string,
 ): Promise<Restored> {
   const { definitions, secrets, reader, clock, log, signal, events, state } = options;
-  const source = groundSource(state.source ?? 'drill', ground, snapshot.kinds, definitions, KINDS);
+  const source = drillSource(state.source ?? 'drill', service, snapshot.kinds, definitions, KINDS);
   const temporary = openTemporaryMirror(reader);
   const client = createWriteClient({
     baseUrl: source.baseUrl,
@@ -152,13 +152,13 @@ async function restoreOn(
   }
 }
 
-interface Judged {
+interface Assessment {
   readonly records: readonly RecordVerdict[];
   readonly remaining: DrillDocument['remaining'];
   readonly tasks: readonly DrillTask[];
 }
 
-function judge(snapshot: DrillSnapshot, restored: Restored): Judged {
+function assess(snapshot: DrillSnapshot, restored: Restored): Assessment {
   const remaining = remainingChanges(snapshot, restored);
   const verdicts = drillVerdicts(restored, remaining.byRecord);
   const own = snapshot.desired.records.filter(snapshot.isAsked).map((record) => verdicts.of(record));

@@ -194,7 +194,7 @@ function withinReach(whole: PlanState, live: LoadedState, notes: string[]): Plan
   const reaches = new Map<string, { reason: string | null; spot: UnknownRecord | null }>();
   const reachOf = (kind: Kind, scope: Scope): { reason: string | null; spot: UnknownRecord | null } => {
     const key = `${kind} ${keyOf(scope)}`;
-    const reach = reaches.get(key) ?? { reason: outside(kind, scope), spot: live.blindSpot(kind, scope) };
+    const reach = reaches.get(key) ?? { reason: outside(kind, scope), spot: live.unknownIn(kind, scope) };
     reaches.set(key, reach);
     return reach;
   };

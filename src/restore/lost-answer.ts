@@ -92,15 +92,15 @@ function isOpen({ definition }: ReadyStep, body: JsonValue): boolean {
 
 /** A request that was cut off may still be at work: what is not found is looked for once more, after this long. */
 const LOOK_AGAIN_MS = [2000];
-/** So does one that somebody on the way lost patience with; a record that it makes after all would be made twice. */
+/** So may one that a gateway gave up; a record that it creates after all would be created twice. */
 const LOOK_LONG_MS = [2000, 4000, 8000, 16_000, 30_000];
 
 /** After which waits a request without an answer is looked for again, milliseconds. */
 export function waitsFor({ request: { role } }: ReadyStep, error: TidemarkError | null): readonly number[] {
-  const isPatienceLost =
+  const isTimeout =
     error?.code === 'timeout' ||
     error?.code === 'unresponsive' ||
     error?.status === 504 ||
     error?.status === 408;
-  return role === 'create' && isPatienceLost ? LOOK_LONG_MS : LOOK_AGAIN_MS;
+  return role === 'create' && isTimeout ? LOOK_LONG_MS : LOOK_AGAIN_MS;
 }

@@ -55,7 +55,7 @@ export interface StepContext {
   /** Aborted: nothing more is begun. */
   readonly signal: AbortSignal;
   /** Aborted some time later: what is in flight is given up. */
-  readonly patience: AbortSignal;
+  readonly grace: AbortSignal;
 }
 
 /** A step's request with everything filled in. */

@@ -57,14 +57,14 @@ export function doneInSlot(
 
 /** What was sent more than once may have been done more than once, the first time later than it was looked for. */
 async function tellTwin(context: StepContext, ready: ReadyStep, id: string): Promise<void> {
-  const { journal, live, log, patience } = context;
+  const { journal, live, log, grace } = context;
   const { step, definition, scope } = ready;
   const key = keyOfStep(ready);
   const holdsSame = (body: JsonValue): boolean => holdsContent(definition, step, ready.sent, body);
   try {
     const ids = await (key === null
-      ? live.idsWhere(definition, scope, holdsSame, patience)
-      : live.idsOf(definition, scope, key, true, patience));
+      ? live.idsWhere(definition, scope, holdsSame, grace)
+      : live.idsOf(definition, scope, key, true, grace));
     const counterpart = ids.find((each) => each !== id && !isTaken(context, ready, each));
     if (counterpart === undefined) return;
     const which = `${shown(definition, id)}${shown(definition, counterpart)}`;
@@ -109,7 +109,7 @@ async function untoldId(context: StepContext, ready: ReadyStep): Promise<string 
 
 /** Whether it holds what was sent. Given up, or not possible now, a resumed restore does it. */
 export async function readBack(context: StepContext, ready: ReadyStep, slot?: Slot): Promise<StepEnd> {
-  const { journal, live, patience } = context;
+  const { journal, live, grace } = context;
   const { step, definition, scope } = ready;
   const end = (
     verified: boolean | null,
@@ -130,7 +130,7 @@ export async function readBack(context: StepContext, ready: ReadyStep, slot?: Sl
         message: 'the service told no id, and the new record was not found',
       });
     }
-    const body = await live.read(definition, scope, id, true, patience, slot);
+    const body = await live.read(definition, scope, id, true, grace, slot);
     if (step.action === 'remove') {
       const isGone = body === undefined;
       const still = { code: 'rejected', message: 'it is still there' } as const;
@@ -146,7 +146,7 @@ export async function readBack(context: StepContext, ready: ReadyStep, slot?: Sl
     return end(differences.length === 0, differences, managedDigest(definition, body), null);
   } catch (error) {
     // Given up: a resumed restore reads it back.
-    if (patience.aborted) return 'ended';
+    if (grace.aborted) return 'ended';
     return notReadBack(context, step, error);
   }
 }

@@ -225,7 +225,7 @@ async function settle(
     try {
       found = await lookUp(context, ready);
     } catch (cause) {
-      if (context.patience.aborted) return 'not_begun';
+      if (context.grace.aborted) return 'not_begun';
       return leaveOpen(context, step, cause, `it was refused (${answer.error.message})`);
     }
     if (found.found === 'done') return await done(context, ready, found.id, status);
@@ -252,11 +252,11 @@ async function request(
   before: RestoreStepRow,
   { held, lookedAt, slot }: Looked,
 ): Promise<WriteOutcome | null> {
-  const { client, clock, patience, signal } = context;
+  const { client, clock, grace, signal } = context;
   const { definition, scope, id, body } = ready;
   const { role, act } = ready.request;
   const common = {
-    signal: patience,
+    signal: grace,
     begin: signal,
     isLate: () => held?.isLone !== true && clock.monotonicMs() - lookedAt > MAX_LOOK_AGE_MS,
     slot,
@@ -283,7 +283,7 @@ async function request(
     tellAnswer(context, ready.step, outcome);
     return outcome;
   } catch (error) {
-    if (![patience, signal].some(({ aborted }) => aborted)) throw error;
+    if (![grace, signal].some(({ aborted }) => aborted)) throw error;
     notBegun(context, before);
     return null;
   }
@@ -340,7 +340,7 @@ async function settleLost(
   error: TidemarkError | null,
   sends = 0,
 ): Promise<StepEnd> {
-  const { events, journal, clock, patience, signal } = context;
+  const { events, journal, clock, grace, signal } = context;
   const { step } = ready;
   events.lookingUp(step);
   try {
@@ -353,8 +353,8 @@ async function settleLost(
     for (const wait of error !== null || isYoung ? waitsFor(ready, error) : []) {
       if (looked.found !== 'not_done') break;
       // Given up: it stays `sent`, and is looked up by a resumed restore.
-      if (patience.aborted) return 'not_begun';
-      await clock.sleep(wait, patience);
+      if (grace.aborted) return 'not_begun';
+      await clock.sleep(wait, grace);
       looked = await lookUp(context, ready);
     }
     if (looked.found === 'done') return await done(context, ready, looked.id, status);
@@ -371,7 +371,7 @@ async function settleLost(
     // The service itself ended that one, undone: it will not be done late, and does not count as sent.
     if (error?.status === 500) journal.note(step.n, { attempts: attempts - 1 });
   } catch (cause) {
-    if (patience.aborted) return 'not_begun';
+    if (grace.aborted) return 'not_begun';
     // Not known: it stays `sent`, so that nothing sends it again before it was looked up.
     return leaveOpen(context, step, cause);
   }

@@ -74,13 +74,13 @@ export function doubtfulCollections(
     const [then, now] = [desired.coverage(kind, scope), live.coverage(kind, scope)];
     if (then.how !== 'read' || now.how !== 'read') continue;
     const name = definitions(kind).title.many;
-    const unknown = live.blindSpot(kind, scope);
+    const unknown = live.unknownIn(kind, scope);
     if (now.stale !== undefined) doubtful.push({ kind, scope, name, reason: now.stale });
     if (unknown?.isUnproven === true) doubtful.push({ kind, scope, name, reason: unknown.reason });
     // What the desired state may have held as well is not removed.
     if (request.prune === null || then.isPartial !== true || !extra.has(`${kind} ${scopeKey(scope)}`))
       continue;
-    const reason = desired.blindSpot(kind, scope)?.reason ?? then.stale ?? 'the desired state may lack some';
+    const reason = desired.unknownIn(kind, scope)?.reason ?? then.stale ?? 'the desired state may lack some';
     doubtful.push({ kind, scope, name, reason: `what only live has is not removed: ${reason}` });
   }
   return doubtful;

@@ -7,7 +7,7 @@ import type { Coverage, LoadedState } from '../state/state.ts';
 const NAMES_SHOWN = 10;
 
 /** What live can say of collections and of the records that it did not show. */
-export type LiveKnowledge = Pick<LoadedState, 'coverage' | 'blindSpot'>;
+export type LiveKnowledge = Pick<LoadedState, 'coverage' | 'unknownIn'>;
 
 type Place = Pick<ParsedRecord, 'kind' | 'scope' | 'id'>;
 
@@ -69,7 +69,7 @@ export class UndoUnread {
     if (coverage.how === 'unread') this.#unread.push(coverage);
     if (coverage.how !== 'read') return coverage.reason;
     this.#isAnyKnown = true;
-    const spot = this.#live.blindSpot(kind, scope);
+    const spot = this.#live.unknownIn(kind, scope);
     if (spot?.covers(id) === true) return spot.reason;
     return coverage.stale ?? null;
   }

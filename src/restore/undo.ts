@@ -174,7 +174,7 @@ function keyOf({ kind, scope, id }: Pick<ParsedRecord, 'kind' | 'scope' | 'id'>)
  * The places of the desired records that a creation of the plan could be taken for: those of its natural key, or all of
  * its kind where that has none. To be kept with the restore as it was approved.
  */
-export function standingNamesakes(
+export function existingNamesakes(
   plan: Pick<Plan, 'steps'>,
   desired: readonly ParsedRecord[],
   definitions: (kind: Kind) => ResourceDefinition,
@@ -195,7 +195,7 @@ export function standingNamesakes(
     .map(({ kind, scope, id }) => placeOf(kind, scope, id));
 }
 
-/** The places that an undo's plan knows as desired: what its steps make, and what stood there (`standingNamesakes`). */
+/** The places that an undo's plan knows as desired: what its steps make, and what stood there (`existingNamesakes`). */
 export function plannedPlaces(plan: Pick<Plan, 'steps'>, standing: readonly string[]): ReadonlySet<string> {
   const made = plan.steps.flatMap(({ desired }) =>
     desired === null ? [] : [placeOf(desired.kind, desired.scope, desired.id)],

@@ -34,7 +34,7 @@ export interface DrillSandbox {
   readonly baseUrl: URL;
   readonly apiKey: Secret;
   /** Puts users and records in as they are, past every rule. */
-  plant(users: readonly SeedUser[], records: readonly AnsweredRecord[]): void;
+  insert(users: readonly SeedUser[], records: readonly AnsweredRecord[]): void;
   /** Counts on above the numbers of these records, so that a new record never gets the id of a lost one. */
   reserve(records: readonly AnsweredRecord[]): void;
   /** Founds an organization of that name with the key's user as owner, as a sign-up does; returns its id. */
@@ -63,7 +63,7 @@ export async function openDrillSandbox(options: DrillSandboxOptions): Promise<Dr
   return {
     baseUrl: new URL(url),
     apiKey: new Secret(key),
-    plant: (users, records) => store.plant({ users, records: seedRecords(records) }),
+    insert: (users, records) => store.insert({ users, records: seedRecords(records) }),
     reserve: (records) => {
       for (const { kind, scope, body } of seedRecords(records)) {
         if (definitionOf(kind).idType !== 'integer') continue;

@@ -95,7 +95,7 @@ async function openStore(
   }
   try {
     if (file?.exists === true) store.load(file.read());
-    else store.plant(typeof options.seed === 'string' ? await SEEDS[options.seed]() : options.seed);
+    else store.insert(typeof options.seed === 'string' ? await SEEDS[options.seed]() : options.seed);
     const keys = options.keys.map((key, index) => withUser(store, key, index));
     file?.rewrite(store.commits());
     return keys;

@@ -152,7 +152,7 @@ function withoutUnknown(document: DiffDocument, [from, to]: readonly [Side, Side
       const name = plural(own.length, one, many);
       const { state, known } = change === 'added' ? from : to;
       const spots = known.flatMap((each) =>
-        each.kind === kind ? (state.blindSpot(kind, each.scope) ?? []) : [],
+        each.kind === kind ? (state.unknownIn(kind, each.scope) ?? []) : [],
       );
       return [
         { kind, scope: {}, name, reason: `${name}: ${spots[0]?.reason ?? 'the other side may lack some'}` },

@@ -54,14 +54,14 @@ export async function compareStates(asked: ComparisonRequest): Promise<DiffDocum
     ...new Set([...from.projectsOf(organizations), ...to.projectsOf(organizations)]),
   ]);
   const parts = recreatedParts(from, narrowed);
-  const ground = commonGround(request, parts);
+  const collections = comparableCollections(request, parts);
   // Left out alike on both sides; only what could not be read is the document's `skipped`.
-  const apart = [...ground.skipped, ...ground.leftOut];
-  const blind = ground.blindSpots();
+  const apart = [...collections.skipped, ...collections.leftOut];
+  const unknownRecords = collections.unknownRecords();
   const documents: DiffDocument[] = [];
   for (const part of parts) {
     // Of a collection that was only searched for named records, nothing was compared unless one was there.
-    const collections = ground.compared.filter(
+    const compared = collections.compared.filter(
       ({ kind, scope }) => selectsCollection(part, kind, scope) && !isSearched(part, kind),
     );
     const options: Parameters<typeof stepsOverStates>[2] = {
@@ -69,18 +69,18 @@ export async function compareStates(asked: ComparisonRequest): Promise<DiffDocum
       fields,
       definitions,
       skipped: apart,
-      isUnknown: (key, change) => blind.isUnknown(key, change),
+      isUnknown: (key, change) => unknownRecords.isUnknown(key, change),
     };
     const side = (state: LoadedState): State => ({
       reference: state.reference,
       records: state.records(part),
-      collections,
+      collections: compared,
     });
     const steps =
       mirror !== undefined && from.point !== null && to.point !== null && from.source !== null
         ? stepsOverPoints(mirror, from.point, to.point, {
             ...options,
-            collections,
+            collections: compared,
             filter: { ...part, sources: [from.source] },
           })
         : stepsOverStates(side(from), side(to), options);
@@ -90,12 +90,12 @@ export async function compareStates(asked: ComparisonRequest): Promise<DiffDocum
   const document: DiffDocument = {
     ...merged,
     ...(to.source === null ? {} : { source: to.source }),
-    skipped: [...ground.skipped, ...blind.skipped()],
-    stale: ground.stale,
-    left_out: [...ground.leftOut, ...blind.leftOut()],
+    skipped: [...collections.skipped, ...unknownRecords.skipped()],
+    stale: collections.stale,
+    left_out: [...collections.leftOut, ...unknownRecords.leftOut()],
   };
   if (document.compared.collections === 0 && document.compared.records === 0) {
-    throw nothingCompared(document, filter, ground.unread);
+    throw nothingCompared(document, filter, collections.unread);
   }
   requireComparedFields(document, { fields, mode, definitions, states: [from, to], parts });
   const unknown = unknownIds(asked, filter, asked.typedIds);
@@ -103,16 +103,19 @@ export async function compareStates(asked: ComparisonRequest): Promise<DiffDocum
 }
 
 /** What of the collections that either state knows can be compared. */
-interface CommonGround {
+interface ComparableCollections {
   readonly compared: readonly CollectionKey[];
   readonly skipped: readonly Skipped[];
   readonly leftOut: readonly LeftOut[];
   readonly stale: readonly Stale[];
   readonly unread: readonly Extract<Coverage, { how: 'unread' }>[];
-  blindSpots(): UnknownRecords;
+  unknownRecords(): UnknownRecords;
 }
 
-function commonGround(request: ComparisonRequest, parts: readonly StateFilter[]): CommonGround {
+function comparableCollections(
+  request: ComparisonRequest,
+  parts: readonly StateFilter[],
+): ComparableCollections {
   const { from, to, leaveOut = new Map<Kind, string>() } = request;
   const compared: CollectionKey[] = [];
   const skipped: Skipped[] = [];
@@ -149,7 +152,7 @@ function commonGround(request: ComparisonRequest, parts: readonly StateFilter[])
       });
     }
     const spotOf = (state: LoadedState): UnknownPair['from'] => {
-      const spot = state.blindSpot(kind, scope);
+      const spot = state.unknownIn(kind, scope);
       return spot?.isGuess === true && request.filter.kinds?.includes(kind) === true ? null : spot;
     };
     spots.set(collectionName({ kind, scope }), { from: spotOf(from), to: spotOf(to) });
@@ -161,7 +164,7 @@ function commonGround(request: ComparisonRequest, parts: readonly StateFilter[])
     leftOut: wholeKinds(leftOut, (kind) => isCompared(kind) || skipped.some((each) => each.kind === kind)),
     stale,
     unread,
-    blindSpots: () => new UnknownRecords(spots),
+    unknownRecords: () => new UnknownRecords(spots),
   };
 }
 

@@ -180,7 +180,7 @@ class ExportState implements LoadedExport {
       : { how: 'left_out', reason: 'the export does not hold the record that it belongs to' };
   }
 
-  blindSpot(kind: Kind, scope: Scope): UnknownRecord | null {
+  unknownIn(kind: Kind, scope: Scope): UnknownRecord | null {
     if (this.#knowsAll(kind, scope)) return null;
     const covers = (): boolean => true;
     const [first] = this.#extents;
@@ -339,8 +339,8 @@ class SilentExport implements LoadedState {
     return this.#export.collections();
   }
 
-  blindSpot(kind: Kind, scope: Scope): UnknownRecord | null {
-    return this.#export.blindSpot(kind, scope);
+  unknownIn(kind: Kind, scope: Scope): UnknownRecord | null {
+    return this.#export.unknownIn(kind, scope);
   }
 
   records(filter: StateFilter): Iterable<RecordState> {

@@ -29,7 +29,7 @@ export class FullSweeps {
     if (change !== 'added' || definitionOf(kind).reading !== 'each') return false;
     const key = collectionKey({ kind, scope });
     let spot = this.#spots.get(key);
-    if (spot === undefined) this.#spots.set(key, (spot = this.#from.blindSpot(kind, scope)));
+    if (spot === undefined) this.#spots.set(key, (spot = this.#from.unknownIn(kind, scope)));
     if (spot?.covers(id) !== true) return false;
     const left = this.#left.get(key) ?? { place: { kind, scope }, count: 0, why: spot.reason };
     this.#left.set(key, left);

@@ -133,7 +133,7 @@ export interface Absence extends CollectionKey {
 }
 
 /** The live state while it is being settled. */
-export interface LiveLists extends Pick<LoadedState, 'projectsOf' | 'blindSpot'> {
+export interface LiveLists extends Pick<LoadedState, 'projectsOf' | 'unknownIn'> {
   /** In the order of `compareKeys`. */
   keys(filter: StateFilter): Iterable<RecordKey>;
   /** How many pages the collection's list had; null where it did not prove itself, or there is none. */
@@ -153,7 +153,7 @@ export interface AbsenceOptions {
    * The id that a record has since a restore made it again. Where that one is shown, the restore's proof that the record was
    * gone stands, and it is not looked up.
    */
-  readonly successorOf?: (kind: Kind, id: string) => string | undefined;
+  readonly newIdOf?: (kind: Kind, id: string) => string | undefined;
   readonly log: Logger;
   readonly signal: AbortSignal;
 }
@@ -207,7 +207,7 @@ interface Absent extends CollectionKey {
 
 async function absentFrom(
   live: LiveLists,
-  { against, definitionOf, successorOf, signal }: AbsenceOptions,
+  { against, definitionOf, newIdOf, signal }: AbsenceOptions,
   filter: StateFilter,
 ): Promise<ReadonlyMap<string, Absent>> {
   const absent = new Map<string, Absent>();
@@ -233,8 +233,8 @@ async function absentFrom(
         if (to !== undefined) continue;
         const { kind, scope, id } = from;
         if (definitionOf(kind).reading === 'each' || live.pagesOf(kind, scope) === null) continue;
-        if (live.blindSpot(kind, scope)?.covers(id) === true) continue;
-        const now = successorOf?.(kind, id);
+        if (live.unknownIn(kind, scope)?.covers(id) === true) continue;
+        const now = newIdOf?.(kind, id);
         if (now === undefined) count(from);
         else moved.push({ record: { kind, scope, id }, now: `${kind} ${now}` });
       }

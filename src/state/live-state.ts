@@ -44,7 +44,7 @@ export interface LiveOptions {
   /** Of the mirror that live is held against: secrets are fingerprinted alike on both sides (`redact`). */
   readonly fingerprintKey?: Uint8Array;
   /** See `AbsenceOptions`. */
-  readonly successorOf?: AbsenceOptions['successorOf'];
+  readonly newIdOf?: AbsenceOptions['newIdOf'];
   readonly log: Logger;
   readonly events: SyncEvents;
   readonly signal: AbortSignal;
@@ -91,7 +91,7 @@ async function settle(
   const lists: LiveLists = {
     keys: (part) => state.keys(part),
     projectsOf: (organizations) => state.projectsOf(organizations),
-    blindSpot: (kind, scope) => state.blindSpot(kind, scope),
+    unknownIn: (kind, scope) => state.unknownIn(kind, scope),
     pagesOf: (kind, scope) => state.pagesOf(kind, scope),
     settle: (absence) => state.settle(absence),
     readAgain: async (kinds) => {
@@ -105,7 +105,7 @@ async function settle(
     client,
     definitionOf: (kind) => definitions.get(kind) ?? definitionOf(kind),
     concurrency: Math.max(1, source.rate.concurrency),
-    ...(options.successorOf === undefined ? {} : { successorOf: options.successorOf }),
+    ...(options.newIdOf === undefined ? {} : { newIdOf: options.newIdOf }),
     log,
     signal,
   });
@@ -250,7 +250,7 @@ class LiveState implements LoadedState {
     return parent === 'there' ? { how: 'unread', reason: 'it was not read', code: null } : parent;
   }
 
-  blindSpot(kind: Kind, scope: Scope): UnknownRecord | null {
+  unknownIn(kind: Kind, scope: Scope): UnknownRecord | null {
     const { unknown, error } = this.#absences.get(collectionKey({ kind, scope })) ?? {};
     if (unknown !== undefined && unknown.size > 0) {
       return {

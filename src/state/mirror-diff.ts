@@ -196,7 +196,7 @@ class MirrorState implements LoadedState {
     return id !== undefined && this.#mirror.lastFullLook(id, this.point.run + 1) !== undefined;
   }
 
-  blindSpot(kind: Kind, scope: Scope): UnknownRecord | null {
+  unknownIn(kind: Kind, scope: Scope): UnknownRecord | null {
     const { reading, discovery } = definitionOf(kind);
     if (reading !== 'each' || discovery.from === 'root') {
       const coverage = this.coverage(kind, scope);

@@ -124,9 +124,9 @@ class NamedState implements LoadedState {
     return this.#below.coverage(kind, scope);
   }
 
-  blindSpot(kind: Kind, scope: Scope): UnknownRecord | null {
-    if (kind === ROOT) return this.#all.blindSpot(kind, scope);
-    return this.#isGone(scope) ? null : (this.#below?.blindSpot(kind, scope) ?? null);
+  unknownIn(kind: Kind, scope: Scope): UnknownRecord | null {
+    if (kind === ROOT) return this.#all.unknownIn(kind, scope);
+    return this.#isGone(scope) ? null : (this.#below?.unknownIn(kind, scope) ?? null);
   }
 
   *records(filter: StateFilter): Generator<RecordState> {

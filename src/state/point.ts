@@ -17,7 +17,7 @@ export interface Point {
   /** True when no later run was published: the current rows are this state. */
   readonly isLatest: boolean;
   /** What was assumed in reading the reference; one line for stderr. */
-  readonly remark?: string;
+  readonly note?: string;
   /** Given for a time in a stretch of history that retention dropped: the state may have been another one then. */
   readonly forgotten?: ForgottenRuns;
 }
@@ -92,7 +92,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
       return { ...pointOfRun(text, latest), isLatest: true };
     }
     case 'time': {
-      const { at, remark } = reference;
+      const { at, note } = reference;
       const [run] = published(mirror, choice, { endedBy: at, limit: 1 });
       if (run === undefined) {
         const first = published(mirror, choice).at(-1);
@@ -114,10 +114,10 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
         forgotten === undefined
           ? undefined
           : `shown is run ${run.run}, the last one kept before then: ${forgottenText(forgotten)}`;
-      const remarks = [remark, ahead, point.remark, gap].filter((one) => one !== undefined);
+      const notes = [note, ahead, point.note, gap].filter((one) => one !== undefined);
       return {
         ...point,
-        ...(remarks.length === 0 ? {} : { remark: remarks.join('; ') }),
+        ...(notes.length === 0 ? {} : { note: notes.join('; ') }),
         ...(forgotten === undefined ? {} : { forgotten }),
       };
     }
@@ -150,10 +150,10 @@ function pointAt(mirror: PointSource, ref: string, run: RunRow, choice: PointCho
       );
     }
   }
-  const remark = `retention dropped what ${gone.join(', ')} held as of run ${run.run}: only what was there before is shown`;
+  const note = `retention dropped what ${gone.join(', ')} held as of run ${run.run}: only what was there before is shown`;
   // A later run of another source leaves this source's rows as they are.
   return {
-    ...(gone.length === 0 ? {} : { remark }),
+    ...(gone.length === 0 ? {} : { note }),
     ...pointOfRun(ref, run),
     // Looked up where somebody asks: one record of long ago is shown without it.
     get isLatest() {

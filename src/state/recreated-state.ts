@@ -131,8 +131,8 @@ class ContinuedState implements LoadedState {
     return this.#state.coverage(kind, renamed(scope, this.#back));
   }
 
-  blindSpot(kind: Kind, scope: Scope): UnknownRecord | null {
-    const spot = this.#state.blindSpot(kind, renamed(scope, this.#back));
+  unknownIn(kind: Kind, scope: Scope): UnknownRecord | null {
+    const spot = this.#state.unknownIn(kind, renamed(scope, this.#back));
     return spot && { ...spot, covers: (id) => spot.covers(this.#back.get(`${kind} ${id}`) ?? id) };
   }
 

@@ -16,7 +16,7 @@ export type Reference =
       /** ISO 8601 in UTC. */
       readonly at: string;
       /** Given when a zone or a time of day had to be assumed. */
-      readonly remark?: string;
+      readonly note?: string;
     }
   /** An export; `-` is standard input. */
   | { readonly form: 'file'; readonly text: string; readonly path: string };
@@ -54,7 +54,7 @@ export function parseReference(text: string): Reference {
       form: 'time',
       text,
       at: isoTime(time.epochMs),
-      ...(time.remark === undefined ? {} : { remark: time.remark }),
+      ...(time.note === undefined ? {} : { note: time.note }),
     };
   }
   throw unknown(text, nearest(text), REFERENCE_HINT);

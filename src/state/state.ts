@@ -21,7 +21,7 @@ export type Coverage =
   | {
       readonly how: 'read';
       readonly stale?: string;
-      /** True where it may have held more records than these: that one is not among them says nothing (`blindSpot`). */
+      /** True where it may have held more records than these: that one is not among them says nothing (`unknownIn`). */
       readonly isPartial?: true;
     }
   /** It was not there, nor anything in it. */
@@ -59,7 +59,7 @@ export interface LoadedState {
   coverage(kind: Kind, scope: Scope): Coverage;
   /** True where it certainly read the collection whole: then `coverage`, which costs more, need not be asked. */
   wasReadWhole?(kind: Kind, scope: Scope): boolean;
-  blindSpot(kind: Kind, scope: Scope): UnknownRecord | null;
+  unknownIn(kind: Kind, scope: Scope): UnknownRecord | null;
   /** In the order of `compareKeys`. For one of the parts of a filter. */
   records(filter: StateFilter): Iterable<RecordState>;
   /** The same without bodies, where that costs less; where it is missing, `records` tells. */

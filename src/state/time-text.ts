@@ -3,7 +3,7 @@
 interface ParsedTime {
   readonly epochMs: number;
   /** What was assumed where the text left something open; one line. */
-  readonly remark?: string;
+  readonly note?: string;
 }
 
 /** Date, optionally a time to the minute, second or a fraction of it, optionally a zone; extended or basic form. */
@@ -12,7 +12,7 @@ const PATTERN =
 
 /**
  * The time that a text means; undefined when it is none, or no day of the calendar. Without a zone it is UTC, and a day
- * without a time is its first instant: `remark` then says so.
+ * without a time is its first instant: `note` then says so.
  */
 export function parseTime(text: string): ParsedTime | undefined {
   const match = PATTERN.exec(text);
@@ -34,7 +34,7 @@ export function parseTime(text: string): ParsedTime | undefined {
   if (zone !== undefined && match[4] !== undefined) return { epochMs };
   return {
     epochMs,
-    remark: `${text} is read as ${new Date(epochMs).toISOString()}${zone === undefined ? ' (UTC)' : ''}`,
+    note: `${text} is read as ${new Date(epochMs).toISOString()}${zone === undefined ? ' (UTC)' : ''}`,
   };
 }
 

@@ -172,8 +172,8 @@ it.each(['interrupted', 'failed'] as const)(
     await rig.start();
     failDrift(rig, outcome);
     const row = METRICS.find(({ name }) => name === 'tidemark_drift_findings');
-    const situation = readHealthSnapshot(rig.daemon.view, rig.clock.now());
-    const samples = row?.read({ situation } as Parameters<typeof row.read>[0]) ?? [];
+    const snapshot = readHealthSnapshot(rig.daemon.view, rig.clock.now());
+    const samples = row?.read({ snapshot } as Parameters<typeof row.read>[0]) ?? [];
     expect(samples.reduce((sum, { value }) => sum + value, 0)).toBe(1);
   },
 );

@@ -10,7 +10,7 @@ import { checkYaml } from './yaml-block.ts';
 
 export const NOT_RUN = /^not run: (.+)$/;
 export const BESIDE = 'in a terminal of its own';
-/** The same, said by a remark behind one command of several. */
+/** The same, said by a note behind one command of several. */
 const IN_ANOTHER_TERMINAL = /# in (?:one terminal|another)\b/;
 /** Blocks that nothing runs by their language; the commands in them are checked all the same. */
 const UNTRIED: Readonly<Record<string, string>> = {

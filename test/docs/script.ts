@@ -65,8 +65,8 @@ function isWhole(command: string): boolean {
 
 /** Exit codes that a comment in the command allows beside 0: `# exit 2 …, 3 …`. */
 export function allowedCodes(command: string): readonly number[] {
-  const remark = /#[^#\n]*\bexits? (?:code )?[^#\n]*$/m.exec(command)?.[0] ?? '';
-  return [0, ...[...remark.matchAll(/\b\d+\b/g)].map(([digits]) => Number(digits))];
+  const note = /#[^#\n]*\bexits? (?:code )?[^#\n]*$/m.exec(command)?.[0] ?? '';
+  return [0, ...[...note.matchAll(/\b\d+\b/g)].map(([digits]) => Number(digits))];
 }
 
 /** Lines without blanks at their ends, and without empty ones at the beginning and the end. */

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { dirname } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
-import { type Presence, registerDaemon } from '../../src/daemon/lockfile.ts';
+import { type DaemonRegistration, registerDaemon } from '../../src/daemon/lockfile.ts';
 import { MINUTE_MS, NARROW_KEY, World } from '../daemon/http/world.ts';
 import { commandLine } from './command-line.ts';
 import { environment, tidemark } from './harness.ts';
@@ -22,18 +22,18 @@ async function server(answer: RequestListener): Promise<string> {
 async function announced(
   url?: string,
   isSynced = true,
-): Promise<{ world: World; presence: Presence; env: Record<string, string> }> {
+): Promise<{ world: World; registration: DaemonRegistration; env: Record<string, string> }> {
   const world = await World.create();
   if (isSynced) await world.sync();
-  const presence = await registerDaemon(world.mirrorPath, {
+  const registration = await registerDaemon(world.mirrorPath, {
     clock: systemClock,
     pid: process.pid,
     host: 'here',
   });
-  onTestFinished(() => presence.leave());
-  const own = url ?? (await world.listen({ localToken: presence.token.reveal() })).url;
-  presence.setUrl(own);
-  return { world, presence, env: environment(world.url, dirname(world.mirrorPath)) };
+  onTestFinished(() => registration.leave());
+  const own = url ?? (await world.listen({ localToken: registration.token.reveal() })).url;
+  registration.setUrl(own);
+  return { world, registration, env: environment(world.url, dirname(world.mirrorPath)) };
 }
 
 describe('daemon --check', () => {
@@ -104,7 +104,7 @@ it('goes past the proxies of the environment, with its token', async () => {
     answer.end('ok\n');
   });
   const { world, env } = await announced();
-  world.standings.set(1, { state: 'ended', name: 'sync', source: 'default', job: null, error: null });
+  world.requestStatuses.set(1, { state: 'ended', name: 'sync', source: 'default', job: null, error: null });
   const proxied = { ...env, NODE_USE_ENV_PROXY: '1', HTTP_PROXY: proxy, http_proxy: proxy, NO_PROXY: '' };
   const check = await tidemark(['daemon', '--check'], { env: proxied });
   expect(check, check.stderr).toMatchObject({ code: 0 });

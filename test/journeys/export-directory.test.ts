@@ -219,7 +219,7 @@ describe('what was asked for', () => {
     expect(exported.stderr).toContain('tidemark sync');
   });
 
-  it('unknown ids are errors, an empty match is a remark', async () => {
+  it('unknown ids are errors, an empty match is a note', async () => {
     const { env } = await mirrored();
     const [id, organization, project, empty] = await Promise.all([
       tidemark(['export', '--kind', 'domains', '--id', 'd1', '--id', 'd9'], { env }),

@@ -305,8 +305,8 @@ describe('forgetting', () => {
     await forget(mirror, { last: 1 });
     expect(mirror.runs().map(({ run }) => run)).toEqual([6, 5, 4]);
     expect([4, 5, 6].map((run) => mirror.sourcesForgottenAt(run))).toEqual([['a'], [], []]);
-    expect(resolvePoint(mirror, 'run:4').remark).toMatch(/^retention dropped what a held as of run 4/);
-    expect(resolvePoint(mirror, 'run:5').remark).toBeUndefined();
+    expect(resolvePoint(mirror, 'run:4').note).toMatch(/^retention dropped what a held as of run 4/);
+    expect(resolvePoint(mirror, 'run:5').note).toBeUndefined();
     expect(() => resolvePoint(mirror, 'run:4', { source: 'a' })).toThrow(
       expect.objectContaining({ message: 'what source a held as of run 4 was dropped by retention' }),
     );

@@ -51,7 +51,7 @@ export async function drillOf(
       ownUser: null,
       damage: null,
       random: seeded,
-      openGround: async (userUuid) => {
+      openService: async (userUuid) => {
         const ground = await openDrillSandbox({
           userUuid,
           definitions: sandboxDefinitions ?? definitions,

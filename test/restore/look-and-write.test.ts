@@ -128,7 +128,7 @@ describe('the look before a write', () => {
   });
 });
 
-describe('a creation that a gateway lost patience with', () => {
+describe('a creation that a gateway gave up', () => {
   it('is looked for long enough to find what the service made after all', async () => {
     const rig = await startRig();
     const native = await nativeWorld(rig);

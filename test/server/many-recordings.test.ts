@@ -23,9 +23,9 @@ describe('a hundred thousand recordings', () => {
     const { path, projectId } = await withOrganization(running);
     const store: MemoryStore = running.sandbox.store;
     const scope = { project_id: projectId };
-    store.plant({ users: [], records: recordingRecords(Number(projectId), COUNT, createChance(5)) });
+    store.insert({ users: [], records: recordingRecords(Number(projectId), COUNT, createChance(5)) });
     const few = await withOrganization(running);
-    store.plant({ users: [], records: recordingRecords(Number(few.projectId), 1_000, createChance(6)) });
+    store.insert({ users: [], records: recordingRecords(Number(few.projectId), 1_000, createChance(6)) });
     const list = (offset: number, project = projectId): string =>
       String(
         store.list('session_recordings', { project_id: project }, { offset, limit: 100 }, VIEWER)!.records,

@@ -215,10 +215,10 @@ describe('what an export speaks of', () => {
     const state = await read(directory, 'a.ndjson');
     expect(state.coverage('domains', ORG)).toEqual({ how: 'read', isPartial: true });
     expect(state.coverage('organizations', {})).toEqual({ how: 'read', isPartial: true });
-    expect(state.blindSpot('domains', ORG)).toMatchObject({ isUnproven: true });
+    expect(state.unknownIn('domains', ORG)).toMatchObject({ isUnproven: true });
     const whole = await readExport({ path: 'a.ndjson', cwd: directory, source: null, isWhole: true });
     expect(whole.coverage('domains', ORG)).toEqual({ how: 'read' });
-    expect(whole.blindSpot('domains', ORG)).toBeNull();
+    expect(whole.unknownIn('domains', ORG)).toBeNull();
     expect(state.coverage('members', ORG).how).toBe('left_out');
     expect(state.coverage('domains', { organization_id: 'another' }).how).toBe('left_out');
   });
@@ -260,7 +260,7 @@ describe('what an export speaks of', () => {
   ])('a JSON export that tells %s does not speak of what it lacks', async (_name, about, isUnproven) => {
     const state = await read(written({ 'a.json': [...jsonDocument(RECORDS, about)].join('') }), 'a.json');
     expect(state.coverage('domains', ORG)).toEqual({ how: 'read', isPartial: true });
-    expect(state.blindSpot('domains', ORG)?.isUnproven).toBe(isUnproven);
+    expect(state.unknownIn('domains', ORG)?.isUnproven).toBe(isUnproven);
   });
 
   it('is one source of several', async () => {

@@ -96,15 +96,15 @@ describe('a point of the mirror', () => {
     const now = Date.parse('2026-03-05T00:00:00.000Z');
     expect(resolvePoint(mirror, '2026-03-06T00:00Z', { now })).toMatchObject({
       isLatest: true,
-      remark: 'that time lies ahead: shown is the latest run',
+      note: 'that time lies ahead: shown is the latest run',
     });
-    expect(resolvePoint(mirror, '2026-03-04T00:00Z', { now }).remark).toBeUndefined();
+    expect(resolvePoint(mirror, '2026-03-04T00:00Z', { now }).note).toBeUndefined();
     // Whoever has no clock is told nothing by the machine's.
-    expect(resolvePoint(mirror, '2999-01-01T00:00Z').remark).toBeUndefined();
+    expect(resolvePoint(mirror, '2999-01-01T00:00Z').note).toBeUndefined();
   });
 
   it('says what it assumed of a time', () => {
-    expect(resolvePoint(mirror, '2026-03-02').remark).toContain('2026-03-02T00:00:00.000Z (UTC)');
+    expect(resolvePoint(mirror, '2026-03-02').note).toContain('2026-03-02T00:00:00.000Z (UTC)');
   });
 
   it('says of a run that retention dropped where it went', () => {
@@ -123,8 +123,8 @@ describe('a point of the mirror', () => {
 
   it('says what retention dropped of the other sources, and does not show it as theirs', () => {
     const partly = { ...mirror, sourcesForgottenAt: () => ['b'] };
-    expect(resolvePoint(partly, 'run:4').remark).toContain('what b held as of run 4');
-    expect(resolvePoint(partly, 'run:4', { source: 'a' }).remark).toBeUndefined();
+    expect(resolvePoint(partly, 'run:4').note).toContain('what b held as of run 4');
+    expect(resolvePoint(partly, 'run:4', { source: 'a' }).note).toBeUndefined();
     expect(refusal(() => resolvePoint(partly, 'run:4', { source: 'b' })).message).toContain('dropped');
   });
 

@@ -70,8 +70,8 @@ describe('a time', () => {
   ])('%s', (text, at, isAssumed) => {
     const time = parseTime(text);
     expect(new Date(time?.epochMs ?? NaN).toISOString()).toBe(at);
-    expect(time?.remark !== undefined).toBe(isAssumed);
-    if (isAssumed) expect(time?.remark).toContain(at);
+    expect(time?.note !== undefined).toBe(isAssumed);
+    if (isAssumed) expect(time?.note).toContain(at);
   });
 
   it.each([

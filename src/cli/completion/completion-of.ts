@@ -168,8 +168,8 @@ interface Position {
   readonly typed: string;
 }
 
-/** The course through the words before the last. */
-interface Course {
+/** What the words before the last one say. */
+interface ParsedWords {
   command: CommandRow;
   /** True until a command was called. */
   isRoot: boolean;
@@ -184,7 +184,7 @@ interface Course {
 /** `words` is all that follows the program's name, up to the cursor; the last one is what is being typed. */
 function positionOf(words: readonly string[], commands: readonly CommandRow[]): Position {
   const root: CommandRow = { name: 'tidemark', description: '', commands };
-  const course: Course = {
+  const parsed: ParsedWords = {
     command: root,
     isRoot: true,
     operandCount: 0,
@@ -192,57 +192,57 @@ function positionOf(words: readonly string[], commands: readonly CommandRow[]): 
     isPlain: false,
     given: new Map(),
   };
-  for (const word of words.slice(0, -1)) pass(course, word);
-  return standing(course, words.at(-1) ?? '');
+  for (const word of words.slice(0, -1)) parseWord(parsed, word);
+  return positionAt(parsed, words.at(-1) ?? '');
 }
 
-function pass(course: Course, word: string): void {
-  const { awaiting } = course;
+function parseWord(parsed: ParsedWords, word: string): void {
+  const { awaiting } = parsed;
   if (awaiting !== null) {
-    course.awaiting = null;
+    parsed.awaiting = null;
     // An optional value is no word that looks like a flag.
     if (awaiting.flags.includes('<') || !word.startsWith('-')) {
-      note(course, awaiting, word);
+      note(parsed, awaiting, word);
       return;
     }
   }
-  if (!course.isPlain && word === '--') {
-    course.isPlain = true;
-  } else if (!course.isPlain && word.startsWith('-') && word !== '-') {
+  if (!parsed.isPlain && word === '--') {
+    parsed.isPlain = true;
+  } else if (!parsed.isPlain && word.startsWith('-') && word !== '-') {
     const [flag, value] = splitFlag(word);
-    const option = optionsOf(course).find((each) => flagsOf(each).includes(flag));
+    const option = optionsOf(parsed).find((each) => flagsOf(each).includes(flag));
     if (option === undefined) return;
-    if (value !== undefined) note(course, option, value);
-    else if (takesValue(option)) course.awaiting = option;
-    else note(course, option);
+    if (value !== undefined) note(parsed, option, value);
+    else if (takesValue(option)) parsed.awaiting = option;
+    else note(parsed, option);
   } else {
-    const below = course.operandCount === 0 && !course.isPlain ? commandsOf(course.command) : [];
+    const below = parsed.operandCount === 0 && !parsed.isPlain ? commandsOf(parsed.command) : [];
     const called = below.find(({ name }) => name === word);
-    if (called === undefined) course.operandCount += 1;
+    if (called === undefined) parsed.operandCount += 1;
     else {
-      course.command = called;
-      course.isRoot = false;
+      parsed.command = called;
+      parsed.isRoot = false;
     }
   }
 }
 
-function standing(course: Course, word: string): Position {
-  const nothing = { commands: [], options: [], value: null, given: course.given, before: '', typed: word };
-  const { awaiting, command } = course;
+function positionAt(parsed: ParsedWords, word: string): Position {
+  const nothing = { commands: [], options: [], value: null, given: parsed.given, before: '', typed: word };
+  const { awaiting, command } = parsed;
   if (awaiting !== null && (awaiting.flags.includes('<') || !word.startsWith('-')))
     return { ...nothing, value: awaiting };
-  if (!course.isPlain && word.startsWith('-')) {
+  if (!parsed.isPlain && word.startsWith('-')) {
     const [flag, value] = splitFlag(word);
     if (value === undefined)
-      return { ...nothing, options: optionsOf(course).filter((each) => isOpen(course, each)) };
-    const option = optionsOf(course).find((each) => flagsOf(each).includes(flag));
+      return { ...nothing, options: optionsOf(parsed).filter((each) => isOpen(parsed, each)) };
+    const option = optionsOf(parsed).find((each) => flagsOf(each).includes(flag));
     if (option === undefined || !takesValue(option)) return nothing;
     return { ...nothing, value: option, before: `${flag}=`, typed: value };
   }
   const { arguments: all = [] } = command;
   const last = all.at(-1);
-  const value = all[course.operandCount] ?? (last?.name.includes('...') === true ? last : null);
-  const isFirst = course.operandCount === 0 && !course.isPlain;
+  const value = all[parsed.operandCount] ?? (last?.name.includes('...') === true ? last : null);
+  const isFirst = parsed.operandCount === 0 && !parsed.isPlain;
   return {
     ...nothing,
     value,
@@ -263,17 +263,17 @@ function commandsOf({ name, commands, load }: CommandRow): readonly CommandRow[]
 }
 
 /** The command's own, then every command's. What a parent took (`drift --from X accept`) counts where the command knows it. */
-function optionsOf({ command, isRoot }: Course): OptionRow[] {
+function optionsOf({ command, isRoot }: ParsedWords): OptionRow[] {
   if (isRoot) return [...GLOBAL_OPTIONS, HELP_OPTION, VERSION_OPTION];
   return [...(command.options ?? []), ...GLOBAL_OPTIONS, HELP_OPTION];
 }
 
-function note({ given }: Course, option: OptionRow, value?: string): void {
+function note({ given }: ParsedWords, option: OptionRow, value?: string): void {
   const flag = longFlag(option);
   given.set(flag, [...(given.get(flag) ?? []), ...(value === undefined ? [] : [value])]);
 }
 
-function isOpen({ given }: Course, option: OptionRow): boolean {
+function isOpen({ given }: ParsedWords, option: OptionRow): boolean {
   return option.isRepeatable === true || !given.has(longFlag(option));
 }
 

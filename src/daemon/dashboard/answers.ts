@@ -27,12 +27,12 @@ interface Answer {
   readonly line: string;
 }
 
-export function answersHtml(situation: HealthSnapshot, drift: DriftCounts | null): Html {
+export function answersHtml(snapshot: HealthSnapshot, drift: DriftCounts | null): Html {
   const answers = [
-    fresh(situation),
-    complete(situation),
-    verified(situation),
-    restorable(situation),
+    fresh(snapshot),
+    complete(snapshot),
+    verified(snapshot),
+    restorable(snapshot),
     drifted(drift),
   ];
   return markup`<ul class="answers">${answers.map(({ question, tone, word, line }) => markup`<li class="${tone}"><h2>${question}</h2><div><b>${word}</b></div><p>${line}</p></li>`)}</ul>`;
@@ -67,9 +67,9 @@ function fresh({ health, now }: HealthSnapshot): Answer {
   };
 }
 
-function complete({ standings, health }: HealthSnapshot): Answer {
+function complete({ sourceStatuses, health }: HealthSnapshot): Answer {
   const question = 'Complete';
-  const own = standings.filter(({ isConfigured }) => isConfigured);
+  const own = sourceStatuses.filter(({ isConfigured }) => isConfigured);
   if (own.every(({ lastPublished }) => lastPublished === null))
     return { question, tone: 'plain', word: 'Not yet', line: 'nothing has been copied' };
   const unread = own.reduce((sum, each) => sum + each.unreadCount, 0);
@@ -166,12 +166,12 @@ function drifted(drift: DriftCounts | null): Answer {
 }
 
 /** The sentence at the top. */
-export function verdictHtml(situation: HealthSnapshot, drift: DriftCounts | null, needs: number): Html {
-  const { health } = situation;
+export function verdictHtml(snapshot: HealthSnapshot, drift: DriftCounts | null, needs: number): Html {
+  const { health } = snapshot;
   const state = health.state;
   const grave = (drift?.severities.critical ?? 0) > 0;
   const shown = worst([{ state }, { state: needs > 0 || grave ? 'degraded' : 'ok' }]);
-  const isFirst = situation.standings.every(({ lastPublished }) => lastPublished === null);
+  const isFirst = snapshot.sourceStatuses.every(({ lastPublished }) => lastPublished === null);
   const text =
     state === 'failing'
       ? needs === 1

@@ -81,12 +81,12 @@ export function createDashboard(parts: DashboardParts): Hono {
   );
   page('/', async () => {
     const shown = await lookAtBackups(view);
-    const situation = readHealthSnapshot(view, clock.now());
-    const { mirror } = situation;
+    const snapshot = readHealthSnapshot(view, clock.now());
+    const { mirror } = snapshot;
     const found = mirror === null ? { drifts: [], problem: [] } : await findDrifts(parts, mirror);
     const days = mirror === null ? [] : await parts.dayCounts.read(mirror, CHART_DAYS, clock.now());
     const { drifts, problem } = found;
-    return overviewPage({ view, situation, drifts, driftProblem: problem, days, backups: shown });
+    return overviewPage({ view, snapshot, drifts, driftProblem: problem, days, backups: shown });
   });
   page('/drift', async () => {
     const mirror = view.mirror();

@@ -42,7 +42,7 @@ const FINDINGS_SHOWN = 5;
 
 interface OverviewFacts {
   readonly view: DaemonView;
-  readonly situation: HealthSnapshot;
+  readonly snapshot: HealthSnapshot;
   /** Of each source with a baseline, as far as it could be found. */
   readonly drifts: readonly SourceDrift[];
   /** Why it could not be, a line each. */
@@ -53,20 +53,20 @@ interface OverviewFacts {
 }
 
 export function overviewPage(facts: OverviewFacts): PageContent {
-  const { view, situation } = facts;
-  const { mirror } = situation;
-  const needs = needsOf(situation);
+  const { view, snapshot } = facts;
+  const { mirror } = snapshot;
+  const needs = needsOf(snapshot);
   const counts = driftCounts(facts);
-  const verdict = verdictHtml(situation, counts, needs.length);
-  const body = markup`<div>${verdict}<p class="faint">${summaryLine(view, situation)}</p></div>
-${answersHtml(situation, counts)}
-${needsHtml(needs, situation.now)}
-${mirror === null ? NOTHING : markup`${driftSection(facts, mirror)}${runsSection(mirror, situation)}${changesSection(facts)}`}
-<div class="two">${freshnessHtml(view, situation)}<div>${planSection(view, situation)}${backupsSection(view.config().backup, facts.backups, situation.now)}</div></div>
-${noticesSection(situation)}`;
+  const verdict = verdictHtml(snapshot, counts, needs.length);
+  const body = markup`<div>${verdict}<p class="faint">${summaryLine(view, snapshot)}</p></div>
+${answersHtml(snapshot, counts)}
+${needsHtml(needs, snapshot.now)}
+${mirror === null ? NOTHING : markup`${driftSection(facts, mirror)}${runsSection(mirror, snapshot)}${changesSection(facts)}`}
+<div class="two">${freshnessHtml(view, snapshot)}<div>${planSection(view, snapshot)}${backupsSection(view.config().backup, facts.backups, snapshot.now)}</div></div>
+${noticesSection(snapshot)}`;
   return {
     title:
-      situation.health.state === 'failing'
+      snapshot.health.state === 'failing'
         ? '✕ Failing'
         : needs.length > 0
           ? `(${needs.length}) Overview`
@@ -76,8 +76,8 @@ ${noticesSection(situation)}`;
 }
 
 /** From what is compared now; where too much changed for that, from the latest drift job. */
-function driftCounts({ situation, drifts, driftProblem }: OverviewFacts): DriftCounts | null {
-  if (situation.mirror?.baseline() === undefined) return null;
+function driftCounts({ snapshot, drifts, driftProblem }: OverviewFacts): DriftCounts | null {
+  if (snapshot.mirror?.baseline() === undefined) return null;
   const sums = { critical: 0, high: 0, medium: 0, low: 0 };
   const add = (own: Readonly<typeof sums>): void => {
     for (const level of SEVERITIES) sums[level] += own[level];
@@ -85,7 +85,7 @@ function driftCounts({ situation, drifts, driftProblem }: OverviewFacts): DriftC
   for (const { open } of drifts) add(severityCounts(open));
   if (driftProblem.length > 0) {
     const shown = new Set(drifts.map(({ source }) => source));
-    for (const job of situation.lastJobs.finished('drift')) {
+    for (const job of snapshot.lastJobs.finished('drift')) {
       const summary = summaryOf('drift', job);
       if (summary !== null && !shown.has(job.source ?? '')) add(summary.severities);
     }
@@ -93,7 +93,7 @@ function driftCounts({ situation, drifts, driftProblem }: OverviewFacts): DriftC
   return { open: Object.values(sums).reduce((sum, each) => sum + each, 0), severities: sums, at: null };
 }
 
-function summaryLine(view: DaemonView, { standings, now }: HealthSnapshot): string {
+function summaryLine(view: DaemonView, { sourceStatuses, now }: HealthSnapshot): string {
   const running = view.running();
   const next = view
     .schedules()
@@ -107,16 +107,16 @@ function summaryLine(view: DaemonView, { standings, now }: HealthSnapshot): stri
         ? 'no sync is scheduled'
         : `next sync ${ahead(next, now)}`
       : `${first.name}${first.source === null ? '' : ` of ${first.source}`} is running${first.progress === null ? '' : `: ${count(first.progress.records)} records so far`}`;
-  const records = standings.reduce((sum, each) => sum + each.records, 0);
+  const records = sourceStatuses.reduce((sum, each) => sum + each.records, 0);
   const sources = view.config().sources.map(({ name }) => name);
   const names = sources.length === 1 ? (sources[0] ?? '') : plural(sources.length, 'source');
   return `${names}, ${plural(records, 'record')}; ${work}.`;
 }
 
-function driftSection({ drifts, driftProblem, situation }: OverviewFacts, mirror: Mirror): Html {
+function driftSection({ drifts, driftProblem, snapshot }: OverviewFacts, mirror: Mirror): Html {
   const heading = (aside: Html): Html => markup`<h2 id="drift">Drift now${aside}</h2>`;
   if (mirror.baseline() === undefined) {
-    const hint = situation.standings.every(({ lastPublished }) => lastPublished === null)
+    const hint = snapshot.sourceStatuses.every(({ lastPublished }) => lastPublished === null)
       ? 'Once the first sync is done, pin it as the state that drift is measured from: `tidemark snapshots pin NAME`, `tidemark snapshots baseline NAME`.'
       : 'Pin the state that drift is measured from: `tidemark snapshots pin NAME`, `tidemark snapshots baseline NAME`.';
     return markup`<section aria-labelledby="drift">${heading(NOTHING)}${emptyHtml('No baseline yet.', hint)}</section>`;
@@ -134,17 +134,17 @@ function driftSection({ drifts, driftProblem, situation }: OverviewFacts, mirror
   return markup`<section aria-labelledby="drift">${heading(markup`<a href="/drift">${open === 1 ? 'the finding' : `all ${count(open)} findings`}</a>`)}${problem}${articles}</section>`;
 }
 
-function runsSection(mirror: Mirror, { now, standings }: HealthSnapshot): Html {
+function runsSection(mirror: Mirror, { now, sourceStatuses }: HealthSnapshot): Html {
   const runs = mirror.runs({ limit: CHART_RUNS });
   const heading = markup`<h2 id="runs">Runs<a href="/runs">all runs</a></h2>`;
   if (runs.length === 0)
     return markup`<section aria-labelledby="runs">${heading}${emptyHtml('No run yet.', 'The first one starts with the schedule, or now with `tidemark sync`.')}</section>`;
-  const hasOthers = standings.length > 1;
+  const hasOthers = sourceStatuses.length > 1;
   return markup`<section aria-labelledby="runs">${heading}${runChart(runs, hasOthers)}<div class="gap"></div>${runsTable(runs.slice(0, TABLE_RUNS), now, hasOthers)}</section>`;
 }
 
-function changesSection({ days, situation }: OverviewFacts): Html {
-  if (situation.standings.every(({ lastPublished }) => lastPublished === null)) return NOTHING;
+function changesSection({ days, snapshot }: OverviewFacts): Html {
+  if (snapshot.sourceStatuses.every(({ lastPublished }) => lastPublished === null)) return NOTHING;
   const total = days.reduce((sum, { added, changed, removed }) => sum + added + changed + removed, 0);
   const heading = markup`<h2 id="changes">Changes<a href="/changes">what changed</a></h2>`;
   const content =
@@ -303,20 +303,20 @@ function damagedHtml(damaged: number): Html {
 /** Collections that are not whole and named, of each source. */
 const UNREAD_SHOWN = 8;
 
-function freshnessHtml(view: DaemonView, situation: HealthSnapshot): Html {
-  const { standings } = situation;
-  if (standings.length === 0) return NOTHING;
+function freshnessHtml(view: DaemonView, snapshot: HealthSnapshot): Html {
+  const { sourceStatuses } = snapshot;
+  if (sourceStatuses.length === 0) return NOTHING;
   return markup`<section aria-labelledby="copy"><h2 id="copy">The copy<a href="/records">browse the records</a></h2>
-${standings.map((standing) => sourceHtml(view, standing, situation, standings.length > 1))}</section>`;
+${sourceStatuses.map((sourceStatus) => sourceHtml(view, sourceStatus, snapshot, sourceStatuses.length > 1))}</section>`;
 }
 
 function sourceHtml(
   view: DaemonView,
-  standing: SourceStatus,
+  sourceStatus: SourceStatus,
   { now }: HealthSnapshot,
   hasOthers: boolean,
 ): Html {
-  const { source, kinds, lastEnded, isConfigured, unread, unreadCount } = standing;
+  const { source, kinds, lastEnded, isConfigured, unread, unreadCount } = sourceStatus;
   const definitions = definitionsFor(view.config(), source);
   const last =
     lastEnded === null
@@ -354,5 +354,5 @@ function sourceHtml(
     return markup`<li><strong>${definitions(kind).title.many}</strong>${where === '' ? NOTHING : markup` <span class="id">${where}</span>`}: ${outcome ?? 'never asked for'}${error === null ? NOTHING : markup`, ${error}`}</li>`;
   });
   const more = unreadCount - names.length;
-  return markup`${heading}${table}${names.length === 0 ? NOTHING : markup`<details class="rest" id="unread-${standing.lastRun?.run ?? 0}"><summary>${plural(unreadCount, 'collection')} not whole</summary><ul class="faint">${names}${more > 0 ? markup`<li>and ${plural(more, 'other')}</li>` : NOTHING}</ul></details>`}`;
+  return markup`${heading}${table}${names.length === 0 ? NOTHING : markup`<details class="rest" id="unread-${sourceStatus.lastRun?.run ?? 0}"><summary>${plural(unreadCount, 'collection')} not whole</summary><ul class="faint">${names}${more > 0 ? markup`<li>and ${plural(more, 'other')}</li>` : NOTHING}</ul></details>`}`;
 }

@@ -128,7 +128,7 @@ function pagesHtml(
   each: Kind,
   page: ListPage | SearchResult,
 ): Html {
-  const remark =
+  const note =
     'read' in page && page.next !== null && page.read > 0
       ? markup`<p class="faint">${plural(page.read, 'name')} looked at; there are more.</p>`
       : NOTHING;
@@ -140,7 +140,7 @@ function pagesHtml(
     isLater && kind !== null
       ? markup`<a href="/records${queryText({ kind: each, source, q: text })}">First page</a>`
       : NOTHING;
-  return markup`${remark}<nav class="pages" aria-label="Pages of ${titleOf(each)}">${first}${next}</nav>`;
+  return markup`${note}<nav class="pages" aria-label="Pages of ${titleOf(each)}">${first}${next}</nav>`;
 }
 
 function queryText(values: Readonly<Record<string, string | null>>): string {

@@ -82,8 +82,8 @@ export function createApi(parts: ApiParts): Hono {
     const { job, sources, full, kinds } = parseRunRequest(await requestText(context));
     const asked = view.request(job, sources, { full, kinds });
     const queued = asked.map(({ name, source, request }) => {
-      const standing = view.requested(request);
-      const before = standing?.state === 'waiting' ? standing.before : [];
+      const status = view.requested(request);
+      const before = status?.state === 'waiting' ? status.before : [];
       return { job: name, source, request, behind: before.map(identityDocument) };
     });
     return context.json({ schema: 'tidemark.queued/1', queued }, 202);
@@ -91,8 +91,8 @@ export function createApi(parts: ApiParts): Hono {
   api.get('/requests/:request', (context) => {
     queryWith(context, []);
     const request = context.req.param('request');
-    const standing = /^\d{1,15}$/.test(request) ? view.requested(Number(request)) : null;
-    if (standing !== null) return context.json(requestDocument(Number(request), standing));
+    const status = /^\d{1,15}$/.test(request) ? view.requested(Number(request)) : null;
+    if (status !== null) return context.json(requestDocument(Number(request), status));
     throw new TidemarkError('reference_unknown', `there is no request ${nameText(request)}`, {
       hint: 'requests are known as long as the daemon lives; GET /api/v1/jobs lists what was done',
     });
@@ -268,12 +268,13 @@ async function driftShown({ view, drift, clock }: ApiParts, query: URLSearchPara
 // `tidemark.status/1` as `tidemark status --json` prints it, with what only the living daemon knows beside it.
 
 /** Keys may be added within the version, never renamed. Times are ISO 8601 UTC. */
-function statusDocument(view: DaemonView, situation: HealthSnapshot): object {
-  const { mirror, health, standings, now } = situation;
+function statusDocument(view: DaemonView, snapshot: HealthSnapshot): object {
+  const { mirror, health, sourceStatuses, now } = snapshot;
   return {
     schema: 'tidemark.status/1',
     mirror: mirror?.path ?? view.config().mirror,
-    sources: mirror === null ? [] : standings.map((standing) => documentOf(mirror, standing, situation)),
+    sources:
+      mirror === null ? [] : sourceStatuses.map((sourceStatus) => documentOf(mirror, sourceStatus, snapshot)),
     daemon: {
       started_at: view.startedAt,
       at: isoTime(now),
@@ -306,17 +307,17 @@ function statusDocument(view: DaemonView, situation: HealthSnapshot): object {
         left_this_minute: stats.leftThisMinute,
         left_this_hour: stats.leftThisHour,
       })),
-      notices_pending: situation.pending.length,
+      notices_pending: snapshot.pending.length,
     },
   };
 }
 
-function documentOf(mirror: Mirror, standing: SourceStatus, { health, now }: HealthSnapshot): object {
-  const { source, lastPublished } = standing;
+function documentOf(mirror: Mirror, sourceStatus: SourceStatus, { health, now }: HealthSnapshot): object {
+  const { source, lastPublished } = sourceStatus;
   const own = health.sources.find((each) => each.source === source);
   return sourceDocument(
     {
-      ...standing,
+      ...sourceStatus,
       schemaChanges: lastPublished === null ? [] : recentSchemaChanges(mirror, source, now),
       collections: mirror.collectionsOf(source).filter(({ retiredRun }) => retiredRun === null),
     },

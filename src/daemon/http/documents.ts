@@ -44,17 +44,17 @@ export function identityDocument({ name, source }: JobIdentity): object {
 }
 
 /** `tidemark.request/1`. */
-export function requestDocument(request: number, standing: RequestStatus): object {
+export function requestDocument(request: number, status: RequestStatus): object {
   return {
     schema: 'tidemark.request/1',
     request,
-    ...identityDocument(standing),
-    state: standing.state,
-    number: standing.state === 'waiting' ? null : standing.job,
-    behind: standing.state === 'waiting' ? standing.before.map(identityDocument) : [],
+    ...identityDocument(status),
+    state: status.state,
+    number: status.state === 'waiting' ? null : status.job,
+    behind: status.state === 'waiting' ? status.before.map(identityDocument) : [],
     error:
-      standing.state === 'ended' && standing.error !== null
-        ? { code: standing.error.code, message: standing.error.message }
+      status.state === 'ended' && status.error !== null
+        ? { code: status.error.code, message: status.error.message }
         : null,
   };
 }

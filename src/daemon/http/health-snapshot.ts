@@ -21,7 +21,7 @@ export interface HealthSnapshot {
   /** Null where the mirror cannot be read: then nothing below is known. */
   readonly mirror: Mirror | null;
   /** The configured sources first. */
-  readonly standings: readonly SourceStatus[];
+  readonly sourceStatuses: readonly SourceStatus[];
   readonly lastJobs: LastJobs;
   /** Notices that wait for their delivery. */
   readonly pending: readonly Delivery[];
@@ -37,7 +37,7 @@ const LOCKED_LONG_MS = 15 * 60_000;
 /** A notice that is pending for longer did not arrive at the first attempts. */
 const OWED_LONG_MS = 15 * 60_000;
 
-/** Never throws for a mirror that cannot be read: that is part of the situation. */
+/** Never throws for a mirror that cannot be read: that is part of the snapshot. */
 export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapshot {
   const config = view.config();
   const configProblem = view.configProblem()?.message ?? null;
@@ -45,7 +45,7 @@ export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapsho
   try {
     const mirror = view.mirror();
     return mirror.atOnce((): HealthSnapshot => {
-      const standings = readSourceStatuses(
+      const sourceStatuses = readSourceStatuses(
         mirror,
         config.sources.map(({ name }) => name),
       );
@@ -57,15 +57,15 @@ export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapsho
         problems: [...lastingProblems(view, now), ...unreportedJobProblems(view, lastJobs)],
         mirrorProblem: null,
         backups: backupFacts(view, mirror, now),
-        sources: standings.flatMap((standing) =>
-          standing.isConfigured
-            ? [sourceFacts(view, config, standing, lastWholeSync(mirror, standing, lastJobs))]
+        sources: sourceStatuses.flatMap((sourceStatus) =>
+          sourceStatus.isConfigured
+            ? [sourceFacts(view, config, sourceStatus, lastWholeSync(mirror, sourceStatus, lastJobs))]
             : [],
         ),
         ...jobFacts(mirror, lastJobs),
         failingChannels: failingChannels(pending, state.deliveries(DELIVERIES_READ), now),
       };
-      return { now, health: assessHealth(facts), mirror, standings, lastJobs, pending };
+      return { now, health: assessHealth(facts), mirror, sourceStatuses, lastJobs, pending };
     });
   } catch (error) {
     const { code, message, hint } = asTidemarkError(error);
@@ -84,7 +84,7 @@ export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapsho
       failingChannels: [],
     };
     const health = assessHealth({ ...base, ...nothing, problems, mirrorProblem });
-    return { now, health, mirror: null, standings: [], lastJobs: NO_JOBS, pending: [] };
+    return { now, health, mirror: null, sourceStatuses: [], lastJobs: NO_JOBS, pending: [] };
   }
 }
 
@@ -159,10 +159,10 @@ function backupFacts(view: DaemonView, mirror: Mirror, now: number): HealthFacts
 function sourceFacts(
   view: DaemonView,
   config: Config,
-  standing: SourceStatus,
+  sourceStatus: SourceStatus,
   lastSync: JobRow | null,
 ): SourceFacts {
-  const { source, lastComplete, lastEnded, lastWholeEnded, firstTriedAt, held, unreadCount } = standing;
+  const { source, lastComplete, lastEnded, lastWholeEnded, firstTriedAt, held, unreadCount } = sourceStatus;
   const narrowed = lastEnded?.kinds ?? null;
   return {
     ...unreadSource(view, config, source),

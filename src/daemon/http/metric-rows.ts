@@ -9,7 +9,7 @@ import { tookMs } from './wording.ts';
 /** What a scrape reads, of one moment. */
 export interface MetricFacts {
   readonly view: DaemonView;
-  readonly situation: HealthSnapshot;
+  readonly snapshot: HealthSnapshot;
   /** Runs that ended and changes that they published since the daemon started. */
   readonly totals: RunTotals;
   readonly files: { readonly mirror: number; readonly wal: number };
@@ -48,7 +48,7 @@ export const METRICS: readonly MetricRow[] = [
     type: 'gauge',
     help: '1 for the state that holds, 0 for the others; with an empty source: of the daemon as a whole',
     labels: ['source', 'state'],
-    read: ({ situation: { health } }) =>
+    read: ({ snapshot: { health } }) =>
       [{ source: '', state: health.state }, ...health.sources].flatMap(({ source, state }) =>
         HEALTH_STATES.map((each) => sample({ source, state: each }, each === state ? 1 : 0)),
       ),
@@ -72,8 +72,8 @@ export const METRICS: readonly MetricRow[] = [
     type: 'gauge',
     help: '1 for the outcome of the latest run that ended, 0 for the others',
     labels: ['source', 'outcome'],
-    read: ({ situation }) =>
-      situation.standings.flatMap(({ source, lastEnded }) =>
+    read: ({ snapshot }) =>
+      snapshot.sourceStatuses.flatMap(({ source, lastEnded }) =>
         lastEnded === null
           ? []
           : ['complete', 'partial', 'failed'].map((outcome) =>
@@ -86,8 +86,8 @@ export const METRICS: readonly MetricRow[] = [
     type: 'gauge',
     help: 'When the latest run ended, seconds since the epoch',
     labels: ['source'],
-    read: ({ situation }) =>
-      situation.standings.flatMap(({ source, lastEnded }) =>
+    read: ({ snapshot }) =>
+      snapshot.sourceStatuses.flatMap(({ source, lastEnded }) =>
         lastEnded === null ? [] : at({ source }, lastEnded.finishedAt),
       ),
   },
@@ -96,8 +96,8 @@ export const METRICS: readonly MetricRow[] = [
     type: 'gauge',
     help: 'How long the latest run that ended took',
     labels: ['source'],
-    read: ({ situation }) =>
-      situation.standings.flatMap(({ source, lastEnded }) => {
+    read: ({ snapshot }) =>
+      snapshot.sourceStatuses.flatMap(({ source, lastEnded }) => {
         const ms = lastEnded === null ? null : tookMs(lastEnded);
         return ms === null ? [] : [sample({ source }, ms / 1000)];
       }),
@@ -107,8 +107,8 @@ export const METRICS: readonly MetricRow[] = [
     type: 'gauge',
     help: 'When the latest complete run ended, seconds since the epoch; missing before the first',
     labels: ['source'],
-    read: ({ situation }) =>
-      situation.standings.flatMap(({ source, lastComplete }) =>
+    read: ({ snapshot }) =>
+      snapshot.sourceStatuses.flatMap(({ source, lastComplete }) =>
         lastComplete === null ? [] : at({ source }, lastComplete.finishedAt),
       ),
   },
@@ -128,8 +128,8 @@ export const METRICS: readonly MetricRow[] = [
     type: 'gauge',
     help: 'How old the last complete run may be before the source counts as failing',
     labels: ['source'],
-    read: ({ situation }) =>
-      situation.health.sources.flatMap(({ source, allowedMs }) =>
+    read: ({ snapshot }) =>
+      snapshot.health.sources.flatMap(({ source, allowedMs }) =>
         allowedMs === null ? [] : [sample({ source }, allowedMs / 1000)],
       ),
   },
@@ -138,8 +138,8 @@ export const METRICS: readonly MetricRow[] = [
     type: 'gauge',
     help: 'Time that the latest sync spent on the collections of a kind: of all of them, and of the longest',
     labels: ['source', 'kind', 'of'],
-    read: ({ situation }) =>
-      situation.lastJobs
+    read: ({ snapshot }) =>
+      snapshot.lastJobs
         .of('sync')
         .flatMap((job) =>
           (summaryOf('sync', job)?.kinds ?? []).flatMap(({ kind, durationMs, longestMs }) => [
@@ -153,8 +153,8 @@ export const METRICS: readonly MetricRow[] = [
     type: 'gauge',
     help: 'Records in the mirror',
     labels: ['source', 'kind'],
-    read: ({ situation }) =>
-      situation.standings.flatMap(({ source, kinds }) =>
+    read: ({ snapshot }) =>
+      snapshot.sourceStatuses.flatMap(({ source, kinds }) =>
         kinds.map(({ kind, records }) => sample({ source, kind }, records)),
       ),
   },
@@ -163,8 +163,8 @@ export const METRICS: readonly MetricRow[] = [
     type: 'gauge',
     help: 'Collections by whether the latest look proved them whole',
     labels: ['source', 'kind', 'is_whole'],
-    read: ({ situation }) =>
-      situation.standings.flatMap(({ source, kinds }) =>
+    read: ({ snapshot }) =>
+      snapshot.sourceStatuses.flatMap(({ source, kinds }) =>
         kinds.flatMap(({ kind, collections, whole }) => [
           sample({ source, kind, is_whole: 'true' }, whole),
           sample({ source, kind, is_whole: 'false' }, collections - whole),
@@ -176,8 +176,8 @@ export const METRICS: readonly MetricRow[] = [
     type: 'gauge',
     help: 'Removals that wait for a person or for the same finding again',
     labels: ['source'],
-    read: ({ situation }) =>
-      situation.standings.map(({ source, held }) =>
+    read: ({ snapshot }) =>
+      snapshot.sourceStatuses.map(({ source, held }) =>
         sample(
           { source },
           held.reduce((sum, { records }) => sum + records, 0),
@@ -197,8 +197,8 @@ export const METRICS: readonly MetricRow[] = [
     type: 'gauge',
     help: 'Open findings of the latest drift job that came to its end',
     labels: ['source', 'severity'],
-    read: ({ situation }) =>
-      situation.lastJobs.finished('drift').flatMap((job) => {
+    read: ({ snapshot }) =>
+      snapshot.lastJobs.finished('drift').flatMap((job) => {
         const summary: DriftSummary | null = summaryOf('drift', job);
         if (summary === null || !summary.hasBaseline) return [];
         return Object.entries(summary.severities).map(([severity, count]) =>
@@ -211,9 +211,9 @@ export const METRICS: readonly MetricRow[] = [
     type: 'gauge',
     help: 'When the latest job of that name ended, seconds since the epoch',
     labels: ['name', 'source', 'outcome'],
-    read: ({ situation }) =>
+    read: ({ snapshot }) =>
       (['sync', 'drift', 'verify', 'forget', 'drill', 'backup'] as const).flatMap((name) =>
-        situation.lastJobs
+        snapshot.lastJobs
           .of(name)
           .flatMap((job) => at({ name, source: job.source ?? '', outcome: job.outcome }, job.finishedAt)),
       ),
@@ -223,7 +223,7 @@ export const METRICS: readonly MetricRow[] = [
     type: 'gauge',
     help: 'Share of the records that the latest drill would bring back, 0 to 1',
     labels: ['source'],
-    read: ({ situation: { mirror, lastJobs } }) =>
+    read: ({ snapshot: { mirror, lastJobs } }) =>
       mirror === null
         ? []
         : lastJobs.of('drill').flatMap(({ source }) => {
@@ -236,8 +236,8 @@ export const METRICS: readonly MetricRow[] = [
     type: 'gauge',
     help: 'Problems that the latest verification of the mirror found',
     labels: [],
-    read: ({ situation }) =>
-      situation.lastJobs.of('verify').flatMap((job) => {
+    read: ({ snapshot }) =>
+      snapshot.lastJobs.of('verify').flatMap((job) => {
         const summary = summaryOf('verify', job);
         return summary === null ? [] : [sample({}, summary.problems)];
       }),
@@ -319,8 +319,8 @@ export const METRICS: readonly MetricRow[] = [
     type: 'gauge',
     help: 'Notices that wait for their delivery',
     labels: ['channel'],
-    read: ({ situation }) =>
-      [...Map.groupBy(situation.pending, ({ channel }) => channel)].map(([channel, pending]) =>
+    read: ({ snapshot }) =>
+      [...Map.groupBy(snapshot.pending, ({ channel }) => channel)].map(([channel, pending]) =>
         sample({ channel }, pending.length),
       ),
   },
@@ -329,7 +329,7 @@ export const METRICS: readonly MetricRow[] = [
     type: 'gauge',
     help: '1 where the mirror can be read, else 0',
     labels: [],
-    read: ({ situation }) => [sample({}, situation.mirror === null ? 0 : 1)],
+    read: ({ snapshot }) => [sample({}, snapshot.mirror === null ? 0 : 1)],
   },
   {
     name: 'tidemark_mirror_bytes',

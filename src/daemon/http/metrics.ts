@@ -33,12 +33,12 @@ export function createMetrics(view: DaemonView): Metrics {
   return {
     contentType: registry.contentType,
     scrape: async (now) => {
-      const situation = readHealthSnapshot(view, now);
+      const snapshot = readHealthSnapshot(view, now);
       const facts: MetricFacts = {
         view,
-        situation,
-        totals: situation.mirror === null ? runs.totals() : runs.read(situation.mirror),
-        files: fileSizes(situation.mirror?.path ?? view.config().mirror),
+        snapshot,
+        totals: snapshot.mirror === null ? runs.totals() : runs.read(snapshot.mirror),
+        files: fileSizes(snapshot.mirror?.path ?? view.config().mirror),
         process: processFigures(delay),
       };
       delay.reset();

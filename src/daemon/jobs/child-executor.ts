@@ -10,7 +10,7 @@ import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { DaemonEffects, StartJob } from '../effects.ts';
 import type { MirrorAccessControl, WriterLease } from '../mirror-access.ts';
 import type { ActiveProblems } from '../problems.ts';
-import { type Performed, type Task, type Workplace, commandOf, InProcessExecutor } from './executor.ts';
+import { type Performed, type Task, type JobExecutor, commandOf, InProcessExecutor } from './executor.ts';
 import { type ToChild, type ToDaemon, errorOf, resultOf } from './job-messages.ts';
 import { failedResult } from './job-log.ts';
 import type { JobResult } from './work.ts';
@@ -24,20 +24,20 @@ interface ChildWorkOptions {
   readonly mirrorAccess: MirrorAccessControl;
   readonly problems: ActiveProblems;
   /** For what the process does not do: a configuration in force that can be read no more. */
-  readonly instead: Workplace;
+  readonly instead: JobExecutor;
 }
 
 /** A process for each job, where the effects have one to start. */
 export function executorFor(
   options: Pick<ChildWorkOptions, 'effects' | 'mirrorAccess' | 'problems'>,
-): Workplace {
+): JobExecutor {
   const { effects, mirrorAccess } = options;
   const instead = new InProcessExecutor(effects, mirrorAccess);
   const { startJob } = effects;
   return startJob === undefined ? instead : new ChildProcessExecutor({ ...options, startJob, instead });
 }
 
-class ChildProcessExecutor implements Workplace {
+class ChildProcessExecutor implements JobExecutor {
   readonly #options: ChildWorkOptions;
   #child: ChildProcess | null = null;
 

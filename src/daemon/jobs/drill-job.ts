@@ -35,7 +35,7 @@ async function practise(context: JobContext): Promise<DrillDocument> {
   const definitions = definitionsFor(config, source.name);
   const point = pointOf(mirror, parseReference('latest'), { source: source.name });
   const state = openMirrorState(mirror, source.name, point);
-  const grounds: DrillSandbox[] = [];
+  const services: DrillSandbox[] = [];
   // What the sandbox and its client say of one another is no concern of the daemon's log: the document tells it.
   const log = silentLogger;
   try {
@@ -47,10 +47,10 @@ async function practise(context: JobContext): Promise<DrillDocument> {
       ownUser: source.restore.ownUser,
       damage: null,
       random: () => random,
-      openGround: async (userUuid) => {
-        const ground = await openDrillSandbox({ userUuid, definitions, clock, log });
-        grounds.push(ground);
-        return ground;
+      openService: async (userUuid) => {
+        const service = await openDrillSandbox({ userUuid, definitions, clock, log });
+        services.push(service);
+        return service;
       },
       reader: { command: 'daemon', pid, host, clock },
       clock,
@@ -60,7 +60,7 @@ async function practise(context: JobContext): Promise<DrillDocument> {
     });
   } finally {
     state.close();
-    for (const ground of grounds) await ground.close();
+    for (const service of services) await service.close();
   }
 }
 

@@ -23,10 +23,10 @@ export interface Performed {
   readonly lease: WriterLease | null;
 }
 
-export interface Workplace {
+export interface JobExecutor {
   /**
    * Does the work. What it throws is part of the result.
-   * @param lease of the job's beginning; it is the workplace's from then on. Null: the work waits for its own
+   * @param lease of the job's beginning; it is the executor's from then on. Null: the work waits for its own
    */
   perform(task: Task, lease: WriterLease | null): Promise<Performed>;
   /** Ends what is at work at once, where that can be done. False where it cannot. */
@@ -34,7 +34,7 @@ export interface Workplace {
 }
 
 /** In this process: its event loop and its memory are the work's too. */
-export class InProcessExecutor implements Workplace {
+export class InProcessExecutor implements JobExecutor {
   readonly #effects: DaemonEffects;
   readonly #mirrorAccess: MirrorAccessControl;
 

@@ -6,7 +6,7 @@ import type { ScheduleName } from '../../config/config.ts';
 import type { QueuedJob } from './work.ts';
 
 /** A job in the queue, with the number by which whoever asked for it finds it again. Numbers only grow. */
-export interface Ticketed {
+export interface QueueEntry {
   readonly ticket: number;
   readonly job: QueuedJob;
 }
@@ -16,7 +16,7 @@ const REQUESTS_IN_A_ROW = 10;
 
 export class JobQueue {
   readonly #rankOf: (job: QueuedJob) => string;
-  #waiting: Ticketed[] = [];
+  #waiting: QueueEntry[] = [];
   #tickets = 0;
   #requestsInARow = 0;
 
@@ -52,7 +52,7 @@ export class JobQueue {
     return requested.length + added.length;
   }
 
-  take(): Ticketed | undefined {
+  take(): QueueEntry | undefined {
     const next = this.all()[0];
     if (next === undefined) return undefined;
     this.#waiting = this.#waiting.filter((each) => each !== next);
@@ -74,14 +74,14 @@ export class JobQueue {
   }
 
   /** First to start first. */
-  all(): readonly Ticketed[] {
+  all(): readonly QueueEntry[] {
     const ranks = new Map(this.#waiting.map((each) => [each, this.#rankOf(each.job)]));
-    const rank = (each: Ticketed): string => ranks.get(each) ?? '';
+    const rank = (each: QueueEntry): string => ranks.get(each) ?? '';
     const requests = this.#waiting.filter(isRequest);
     const others = this.#waiting
       .filter((each) => !isRequest(each))
       .sort((one, other) => (rank(one) === rank(other) ? 0 : rank(one) < rank(other) ? -1 : 1));
-    const ordered: Ticketed[] = [];
+    const ordered: QueueEntry[] = [];
     let inARow = this.#requestsInARow;
     for (const request of requests) {
       const other = inARow >= REQUESTS_IN_A_ROW ? others.shift() : undefined;
@@ -93,7 +93,7 @@ export class JobQueue {
   }
 }
 
-function isRequest({ job }: Ticketed): boolean {
+function isRequest({ job }: QueueEntry): boolean {
   return job.trigger === 'request';
 }
 

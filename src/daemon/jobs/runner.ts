@@ -15,13 +15,13 @@ import type { DaemonEffects } from '../effects.ts';
 import type { MirrorAccessControl, WriterLease } from '../mirror-access.ts';
 import type { ActiveProblems } from '../problems.ts';
 import type { RequestStatus, RunningJob, JobIdentity } from '../view.ts';
-import { type Task, type Workplace, commandOf } from './executor.ts';
+import { type Task, type JobExecutor, commandOf } from './executor.ts';
 import { endOf, UNENDED } from './job-end.ts';
 import { JobLog, jobKey } from './job-log.ts';
 import { failedResult, noteJobProblem, unwritten } from './job-log.ts';
 import type { EndedJob } from './observer.ts';
 import type { Observers } from './observers.ts';
-import { JobQueue, type Ticketed } from './queue.ts';
+import { JobQueue, type QueueEntry } from './queue.ts';
 import { StatsBySource } from './request-stats.ts';
 import { AnswerWatch, LastBeginnings, Rests, SILENT_MS, TURN_LOOK_MS } from './turns.ts';
 import type { JobResult, JobWork, QueuedJob } from './work.ts';
@@ -29,7 +29,7 @@ import type { JobResult, JobWork, QueuedJob } from './work.ts';
 interface RunnerOptions {
   readonly effects: DaemonEffects;
   readonly works: ReadonlyMap<JobName, JobWork>;
-  readonly workplace: Workplace;
+  readonly executor: JobExecutor;
   readonly mirrorAccess: MirrorAccessControl;
   readonly problems: ActiveProblems;
   readonly observers: Observers;
@@ -45,7 +45,7 @@ interface RunnerOptions {
   readonly onEnd: (job: QueuedJob, ended: EndedJob, exitCode: ExitCode) => void;
 }
 
-interface Current extends TicketAtWork {
+interface Current extends RunningEntry {
   readonly startedAt: string;
   /** The kinds that it is narrowed to by what was asked for; null for all that the source includes. */
   kinds: readonly Kind[] | null;
@@ -69,7 +69,7 @@ export class JobRunner {
   readonly #beginnings: LastBeginnings;
   readonly #rests: Rests;
   readonly #queue: JobQueue;
-  readonly #tickets = new Tickets();
+  readonly #tickets = new RequestLog();
   readonly #abort = new AbortController();
   readonly #jobLog: JobLog;
   #current: Current | null = null;
@@ -98,8 +98,8 @@ export class JobRunner {
   }
 
   /** What became of a ticket; null for one that is not known, or known no longer. */
-  standing(ticket: number): RequestStatus | null {
-    return this.#tickets.standing(ticket, this.#current, this.#queue.all());
+  statusOf(ticket: number): RequestStatus | null {
+    return this.#tickets.statusOf(ticket, this.#current, this.#queue.all());
   }
 
   /** True while work of that schedule waits or is done for that source (null for the mirror as a whole). */
@@ -124,7 +124,7 @@ export class JobRunner {
     current.gaveWay = this.#rests.begin(job.source, silentMs);
     abort.abort(new TidemarkError('interrupted', 'the run gives way to other jobs'));
     const { clock } = this.#options.effects;
-    void withTimeout(over, GIVE_WAY_MS, clock).then((isOver) => isOver || this.#options.workplace.kill());
+    void withTimeout(over, GIVE_WAY_MS, clock).then((isOver) => isOver || this.#options.executor.kill());
   }
 
   /** Milliseconds until `look` is wanted again; null where nobody waits for what is at work. */
@@ -178,7 +178,7 @@ export class JobRunner {
     this.#abort.abort(reason);
     current.abort.abort(reason);
     if (await withTimeout(current.over, isWorthWaiting ? graceMs - finishMs : graceMs, clock)) return true;
-    return this.#options.workplace.kill() && withTimeout(current.over, KILL_MS, clock);
+    return this.#options.executor.kill() && withTimeout(current.over, KILL_MS, clock);
   }
 
   #next(): void {
@@ -217,7 +217,7 @@ export class JobRunner {
 
   async #perform(current: Current): Promise<void> {
     const { job } = current;
-    const { works, effects, freshConfig, workplace } = this.#options;
+    const { works, effects, freshConfig, executor } = this.#options;
     const work = works.get(job.name);
     const config = freshConfig();
     const source = config.sources.find(({ name }) => name === job.source) ?? null;
@@ -248,7 +248,7 @@ export class JobRunner {
         if (job.source !== null) this.stats.begin(job.source, client);
       },
     };
-    const performed = await workplace.perform(task, lease);
+    const performed = await executor.perform(task, lease);
     await this.#end(current, this.#resultOf(current, performed.result), performed.lease);
   }
 
@@ -353,7 +353,7 @@ const KILL_MS = 1_000;
 // What became of jobs that somebody asked for, for as long as anybody may come back for it.
 
 /** A job whose turn has come. */
-interface TicketAtWork extends Ticketed {
+interface RunningEntry extends QueueEntry {
   /** As the mirror has it; 0 for one that is not written down (yet). */
   readonly number: number;
 }
@@ -361,11 +361,11 @@ interface TicketAtWork extends Ticketed {
 /** Whoever follows a job looks several times a second: these are hours of jobs. */
 const KEPT = 1_000;
 
-class Tickets {
+class RequestLog {
   readonly #ended = new Map<number, RequestStatus>();
 
   /** A job is over. The first word holds. */
-  end({ ticket, job, number }: TicketAtWork, error: TidemarkError | null): void {
+  end({ ticket, job, number }: RunningEntry, error: TidemarkError | null): void {
     if (this.#ended.has(ticket)) return;
     this.#ended.set(ticket, { state: 'ended', ...identity(job), job: number === 0 ? null : number, error });
     const [oldest] = this.#ended.keys();
@@ -373,7 +373,11 @@ class Tickets {
   }
 
   /** What became of a ticket; null for one that is not known, or known no longer. */
-  standing(ticket: number, atWork: TicketAtWork | null, waiting: readonly Ticketed[]): RequestStatus | null {
+  statusOf(
+    ticket: number,
+    atWork: RunningEntry | null,
+    waiting: readonly QueueEntry[],
+  ): RequestStatus | null {
     const ended = this.#ended.get(ticket);
     if (ended !== undefined) return ended;
     if (atWork?.ticket === ticket) {

@@ -13,7 +13,7 @@ import { messageOf } from './message.ts';
 import type { Send } from './sending.ts';
 
 /** From the notice on: what could not be delivered in a day is no news. */
-const PATIENCE_MS = 24 * 3_600_000;
+const RETRY_FOR_MS = 24 * 3_600_000;
 const FIRST_WAIT_MS = 15_000;
 const LONGEST_WAIT_MS = 30 * 60_000;
 const SHORTEST_WAIT_MS = 1_000;
@@ -149,7 +149,7 @@ export class Outbox {
     const { about, notice, channel } = delivery;
     const now = clock.now();
     const facts = { channel, notice, event: about.event, attempts, code: error.code };
-    if (now - Date.parse(about.at) >= PATIENCE_MS) {
+    if (now - Date.parse(about.at) >= RETRY_FOR_MS) {
       this.#giveUp(delivery, attempts, error.message);
       return;
     }

@@ -175,7 +175,7 @@ export class MemoryStore implements WritableStore {
   }
 
   /** Takes over a seed, past every rule. */
-  plant(seed: Seed): void {
+  insert(seed: Seed): void {
     this.#unlogged((writing) => {
       for (const user of seed.users) writing.putUser(user);
       for (const { kind, scope, body, id } of seed.records) {

@@ -79,12 +79,13 @@ describe('without a token', () => {
     const { url } = await world.listen();
     const identity = { name: 'sync', source: 'default' } as const;
     const before = [{ name: 'drill', source: 'default' }] as const;
-    world.standings.set(1, { state: 'waiting', ...identity, before });
+    world.requestStatuses.set(1, { state: 'waiting', ...identity, before });
     const headers = { ...JSON_BODY, authorization: `Bearer ${LOCAL_TOKEN}` };
     const answer = await call(`${url}/api/v1/runs`, { method: 'POST', headers, body: sync });
     const behind = [{ job: 'drill', source: 'default' }];
     expect(JSON.parse(answer.text)).toMatchObject({ queued: [{ request: 1, behind }] });
-    const standing = async (): Promise<unknown> => JSON.parse((await call(`${url}/api/v1/requests/1`)).text);
+    const requestStatus = async (): Promise<unknown> =>
+      JSON.parse((await call(`${url}/api/v1/requests/1`)).text);
     const document = {
       schema: 'tidemark.request/1',
       request: 1,
@@ -92,12 +93,12 @@ describe('without a token', () => {
       source: 'default',
       error: null,
     };
-    expect(await standing()).toEqual({ ...document, state: 'waiting', number: null, behind });
-    world.standings.set(1, { state: 'running', ...identity, job: 7 });
-    expect(await standing()).toEqual({ ...document, state: 'running', number: 7, behind: [] });
+    expect(await requestStatus()).toEqual({ ...document, state: 'waiting', number: null, behind });
+    world.requestStatuses.set(1, { state: 'running', ...identity, job: 7 });
+    expect(await requestStatus()).toEqual({ ...document, state: 'running', number: 7, behind: [] });
     const error = new TidemarkError('disk_full', 'no room');
-    world.standings.set(1, { state: 'ended', ...identity, job: null, error });
-    expect(await standing()).toMatchObject({
+    world.requestStatuses.set(1, { state: 'ended', ...identity, job: null, error });
+    expect(await requestStatus()).toMatchObject({
       state: 'ended',
       error: { code: 'disk_full', message: 'no room' },
     });

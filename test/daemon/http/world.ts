@@ -62,7 +62,7 @@ export class World implements DaemonView {
   figuresShown: ReturnType<DaemonView['stats']> = [];
   problem: TidemarkError | null = null;
   /** By the number of the request. */
-  readonly standings = new Map<number, RequestStatus>();
+  readonly requestStatuses = new Map<number, RequestStatus>();
   readonly asked: [JobName, readonly string[] | null, JobRequest | undefined][] = [];
   #config: Config;
   #mirror: Mirror | null = null;
@@ -255,7 +255,7 @@ export class World implements DaemonView {
   }
 
   requested(request: number): ReturnType<DaemonView['requested']> {
-    return this.standings.get(request) ?? null;
+    return this.requestStatuses.get(request) ?? null;
   }
 
   #schedule(schedule: ScheduleView['schedule'], cron: string, intervalMs: number): ScheduleView {

@@ -21,13 +21,13 @@ import type { PlanInput } from './plan.ts';
 import { placeOf } from './record-place.ts';
 import { writableFields } from './unmanaged-settings.ts';
 
-export interface DrillSandboxGround {
+export interface DrillService {
   /** The interface, over HTTP. */
   readonly baseUrl: URL;
-  /** A key of the user that the ground was opened for, with every permission. */
+  /** A key of the user that the service was opened for, with every permission. */
   readonly apiKey: Secret;
   /** Puts users and records in as they are, past every rule. */
-  plant(users: readonly (JsonObject & { readonly uuid: string })[], records: readonly ParsedRecord[]): void;
+  insert(users: readonly (JsonObject & { readonly uuid: string })[], records: readonly ParsedRecord[]): void;
   /** Sees to it that none of these records' ids is ever given to another one, as on the service that gave them. */
   reserve(records: readonly ParsedRecord[]): void;
   /** Founds an organization as a sign-up does: of that name, with the key's user as owner. Returns its id. */
@@ -43,27 +43,27 @@ export interface DamageChoice {
 interface DrillStart {
   readonly damage: DrillDamage | null;
   readonly assumptions: readonly string[];
-  /** The organizations of the snapshot with the ids that they have on the ground, where these are others. */
+  /** The organizations of the snapshot with the ids that they have on the service, where these are others. */
   readonly organizations: ReadonlyMap<string, string>;
 }
 
 /** Newly founded organizations that hold nothing but the key's user. */
 export function startEmpty(
-  ground: DrillSandboxGround,
+  service: DrillService,
   snapshot: DrillSnapshot,
   keyUser: KeyUser,
   definitions: PlanInput['definitions'],
 ): DrillStart {
-  ground.reserve(snapshot.desired.records);
-  ground.plant([userOf(keyUser)], []);
+  service.reserve(snapshot.desired.records);
+  service.insert([userOf(keyUser)], []);
   const organizations = new Map<string, string>();
   for (const record of organizationsOf(snapshot)) {
     const { kind, id, body } = record;
-    organizations.set(id, ground.found(recordName(definitions(kind), body, id)));
+    organizations.set(id, service.found(recordName(definitions(kind), body, id)));
   }
   // Organizations that the snapshot knows only by what hangs from them keep their id: nothing else tells which is which.
   const unnamed = new Set(snapshot.desired.records.flatMap(({ scope }) => scope.organization_id ?? []));
-  for (const id of unnamed) if (!organizations.has(id)) ground.plant([], shellOf(id, keyUser));
+  for (const id of unnamed) if (!organizations.has(id)) service.insert([], shellOf(id, keyUser));
   return {
     damage: null,
     organizations,
@@ -76,7 +76,7 @@ export function startEmpty(
 
 /** Everything that the snapshot holds, then damaged. */
 export function startDamaged(
-  ground: DrillSandboxGround,
+  service: DrillService,
   snapshot: DrillSnapshot,
   keyUser: KeyUser,
   definitions: PlanInput['definitions'],
@@ -95,8 +95,8 @@ export function startDamaged(
       const user = isJsonObject(body) ? body['user'] : undefined;
       return isJsonObject(user) ? [{ ...user, uuid: id }] : [];
     });
-  ground.reserve(snapshot.desired.records);
-  ground.plant([userOf(keyUser), ...users], damaged.records);
+  service.reserve(snapshot.desired.records);
+  service.insert([userOf(keyUser), ...users], damaged.records);
   return {
     damage: { percent, seed, removed: damaged.removed, altered: damaged.altered },
     organizations: new Map(),
@@ -107,18 +107,18 @@ export function startDamaged(
   };
 }
 
-/** The ground as a source: definitions as configured, unlimited, everything included. */
-export function groundSource(
+/** The service as a source: definitions as configured, unlimited, everything included. */
+export function drillSource(
   name: string,
-  ground: Pick<DrillSandboxGround, 'baseUrl' | 'apiKey'>,
+  service: Pick<DrillService, 'baseUrl' | 'apiKey'>,
   kinds: readonly Kind[],
   definitions: PlanInput['definitions'],
   all: readonly Kind[],
 ): SourceConfig {
   return {
     name,
-    baseUrl: ground.baseUrl,
-    apiKey: ground.apiKey,
+    baseUrl: service.baseUrl,
+    apiKey: service.apiKey,
     profile: 'svc',
     organizations: 'all',
     projects: 'all',
