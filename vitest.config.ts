@@ -1,9 +1,20 @@
 import { availableParallelism } from 'node:os';
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig } from 'vitest/config';
 
-export default defineConfig({
+/** What `npm run test:fast` leaves out: whole stories, processes, browsers, kills and long walks. */
+const SLOW = [
+  'test/{backup,browser,container,docs,journeys,properties}/**',
+  'test/daemon/*.test.ts',
+  'test/daemon/http/**',
+  'test/cli/reasons.test.ts',
+  'test/mirror/{absence,bit-flips,crash,field-shapes,forget,history,verify}.test.ts',
+  'test/restore/{apply*,look-and-write,lost-refused,sent-again,undo-*}.test.ts',
+];
+
+export default defineConfig(({ mode }) => ({
   test: {
     include: ['test/**/*.test.ts'],
+    exclude: [...configDefaults.exclude, ...(mode === 'fast' ? SLOW : [])],
     globalSetup: ['test/tools/build-program.ts'],
     setupFiles: ['test/tools/own-temporary-directory.ts'],
     pool: 'forks',
@@ -14,4 +25,4 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },
-});
+}));
