@@ -11,7 +11,14 @@ import type { DaemonView } from '../view.ts';
 import type { HealthFacts, SourceFacts } from './health-input.ts';
 import { type Health, assessHealth } from './health.ts';
 import { type LastJobs, drillScores, readLastJobs } from './last-jobs.ts';
-import { type SourceStatus, readSourceStatuses } from './source-status.ts';
+import { lastCompleteRun } from '../../state/whole-run.ts';
+import {
+  type SourceStatus,
+  allowedAgeMs,
+  expectedSince,
+  firstTriedAt,
+  readSourceStatuses,
+} from './source-status.ts';
 
 /** All that a page says of the whole, of one moment. */
 export interface HealthSnapshot {
@@ -85,6 +92,51 @@ export function readHealthSnapshot(view: DaemonView, now: number): HealthSnapsho
     };
     const health = assessHealth({ ...base, ...nothing, problems, mirrorProblem });
     return { now, health, mirror: null, sourceStatuses: [], lastJobs: NO_JOBS, pending: [] };
+  }
+}
+
+/** How old the last complete run of a source is, and may be. */
+export interface Freshness {
+  readonly source: string;
+  /** When its last complete run ended, ISO 8601; null where there never was one. */
+  readonly completeAt: string | null;
+  /** From when on one can be expected: when the daemon first had the source. */
+  readonly expectedSince: string;
+  /** The longest that a complete run may lie back, milliseconds. */
+  readonly allowedMs: number;
+}
+
+/**
+ * The freshness of configured sources that a schedule syncs, and the mirror that says so; null where it cannot be read.
+ * @param names the sources that are asked for; all without
+ */
+export function readFreshness(
+  view: DaemonView,
+  names?: readonly string[],
+): { readonly mirror: Mirror; readonly sources: readonly Freshness[] } | null {
+  const config = view.config();
+  const configured = config.sources.map(({ name }) => name);
+  try {
+    const mirror = view.mirror();
+    const sources = mirror.atOnce(() =>
+      configured
+        .filter((name) => names?.includes(name) !== false)
+        .flatMap((source): Freshness[] => {
+          const lastComplete = lastCompleteRun(mirror, source);
+          const tried = { firstTriedAt: firstTriedAt(mirror, source), lastComplete };
+          const facts = { ...unreadSource(view, config, source), ...tried };
+          const allowedMs = allowedAgeMs(facts);
+          if (allowedMs === null) return [];
+          const expected = expectedSince(facts, view.startedAt);
+          return [
+            { source, completeAt: lastComplete?.finishedAt ?? null, expectedSince: expected, allowedMs },
+          ];
+        }),
+    );
+    return { mirror, sources };
+  } catch {
+    // Health and the jobs tell what keeps it from being read.
+    return null;
   }
 }
 

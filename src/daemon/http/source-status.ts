@@ -170,7 +170,7 @@ function readUnread(mirror: Mirror, source: string): UnreadCollection[] {
     .sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind));
 }
 
-function firstTriedAt(mirror: Mirror, source: string): string | null {
+export function firstTriedAt(mirror: Mirror, source: string): string | null {
   const [row] = selectRows<{ at: string }>(
     mirror,
     `SELECT r.started_at AS at FROM runs r CROSS JOIN sources s ON s.id = r.source

@@ -9,7 +9,7 @@ import type { Logger } from '../../core/logger.ts';
 import type { JobRow } from '../../mirror/daemon.ts';
 import type { Notice, NoticeState } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { isMirrorGone, readHealthSnapshot } from '../http/health-snapshot.ts';
+import { type Freshness, isMirrorGone, readFreshness } from '../http/health-snapshot.ts';
 import type { EndedJob, JobObserver, ObserverContext } from '../jobs/observer.ts';
 import { unreadSweeps } from '../jobs/unread-sweeps.ts';
 import type { DaemonView } from '../view.ts';
@@ -88,7 +88,8 @@ class NotifyingObserver implements JobObserver {
     if (!this.#recorded.has(row)) await this.#tellAtOnce(row, detailsOf(ended), context.signal);
     if (this.#options.view() !== null) await this.#tellAbsence(this.#options.clock.now(), context.signal);
     await this.#whereThere(context, async () => {
-      if (row.name === 'sync') await this.#lookAtFreshness();
+      // The others are looked at once a minute (`wake`).
+      if (row.name === 'sync' && row.source !== null) await this.#lookAtFreshness([row.source]);
       await this.#notifier.deliverDue(context.signal);
     });
   }
@@ -147,15 +148,14 @@ class NotifyingObserver implements JobObserver {
     return view;
   }
 
-  async #lookAtFreshness(): Promise<void> {
+  /** Of these sources, or of all. */
+  async #lookAtFreshness(names?: readonly string[]): Promise<void> {
     const now = this.#options.clock.now();
     const view = this.#view();
-    const { health, mirror } = readHealthSnapshot(view, now);
-    const sources = health.sources.flatMap(({ source, lastCompleteAt, expectedSince, allowedMs }) =>
-      allowedMs === null ? [] : [{ source, completeAt: lastCompleteAt, expectedSince, allowedMs }],
-    );
+    const known = readFreshness(view, names);
+    if (known === null) return;
     await this.#notifier.checkFreshness(
-      sources.filter((each) => mirror !== null && !isCatchingUp(view, mirror, each, now)),
+      known.sources.filter((each) => !isCatchingUp(view, known.mirror, each, now)),
     );
   }
 
@@ -314,16 +314,6 @@ export function createNotifier(options: NotifierOptions): Notifier {
 }
 
 // Transitions of time alone. Subject `fresh`: `overdue` while no sync was complete for longer than the schedule allows.
-
-interface Freshness {
-  readonly source: string;
-  /** When its last complete run ended, ISO 8601; null where there never was one. */
-  readonly completeAt: string | null;
-  /** From when on one can be expected: when the daemon first had the source. */
-  readonly expectedSince: string;
-  /** The longest that a complete run may lie back, milliseconds. */
-  readonly allowedMs: number;
-}
 
 export function freshnessTransition(
   states: readonly NoticeState[],

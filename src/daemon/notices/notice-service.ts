@@ -73,8 +73,7 @@ export function createPingObserver(pinger: Pinger, sources: () => readonly strin
       if (outcome === 'interrupted') return;
       if (outcome === 'done' && report?.outcome === 'complete') {
         const mirror = mirrorAccess.reader();
-        pinger.succeeded(
-          source,
+        pinger.succeeded(source, () =>
           sources().filter((other) => other !== source && isKnownNotWhole(mirror, other)),
         );
       } else {
@@ -125,8 +124,8 @@ interface PingerOptions {
 export interface Pinger {
   /** A sync of all kinds of a source begins. */
   started(source: string): void;
-  /** Its run was complete. `others`: sources of which that is not so, as far as the mirror knows. */
-  succeeded(source: string, others: readonly string[]): void;
+  /** Its run was complete. `others` finds the sources of which that is not so, as far as the mirror knows. */
+  succeeded(source: string, others: () => readonly string[]): void;
   /** It ended in any other way. `why`: one line without secrets. */
   failed(source: string, why: string): void;
   /**
@@ -209,9 +208,13 @@ export function createPinger({ pings, sources, poster, clock, log }: PingerOptio
     },
     succeeded: (source, others) => {
       failing.delete(source);
+      const called = linesOf(source).filter(({ ping }) => ping.success !== null);
+      if (called.length === 0) return;
       const configured = sources();
-      const notWhole = [...others, ...failing].filter((name) => name !== source && configured.includes(name));
-      for (const line of linesOf(source)) {
+      const notWhole = [...others(), ...failing].filter(
+        (name) => name !== source && configured.includes(name),
+      );
+      for (const line of called) {
         const own = line.ping.sources;
         // One source's success must not hide another one's failure.
         if (notWhole.some((name) => own === null || own.includes(name))) continue;

@@ -19,7 +19,7 @@ function rig() {
   const pinger: Pinger = {
     started: (source) => void said.push(`${source} start`),
     succeeded: (source, others) =>
-      void said.push([source, 'success', ...others.map((name) => `but ${name}`)].join(' ')),
+      void said.push([source, 'success', ...others().map((name) => `but ${name}`)].join(' ')),
     failed: (source, why) => void said.push(`${source} fail: ${why}`),
     settled: () => Promise.resolve(),
     close: () => Promise.resolve(),

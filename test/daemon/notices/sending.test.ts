@@ -238,7 +238,7 @@ describe('pings', () => {
     const pings = [ping(far.url)];
     const pinger = createPinger({ pings: () => pings, sources, poster, clock: systemClock, log });
     pinger.started('production');
-    pinger.succeeded('production', []);
+    pinger.succeeded('production', () => []);
     pinger.started('production');
     pinger.failed('production', 'partial: plugins denied');
     await pinger.settled(running);
@@ -255,8 +255,8 @@ describe('pings', () => {
     ];
     const pinger = createPinger({ pings: () => pings, sources, poster, clock: systemClock, log });
     pinger.failed('a', 'failed');
-    pinger.succeeded('b', []);
-    pinger.succeeded('a', []);
+    pinger.succeeded('b', () => []);
+    pinger.succeeded('a', () => []);
     await pinger.settled(running);
     expect(far.received.map(({ method, path }) => `${method} ${path}`).sort()).toEqual([
       'GET /only/ok',
@@ -273,10 +273,10 @@ describe('pings', () => {
       ping(`${far.url}/only`, { sources: ['a', 'b'], start: null }),
     ];
     const pinger = createPinger({ pings: () => pings, sources, poster, clock: systemClock, log });
-    pinger.succeeded('a', ['c']);
+    pinger.succeeded('a', () => ['c']);
     pinger.failed('gone', 'failed');
     await pinger.settled(running);
-    pinger.succeeded('a', []);
+    pinger.succeeded('a', () => []);
     await pinger.settled(running);
     expect(far.received.map(({ path }) => path)).toEqual(['/only/ok', '/fail', '/ok', '/only/ok']);
   });
@@ -293,13 +293,13 @@ describe('pings', () => {
       sleep: (ms) => Promise.resolve(void waits.push(ms)),
     };
     const pinger = createPinger({ pings: () => pings, sources, poster, clock, log });
-    pinger.succeeded('a', []);
+    pinger.succeeded('a', () => []);
     await pinger.settled(running);
     expect([far.received.length, logged, waits]).toEqual([2, [], []]);
-    pinger.succeeded('a', []);
+    pinger.succeeded('a', () => []);
     await pinger.settled(running);
     expect([far.received.length, logged.length, waits]).toEqual([5, 1, [10_000]]);
-    pinger.succeeded('a', []);
+    pinger.succeeded('a', () => []);
     await pinger.settled(running);
     expect([far.received.length, logged.length, waits]).toEqual([9, 2, [10_000, 10_000, 60_000]]);
     expect(JSON.stringify(logged)).not.toContain('s3cretuuid');
@@ -312,7 +312,7 @@ describe('pings', () => {
     const pinger = createPinger({ pings: () => pings, sources, poster, clock: systemClock, log });
     pinger.started('a');
     await far.came(2);
-    pinger.succeeded('a', []);
+    pinger.succeeded('a', () => []);
     await pinger.settled(running);
     expect(far.received.map(({ path }) => path)).toEqual(['/start', '/start', '/ok']);
   });
