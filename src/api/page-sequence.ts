@@ -334,7 +334,13 @@ export class PageSequence {
   }
 
   #finish(problem: TidemarkError | null, proof: PageSequenceEnd['proof'] = 'none'): PageSequenceStep {
-    return { end: this.#ending(proof, problem ?? this.#problem) };
+    const found = problem ?? this.#problem;
+    // Rows that come in another order each time repeat, and take many requests: no order is proven, no fault of the service.
+    const isByDisorder = found?.code === 'walk_loop' && this.#disorder !== null;
+    const error = isByDisorder
+      ? unprovenError(`it changed while it was read: ${this.#disorder}; ${found.message}`)
+      : found;
+    return { end: this.#ending(proof, error) };
   }
 
   #ending(proof: PageSequenceEnd['proof'], problem: TidemarkError | null): PageSequenceEnd {
