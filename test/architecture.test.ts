@@ -167,6 +167,15 @@ describe('the layout', () => {
     expect(users).toEqual([]);
   });
 
+  it('npm ci compiles nothing: better-sqlite3 brings its binaries', () => {
+    const read = (name: string): unknown => JSON.parse(readFileSync(resolve(sourceRoot, '..', name), 'utf8'));
+    expect(read('package.json')).toMatchObject({ allowScripts: { 'better-sqlite3': false } });
+    // For older npm, which builds what has a binding.gyp unless this line says no. `npm install` takes it out: put it back.
+    expect(read('package-lock.json')).toMatchObject({
+      packages: { 'node_modules/better-sqlite3': { gypfile: false } },
+    });
+  });
+
   it("npm's scripts start the program with the flags of its first line", () => {
     const { scripts } = JSON.parse(readFileSync(resolve(sourceRoot, '../package.json'), 'utf8')) as {
       scripts: Record<string, string>;
