@@ -128,5 +128,5 @@ function isRatioOfTimes({ name }: Line): boolean {
 
 /** Beside its bound, but no reason to fail: it depends on what else the machine does. */
 function asTold(line: Line): Line {
-  return { ...line, isTold: true };
+  return { ...line, isReported: true };
 }

@@ -115,7 +115,7 @@ async function pointInTime({ large, scratch, note }: BenchContext): Promise<Line
   ];
 }
 
-/** Makes the next look read the file from the disk, where the system can be told so. */
+/** Makes the next look read the file from the disk, where the system can be reported so. */
 function dropFromPageCache(path: string): boolean {
   const drop = spawnSync('dd', [`if=${path}`, 'iflag=nocache', 'count=0'], { stdio: 'ignore' });
   return drop.status === 0;

@@ -66,7 +66,7 @@ async function main(asked: readonly string[]): Promise<number> {
     process.stdout.write(`\n${name}\n${renderTable(measured)}`);
     lines.push(...measured);
   }
-  const broken = lines.filter(({ isMet, isTold }) => !isMet && isTold !== true);
+  const broken = lines.filter(({ isMet, isReported }) => !isMet && isReported !== true);
   process.stdout.write(
     broken.length === 0
       ? `\nall ${lines.length} bounds met\n`

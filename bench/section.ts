@@ -23,7 +23,7 @@ export interface Line {
   readonly bound: string;
   readonly isMet: boolean;
   /** Shown beside its bound, but no reason to fail. */
-  readonly isTold?: boolean;
+  readonly isReported?: boolean;
 }
 
 /** A section lives in `bench/NAME.ts` and measures the built product. */

@@ -6,8 +6,8 @@ const HEADINGS = ['', 'measured', 'figure', 'ratio', 'bound'];
 export function renderTable(lines: readonly Line[]): string {
   const rows = [
     HEADINGS,
-    ...lines.map(({ isMet, isTold, name, figure, ratio, bound }) => [
-      isMet ? 'PASS' : isTold === true ? 'over' : 'FAIL',
+    ...lines.map(({ isMet, isReported, name, figure, ratio, bound }) => [
+      isMet ? 'PASS' : isReported === true ? 'over' : 'FAIL',
       name,
       figure,
       ratio ?? '',

@@ -50,7 +50,7 @@ async function main(): Promise<number> {
     stdout: process.stdout,
     stderr: process.stderr,
     onOutputLost: (error) => {
-      // A reader that went away (`tidemark export | head`) is no failure of ours.
+      // A reader that went away (`tidemark export | head`) is not a failure of ours.
       if (isReaderGone(error)) process.exit(0);
       process.stderr.write(`${lossText(error)}\n`);
       process.exit(1);

@@ -25,7 +25,7 @@ export interface ListPage {
 
 /**
  * Reads a 2xx answer as a page.
- * @throws TidemarkError `malformed`, retryable: HTML, cut or broken JSON, a 200 that is no list
+ * @throws TidemarkError `malformed`, retryable: HTML, cut or broken JSON, a 200 that is not a list
  */
 export function readPage(
   answer: Answer,
@@ -120,7 +120,7 @@ function countOf(body: JsonObject): number | null {
   return null;
 }
 
-/** A count sent as text is still a count; what is no whole number says nothing. */
+/** A count sent as text is still a count; what is not a whole number says nothing. */
 function wholeNumber(value: JsonValue | undefined): number | null {
   const number = typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value;
   return typeof number === 'number' && Number.isSafeInteger(number) && number >= 0 ? number : null;

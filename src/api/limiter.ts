@@ -119,7 +119,7 @@ const NOTHING_HELD = Promise.resolve(null);
 const UNRESERVABLE: Reservation = { isLone: true, release: () => undefined, isOpen: () => false };
 /** Another process does not tell when it gives back a start that it kept. */
 const LOOK_AGAIN_MS = 1_000;
-/** The rate that was refused is told by the latest starts: by so many, or by fewer where there are no more. */
+/** The refused rate is computed from the latest starts: from so many, or from fewer where there are no more. */
 const OBSERVED_STARTS = [20, 10, 5, 2];
 const MINUTE_MS = 60_000;
 /** A request that takes longer was waited for at the service, not on its way there. */
@@ -197,8 +197,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   /** Until a start that is kept free in the limit may be used or given back. */
   const untilRoom = async (limit: RateLimit, signal: AbortSignal | undefined): Promise<void> => {
-    const isTold = await waitForNotification((tell) => limit.onRoom(tell), signal);
-    if (!isTold) await clock.sleep(LOOK_AGAIN_MS, signal);
+    const isNotified = await waitForNotification((notify) => limit.onRoom(notify), signal);
+    if (!isNotified) await clock.sleep(LOOK_AGAIN_MS, signal);
   };
 
   /** Waits for a place in the kind's own windows and takes it; `beside` others must have room as well. */
@@ -456,7 +456,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   };
 }
 
-/** Resolves to true when it is told to, or when the signal is aborted; to false where nobody will tell. */
+/** Resolves to true when notified or when the signal is aborted; to false where no notification will come. */
 async function waitForNotification(
   listen: (tell: () => void) => boolean,
   signal: AbortSignal | undefined,

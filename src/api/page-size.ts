@@ -86,7 +86,7 @@ function wideningFor(size: number): number {
   return extra;
 }
 
-// What a pass is told, and what it answers.
+// What a pass is given, and what it returns.
 
 export interface PageSequenceRules {
   /** True when the sink counts from zero in this pass: only then does `fresh` tell what the pass has not seen. */

@@ -109,9 +109,9 @@ export class RateLimit {
         if (!isOpen) return;
         isOpen = false;
         this.#held -= 1;
-        const told = this.#waiting;
+        const waiters = this.#waiting;
         this.#waiting = [];
-        for (const tell of told) tell();
+        for (const notify of waiters) notify();
       },
       isOpen: () => isOpen,
     };

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import type { ScannedRecord } from '../core/json-scan.ts';
 
-const MOST_TOLD_APART = 10_000; // a list of such rows only must not fill the memory
+const MOST_COMPARED = 10_000; // a list of such rows only must not fill the memory
 
 export class RecordsWithoutId {
   readonly #hashes = new Set<string>();
@@ -13,8 +13,7 @@ export class RecordsWithoutId {
     if (count === 0) return;
     this.#mostOnOnePage = Math.max(this.#mostOnOnePage, count);
     for (const { id, stableText } of records)
-      if (id === undefined && this.#hashes.size < MOST_TOLD_APART)
-        this.#hashes.add(hash('sha256', stableText));
+      if (id === undefined && this.#hashes.size < MOST_COMPARED) this.#hashes.add(hash('sha256', stableText));
   }
 
   /** How many there are at least; exact up to 10,000. */

@@ -28,7 +28,7 @@ const SECRET_HEADER = /auth|cookie|token|secret|key|session|signature|csrf|passw
 const REQUEST_ID_HEADERS = ['x-request-id', 'request-id', 'x-correlation-id', 'x-amzn-requestid', 'cf-ray'];
 
 /** One attempt of a request, as far as it is known before it is sent. */
-export interface ToldRequest {
+export interface LoggedRequest {
   readonly method: Method;
   /** Path and query, with what is secret by its kind masked already. */
   readonly path: () => string;
@@ -40,7 +40,7 @@ export interface ToldRequest {
 
 export interface RequestLog {
   /** Passes the answer on, and tells of it or of the failure when it is over. */
-  told(request: ToldRequest, sending: Promise<Answer>): Promise<Answer>;
+  log(request: LoggedRequest, sending: Promise<Answer>): Promise<Answer>;
   /** The path and query as the log may show it. */
   shownPath(path: string): string;
 }
@@ -52,7 +52,7 @@ export function createRequestLog(
 ): RequestLog {
   const shownPath = (path: string): string => neutral(maskedQuery(path));
 
-  const tell = (request: ToldRequest, startedAt: number, end: Answer | Error): void => {
+  const tell = (request: LoggedRequest, startedAt: number, end: Answer | Error): void => {
     const { method, kind, attempt } = request;
     const durationMs = Math.round(clock.monotonicMs() - startedAt);
     const what = { method, path: shownPath(request.path()), ...(kind === undefined ? {} : { kind }) };
@@ -78,7 +78,7 @@ export function createRequestLog(
 
   return {
     shownPath,
-    told: (request, sending) => {
+    log: (request, sending) => {
       if (!log.isLevelEnabled('debug')) return sending;
       const startedAt = clock.monotonicMs();
       return sending.then(
@@ -96,20 +96,20 @@ export function createRequestLog(
 }
 
 /** What a request waits for before it is sent. `kind`: the limit that a kind has of its own. */
-interface ToldWait {
+interface LoggedWait {
   readonly ms: number;
   readonly reason: 'perMinute' | 'perHour' | 'refusal';
   readonly kind: Kind | null;
 }
 
-const WAIT_TEXT: Readonly<Record<ToldWait['reason'], string>> = {
+const WAIT_TEXT: Readonly<Record<LoggedWait['reason'], string>> = {
   perMinute: 'waiting for room in the window of a minute',
   perHour: 'waiting for room in the window of an hour',
   refusal: 'waiting after a 429: the pause that it asked for, or the rate lowered by it',
 };
 
 /** Said when the wait begins, so that a log that stands still says what it waits for. */
-export function tellWait(log: Logger, { ms, reason, kind }: ToldWait): void {
+export function tellWait(log: Logger, { ms, reason, kind }: LoggedWait): void {
   if (ms <= LEAST_WAIT_MS || !log.isLevelEnabled('debug')) return;
   log.debug(
     { waitMs: Math.ceil(ms), reason, ...(kind === null ? {} : { limitOf: kind }) },

@@ -74,8 +74,8 @@ export function createRequester(options: RequesterOptions): Requester {
       const late = options.breaker.refusal();
       if (late !== null) return Promise.reject(late);
       counters.requests += 1;
-      const told = { method: 'GET', path: logged ?? (() => path), kind, attempt } as const;
-      return requestLog.told(told, get(path, signal)).then((answer) => succeeded(answer, startedAt));
+      const request = { method: 'GET', path: logged ?? (() => path), kind, attempt } as const;
+      return requestLog.log(request, get(path, signal)).then((answer) => succeeded(answer, startedAt));
     };
     const refusal = options.breaker.refusal();
     // Before its turn: nothing is to wait for the limits only to be refused.

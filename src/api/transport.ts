@@ -155,9 +155,9 @@ export function openTransport(options: TransportOptions): Transport {
     return pool;
   };
 
-  const told = (error: unknown): Error =>
+  const masked = (error: unknown): Error =>
     error instanceof TidemarkError ? error : networkError(error, host);
-  const receiving = { maxBytes, totals, onTotal, read: answerOf, told };
+  const receiving = { maxBytes, totals, onTotal, read: answerOf, masked };
 
   const sendBy = (by: Pool, { method, path, body, signal }: Ask): Promise<Answer> => {
     const request =
@@ -234,13 +234,13 @@ function unreadable(what: string, cause?: unknown): TidemarkError {
 // One answer as it comes in, within limits of size and time. By undici's dispatch and not by its `request`: a stream, a
 // signal and a timer of its own for every answer cost more than all the rest of a small one.
 
-/** Of an answer that is no success only the beginning is of use. */
+/** Of an answer that is not a success only the beginning is of use. */
 const MAX_ERROR_BYTES = 64 * 1024;
 
 interface Received {
   readonly status: number;
   readonly headers: Record<string, string | string[] | undefined>;
-  /** Of an answer that is no success perhaps only the beginning. */
+  /** Of an answer that is not a success perhaps only the beginning. */
   readonly chunks: readonly Buffer[];
 }
 
@@ -253,7 +253,7 @@ interface ReceiveOptions<T> {
   readonly onTotal: () => TidemarkError;
   readonly read: (received: Received) => T;
   /** What went wrong, in our words. */
-  readonly told: (error: unknown) => Error;
+  readonly masked: (error: unknown) => Error;
 }
 
 /** The request, as long as it is under way. */
@@ -264,7 +264,7 @@ interface Controller {
 /**
  * Resolves to what was made of the whole answer.
  * @param dispatch sends the request, and tells what comes back
- * @throws what `told` makes of it; the abort reason when aborted
+ * @throws what `masked` makes of it; the abort reason when aborted
  */
 function receive<T>(
   dispatch: (incoming: ResponseHandler<T>) => void,
@@ -315,7 +315,7 @@ class ResponseHandler<T> {
     if (this.#isOver) return;
     this.#end();
     const signal = this.#signal;
-    this.#reject(signal?.aborted === true ? abortReason(signal) : this.#receiving.told(error));
+    this.#reject(signal?.aborted === true ? abortReason(signal) : this.#receiving.masked(error));
   }
 
   onRequestStart(controller: Controller): void {
@@ -348,11 +348,11 @@ class ResponseHandler<T> {
     if (this.#isOver) return;
     const chunks = this.#chunks;
     this.#end();
-    const { read, told } = this.#receiving;
+    const { read, masked } = this.#receiving;
     try {
       this.#resolve(read({ status: this.#status, headers: this.#headers, chunks }));
     } catch (error) {
-      this.#reject(told(error));
+      this.#reject(masked(error));
     }
   }
 

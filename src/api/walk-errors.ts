@@ -5,7 +5,7 @@ import type { NeutralText } from './neutral-text.ts';
 import type { WalkVerdict } from './walk-verdict.ts';
 import type { CollectionTarget } from './target.ts';
 
-const HINT = 'what the mirror held before stands and nothing was removed; the next run reads the list again';
+const HINT = 'the mirror keeps what it held, and nothing was removed; the next run reads the list again';
 
 /** The list leads in circles. */
 export function loopError(what: string): TidemarkError {

@@ -21,7 +21,7 @@ import { loggedPath } from './read-client.ts';
 import { wasNeverSent } from './network-error.ts';
 import type { NeutralText } from './neutral-text.ts';
 import { type ReadClient, readClientOver } from './read-client.ts';
-import type { ToldRequest } from './request-log.ts';
+import type { LoggedRequest } from './request-log.ts';
 import type { RequestStats } from './request-stats.ts';
 import { backoffMs, retrying } from './retry.ts';
 import type { Answer } from './transport.ts';
@@ -217,14 +217,14 @@ function attemptWrite(
     if (refusal !== null) return Promise.reject(refusal);
     counters.requests += 1;
     flight.isUnanswered = true;
-    const told = {
+    const logged = {
       method: ask.operation.method,
       path: () => loggedPath(path, ask.target.definition, ask.id),
       kind: ask.target.definition.kind,
       attempt,
       ...(ask.body === undefined ? {} : { sentBytes: Buffer.byteLength(ask.body) }),
     };
-    return delivered(connection, told, ask, path, flight).then((answer) => answered(answer, startedAt));
+    return delivered(connection, logged, ask, path, flight).then((answer) => answered(answer, startedAt));
   };
   return limiter.run(task, ask.signal, {
     isUrgent: true,
@@ -236,7 +236,7 @@ function attemptWrite(
 
 function delivered(
   { transport, requestLog }: Connection,
-  told: ToldRequest,
+  logged: LoggedRequest,
   ask: Sending,
   path: string,
   flight: InFlight,
@@ -246,7 +246,7 @@ function delivered(
   const sending = transport.send(
     body === undefined ? { method, path, signal } : { method, path, body, signal },
   );
-  return requestLog.told(told, sending).catch((error: unknown) => {
+  return requestLog.log(logged, sending).catch((error: unknown) => {
     if (error instanceof TidemarkError && wasNeverSent(error)) {
       flight.isUnanswered = false;
       throw error;

@@ -1,4 +1,4 @@
-/** The process of `backUpInProcess`: makes the one backup that it is told of, and leaves. */
+/** The process of `backUpInProcess`: makes the one backup that it is given, and exits. */
 import process from 'node:process';
 import { systemClock } from '../core/clock.ts';
 import { asTidemarkError } from '../core/errors.ts';

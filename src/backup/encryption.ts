@@ -23,7 +23,7 @@ export function encryption(recipients: readonly string[]): Stage {
     } catch (error) {
       throw new TidemarkError(
         'config_invalid',
-        `recipient ${index + 1} of backups is no key that age knows`,
+        `recipient ${index + 1} of backups is not a key that age knows`,
         {
           hint: 'give each as `age-keygen -y` prints it: age1…',
           cause: error,
@@ -39,7 +39,7 @@ export function encryption(recipients: readonly string[]): Stage {
 /**
  * Decrypts with whichever of these identities fits. The stage throws `usage` where none does, and `mirror_corrupt` where
  * the content is not what was encrypted. `subject` names the file in both.
- * @throws TidemarkError `usage` for what is no identity of age
+ * @throws TidemarkError `usage` for what is not an age identity
  */
 export function decryption(identities: readonly Secret[], subject: string): Stage {
   const decrypter = new Decrypter();
@@ -48,7 +48,7 @@ export function decryption(identities: readonly Secret[], subject: string): Stag
       decrypter.addIdentity(identity.reveal());
     } catch (error) {
       // Not the library's message: it may quote the key.
-      throw new TidemarkError('usage', `identity ${index + 1} is no key that age knows`, {
+      throw new TidemarkError('usage', `identity ${index + 1} is not a key that age knows`, {
         hint: 'give a file as `age-keygen` writes it, with lines that begin with AGE-SECRET-KEY-1',
         cause: error instanceof Error ? error.name : undefined,
       });

@@ -60,7 +60,7 @@ export async function readManifest(path: string): Promise<BackupManifest | undef
   }
   const manifest = text.length > LARGEST_CHARACTERS ? undefined : parsed(text);
   if (manifest !== undefined) return manifest;
-  throw new TidemarkError('mirror_corrupt', `${path} is no manifest of a backup`, {
+  throw new TidemarkError('mirror_corrupt', `${path} is not a backup manifest`, {
     hint: 'fetch it again from where backups are kept, or move it away: the backup is then read without it',
   });
 }

@@ -18,7 +18,7 @@ export function backupName(atMs: number, run: number, isEncrypted: boolean): str
   return `tidemark-${time}-run${run}.db.zst${isEncrypted ? '.age' : ''}`;
 }
 
-/** Undefined for a file that is no backup. */
+/** Undefined for a file that is not a backup. */
 export function parseBackupName(name: string): BackupName | undefined {
   const match = NAME.exec(name);
   if (match === null) return undefined;

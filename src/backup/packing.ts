@@ -80,7 +80,7 @@ export async function unpack(
   if (format === null) {
     throw new TidemarkError(
       'usage',
-      `${from} is no backup: it is neither compressed nor encrypted as backups are`,
+      `${from} is not a backup: it is neither compressed nor encrypted as backups are`,
       {
         hint: '`tidemark backup list` names the backups that there are',
       },

@@ -48,7 +48,7 @@ const HANDED_ON = [
   ...['NODE_OPTIONS', 'LD_LIBRARY_PATH', 'LD_PRELOAD'],
 ];
 
-/** A process that told how it ended has nothing left to do. */
+/** A process that reported how it ended has nothing left to do. */
 const LEAVE_MS = 3_000;
 
 /** By these a terminal or the system stops all of a group at once, the one that asked for the backup among them. */
@@ -68,8 +68,8 @@ export function backUpInProcess({ env, onStart }: BackupProcessOptions): BackupW
     const stop = (): void => void child.kill('SIGKILL');
     signal.addEventListener('abort', stop, { once: true });
     try {
-      const { told, exit } = await talk(child, job, onProgress);
-      return outcome(told, exit, signal.aborted);
+      const { result, exit } = await talk(child, job, onProgress);
+      return outcome(result, exit, signal.aborted);
     } finally {
       signal.removeEventListener('abort', stop);
     }
@@ -96,14 +96,14 @@ async function talk(
   child: ChildProcess,
   job: BackupJob,
   onProgress: (progress: BackupWorkProgress) => void,
-): Promise<{ readonly told: BackupMessage; readonly exit: unknown[] }> {
-  let told: BackupMessage = {};
+): Promise<{ readonly result: BackupMessage; readonly exit: unknown[] }> {
+  let result: BackupMessage = {};
   child.on('message', (message: BackupMessage) => {
     if (message.progress !== undefined) {
       onProgress(message.progress);
       return;
     }
-    told = message;
+    result = message;
     child.once(
       'exit',
       afterRealTime(LEAVE_MS, () => child.kill('SIGKILL')),
@@ -122,9 +122,9 @@ async function talk(
   } catch (error) {
     throw unstarted(error);
   }
-  // What it told last may still be on its way.
+  // What it reported last may still be on its way.
   await disconnected;
-  return { told, exit };
+  return { result, exit };
 }
 
 function outcome(

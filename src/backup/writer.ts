@@ -36,7 +36,7 @@ export interface BackupWriterOptions {
   readonly backup: BackupConfig;
   /** Path of the mirror. */
   readonly mirror: string;
-  /** The command that holds the lock meanwhile, as whoever waits for it is told. */
+  /** The name under which this process holds the lock: shown to whoever waits for it. */
   readonly command: string;
   /** Of this process: for the one that does the work, and the command after each backup. */
   readonly env: Environment;

@@ -252,7 +252,7 @@ export interface StateField {
     readonly action: string;
     readonly order: 'before' | 'after';
     /**
-     * Fields that the action moves by itself: sent again after one that goes before. By themselves they are no reason for a
+     * Fields that the action moves by itself: sent again after one that goes before. By themselves they are not a reason for a
      * step: what an action has moved would be planned, and moved, again and again.
      */
     readonly moves: readonly string[];

@@ -4,7 +4,7 @@ import type { ResourceDefinition } from './definition.ts';
 
 /**
  * The body with each such field in its own place, as a request would send it; the same object where nothing is added.
- * A field that the answer holds stands as it is, null included, and what is shown as null is no value.
+ * A field that the answer holds stands as it is, null included, and what is shown as null is not a value.
  */
 export function withShownFields(definition: ResourceDefinition, body: JsonValue): JsonValue {
   if (!isJsonObject(body)) return body;
@@ -38,7 +38,7 @@ export function asReceived(definition: ResourceDefinition): ResourceDefinition {
   return received;
 }
 
-/** Through members of objects only: an element of an array is no place of a field. */
+/** Through members of objects only: an element of an array has no place for a field. */
 function valueAt(body: JsonValue, pointer: string): JsonValue | undefined {
   let value: JsonValue | undefined = body;
   for (const part of pointer.split('/').slice(1)) {

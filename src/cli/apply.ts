@@ -74,7 +74,7 @@ async function requireUnmoved(session: RestoreSession, plan: Plan, desired: Desi
   const filter = { kinds, ...(organizations === null ? {} : { organizations }) };
   const live = await session.readLive(filter);
   requireAnswered(live);
-  const { moved, unread } = toldApart(movedSince(plan, planSide(live, filter), definitions, desired), live);
+  const { moved, unread } = separated(movedSince(plan, planSide(live, filter), definitions, desired), live);
   if (moved.length === 0 && unread.length === 0) return;
   const lines = [
     ...moved.slice(0, MOVED_SHOWN).flatMap((each) => movedLines(session, each)),
@@ -158,7 +158,7 @@ function requireAnswered(live: LoadedState): void {
 }
 
 /** What moved, and what could not be looked at. What went with its parent, or is said not to be there, is gone. */
-function toldApart(found: readonly Moved[], live: LoadedState): { moved: Moved[]; unread: UnreadStep[] } {
+function separated(found: readonly Moved[], live: LoadedState): { moved: Moved[]; unread: UnreadStep[] } {
   const moved: Moved[] = [];
   const unread: UnreadStep[] = [];
   for (const each of found) {
@@ -184,9 +184,9 @@ function whyUnread(coverage: Coverage): Omit<UnreadStep, 'step'> {
 
 /** The error that a plan ends with of which no step is known to have moved: refused only where every step was. */
 function unreadError(unread: readonly UnreadStep[], lines: readonly string[]): TidemarkError {
-  const told = unread.filter(({ code }) => code !== null);
+  const withCode = unread.filter(({ code }) => code !== null);
   const { code = null, permission } =
-    told.find((each) => each.code !== null && !REFUSED.has(each.code)) ?? told[0] ?? {};
+    withCode.find((each) => each.code !== null && !REFUSED.has(each.code)) ?? withCode[0] ?? {};
   const message = ['live could not be held against the plan:', ...lines].join('\n');
   return new TidemarkError(code ?? 'unsafe_plan', message, {
     ...(permission === undefined ? {} : { permission }),
@@ -199,5 +199,5 @@ function remedyFor(code: ErrorCode | null, permission = 'to read'): string {
   if (code === 'forbidden') return `give the key the permission ${permission}, and apply the plan again`;
   if (code === 'unreachable') return 'check baseUrl of the source, DNS and the network';
   if (code === null) return 'check what the configuration includes, or make the plan anew';
-  return 'apply the plan again later; `tidemark doctor` tells what can be read';
+  return 'apply the plan again later; `tidemark doctor` shows what can be read';
 }

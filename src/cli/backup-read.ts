@@ -84,7 +84,7 @@ function verifiedLines(backup: Backup, { facts, isCompared }: OpenedBackup): str
 export async function restoreOneBackup(context: CommandContext, options: RestoreOptions): Promise<ExitCode> {
   if (options.to === undefined) {
     throw new TidemarkError('usage', 'where is the mirror to go?', {
-      hint: 'give a path where nothing stands yet: --to ./restored/mirror.db',
+      hint: 'give a path where no file exists yet: --to ./restored/mirror.db',
     });
   }
   const config = readConfig(context, context.options, 'unused');

@@ -44,8 +44,8 @@ export interface GlobalOptions {
 
 export interface CommandContext extends ProcessContext {
   readonly options: GlobalOptions;
-  /** Called when stderr was told why the command ends as it does. */
-  readonly onReasonTold?: () => void;
+  /** Called once stderr says why the command ends as it does. */
+  readonly onReasonPrinted?: () => void;
 }
 
 /** What a command does when it is called: its own options in, the exit code out. */
@@ -82,13 +82,13 @@ export function printNote(
  * keeps stdout has nothing else to tell a person by. Lines that begin with a space belong to the one before.
  */
 export function tellReason(
-  context: Pick<CommandContext, 'stderr' | 'onReasonTold'>,
+  context: Pick<CommandContext, 'stderr' | 'onReasonPrinted'>,
   lines: readonly string[],
 ): void {
   if (lines.length === 0) return;
   for (const line of lines)
     context.stderr.write(`${line.startsWith(' ') ? '' : 'tidemark: '}${escapeControlCharacters(line)}\n`);
-  context.onReasonTold?.();
+  context.onReasonPrinted?.();
 }
 
 /** True where progress bars and prompts make sense. */

@@ -25,13 +25,13 @@ const STATUS_BY_STATE: Readonly<Record<string, number>> = {
 /**
  * Prints what `/readyz` says. Exit 0 for `ok`, `degraded` and `starting`, 1 for `failing`: a daemon that is busy with its
  * first sync is well, and a container engine that takes it for ill would only end what it waits for.
- * @throws TidemarkError `unreachable` where no daemon is at work on this mirror, or it does not answer
+ * @throws TidemarkError `unreachable` where no daemon is running on this mirror, or it does not answer
  */
 export async function daemonCheck(context: CommandContext): Promise<ExitCode> {
   const { mirror } = readConfig(context, context.options, 'unused');
   const card = findDaemon(mirror, { pid: context.pid, host: hostname(), now: systemClock.now() });
   if (card === null) {
-    throw new TidemarkError('unreachable', `no daemon is at work on ${mirror}, or this user may not see it`, {
+    throw new TidemarkError('unreachable', `no daemon is running on ${mirror}, or this user may not see it`, {
       hint: 'start one with `tidemark daemon`; ask as the user that it runs as, with the same configuration',
     });
   }

@@ -58,6 +58,6 @@ export async function daemonJob(context: CommandContext): Promise<ExitCode> {
 }
 
 function tell(message: ToDaemon): void {
-  // Where the daemon is gone, nobody is left to be told, and the callback keeps that from being an error of its own.
+  // Where the daemon is gone, nobody is left to notify; the callback keeps that from being an error of its own.
   if (process.connected) process.send?.(message, undefined, undefined, () => undefined);
 }

@@ -51,7 +51,7 @@ export interface ComparisonOptions extends OutputOptions {
   readonly wholeFile?: boolean;
 }
 
-/** Formats that show notes; the others have no place for what is no finding. */
+/** Formats that show notes; the others have no place for what is not a finding. */
 export const CHANGES_SHOWN: readonly ReportFormat[] = ['text', 'markdown', 'html'];
 
 interface DiffOptions extends ComparisonOptions {

@@ -200,7 +200,7 @@ function untilTime(context: CommandContext, text: string | undefined, now: numbe
   if (text === undefined) return undefined;
   const time = parseTime(text);
   if (time === undefined) {
-    throw new TidemarkError('usage', `--until ${text} is no date`, {
+    throw new TidemarkError('usage', `--until ${text} is not a date`, {
       hint: 'write 2026-06-30, or a time with its zone like 2026-06-30T12:00Z',
     });
   }

@@ -192,7 +192,7 @@ interface DrillProgress {
   stop(): void;
 }
 
-/** Shows it until `stop`, or until the drill is told to end. */
+/** Shows it until `stop`, or until the drill is stopped. */
 function showDrillProgress(context: Pick<CommandContext, 'stderr' | 'signal'>): DrillProgress {
   const painter = new Painter(context.stderr);
   let [what, done, steps, isOver] = ['preparing', 0, null as number | null, false];

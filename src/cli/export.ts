@@ -95,7 +95,7 @@ export async function exportRecords(context: CommandContext, asked: ExportOption
     ]);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    throw new TidemarkError('mirror_corrupt', `${mirror.path} is damaged: a record's body is no JSON`, {
+    throw new TidemarkError('mirror_corrupt', `${mirror.path} is damaged: a record's body is not JSON`, {
       hint: 'run `tidemark verify`; put a copy of the file back, or move it away and run `tidemark sync`',
       cause: error,
     });

@@ -249,7 +249,7 @@ export function configText({ name, url, key, profile, syncCron, excluded }: Conf
     excluded.length === 0
       ? '# kinds: { exclude: [session_recordings, recording_sharing] }'
       : `kinds: { exclude: [${excluded.join(', ')}] }`;
-  return `# What Tidemark mirrors, from where, and when. \`tidemark config check\` tells how it is understood;
+  return `# What Tidemark mirrors, from where, and when. \`tidemark config check\` shows how it is understood;
 # docs/configuration.md and config/example.yaml have every option.
 
 # The copy: one SQLite file. Relative paths start at the directory of this file.

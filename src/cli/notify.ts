@@ -56,7 +56,7 @@ export async function notifyTest(context: CommandContext, options: NotifyOptions
 function chosen(channels: readonly ChannelConfig[], asked: readonly string[]): readonly ChannelConfig[] {
   const names = channels.map(({ name }) => name);
   if (names.length === 0) {
-    throw new TidemarkError('config_invalid', 'no channel is configured: there is nobody to tell', {
+    throw new TidemarkError('config_invalid', 'no channel is configured: nobody would be notified', {
       hint: 'list channels under `notices` (docs/notices.md)',
     });
   }

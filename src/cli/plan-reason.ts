@@ -25,7 +25,7 @@ export function planReason(whole: Plan, definitions: Definitions): string[] {
   return shortened([
     ...plan.refused.flatMap(({ reason, hint }) => [`the plan is refused: ${reason}`, `  → ${hint}`]),
     ...groupedNotes('not planned', plan.skipped ?? [], definitions),
-    ...told(
+    ...reasonLines(
       stopped.map(({ kind, action, reason }) => ({
         kind,
         what: action === 'manual' ? 'left to a person' : 'blocked',
@@ -50,14 +50,14 @@ export function restoreReason(whole: RestoreReport, definitions: Definitions): s
   return [
     `restore ${report.restore} of ${report.source} is ${report.outcome}`,
     ...shortened([
-      ...told(
+      ...reasonLines(
         notDone.map(({ kind, outcome, error, reason }) => ({
           kind,
           what: outcome === 'manual' ? 'left to a person' : outcome,
           reason: noteOf(kind, error?.message ?? reason),
         })),
       ),
-      ...told(
+      ...reasonLines(
         doubtful.map(({ kind, warning, verified, error }) => ({
           kind,
           what: 'applied, but',
@@ -70,12 +70,12 @@ export function restoreReason(whole: RestoreReport, definitions: Definitions): s
         })),
       ),
     ]).map((line) => `  ${line}`),
-    `  → \`tidemark restores show ${report.restore}\` tells each step`,
+    `  → \`tidemark restores show ${report.restore}\` shows each step`,
   ];
 }
 
 /** One line for steps of a kind that ended alike. */
-function told(
+function reasonLines(
   steps: readonly { readonly kind: Kind; readonly what: string; readonly reason: string | null }[],
 ): string[] {
   return groupAlike(steps, ({ kind, what, reason }) => JSON.stringify([kind, what, reason])).map((group) => {

@@ -44,7 +44,7 @@ export async function runCommandLine(
       );
     }
     const lost = await output.loss();
-    // A reader that left knows; a result that could not be kept is no success.
+    // A reader that left knows; a result that could not be kept is not a success.
     if (lost === null || isReaderGone(lost)) return state.exitCode;
     process.stderr.write(`${outputLostText(lost)}\n`);
     return state.exitCode === EXIT.done ? EXIT.failed : state.exitCode;
@@ -148,7 +148,7 @@ function addCommand(parent: Command, row: CommandRow, surroundings: Surroundings
     const context: CommandContext = {
       ...process,
       options,
-      onReasonTold: () => (run.isReasonPrinted = true),
+      onReasonPrinted: () => (run.isReasonPrinted = true),
     };
     const action = await load();
     const named = Object.fromEntries(

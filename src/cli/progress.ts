@@ -27,7 +27,7 @@ interface ProgressOptions {
 }
 
 /**
- * Shows a run's progress until `stop`. When the run is told to end (Ctrl-C), the bars make way for one line that says so.
+ * Shows a run's progress until `stop`. When the run is stopped (Ctrl-C), the bars make way for one line that says so.
  */
 export function showProgress(
   context: Pick<CommandContext, 'stderr' | 'signal'>,

@@ -18,7 +18,7 @@ function common(context: Asking, message: string, given: Readable | undefined) {
 
 /**
  * Asks yes or no on stderr, where no is the default.
- * @returns false for no; null where the question was left (Ctrl-C, Escape, or the command was told to end)
+ * @returns false for no; null where the question was left (Ctrl-C, Escape, or the command was stopped)
  */
 export async function askYesNo(
   context: Asking,

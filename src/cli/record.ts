@@ -162,7 +162,7 @@ function nearest(
   let read = 0;
   for (const { source, id, body } of mirror.readRecords({ ...filter, kinds: [definition.kind] })) {
     const name = recordName(definitionsFor(config, source)(definition.kind), parseLossless(body), id);
-    // A secret id must not be told to whoever mistypes one.
+    // A secret id must not be shown to whoever mistypes one.
     if (!isSecretId(definition)) ids.add(id);
     if (name !== id) names.add(name);
     read += 1;
@@ -289,7 +289,7 @@ export function notesOf(...notes: readonly (string | undefined)[]): string[] {
 /** Why there is nothing to show of a record, for stderr. */
 export function notThereYet({ row, definition }: FoundRecord, at: string, showsSecrets: boolean): string {
   const { id } = showsSecrets ? row : withMaskedId({ id: row.id, name: row.id }, definition);
-  return `${row.kind} ${id} of ${row.source} was not there yet as of ${at}: \`tidemark log ${row.kind} ${id}\` tells since when it is`;
+  return `${row.kind} ${id} of ${row.source} was not there yet as of ${at}: \`tidemark log ${row.kind} ${id}\` shows since when it is`;
 }
 
 // What every command about one record takes: rows only, so that `--help` loads nothing else.

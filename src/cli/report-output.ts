@@ -126,7 +126,7 @@ export async function deliver(
       cause: error,
     });
     reportFailure(context, named, { isVerbose, isJson: false, hasBegun: false });
-    context.onReasonTold?.();
+    context.onReasonPrinted?.();
   }
   const isPartial = reports.some(({ exitCode }) => exitCode === EXIT.partial);
   if (reports.length > 0 || format === 'json')
@@ -157,7 +157,7 @@ export function comparisonReason(
 }
 
 const UNREAD_REMEDY =
-  '  → `tidemark doctor` tells what the key reaches, `tidemark status` what the mirror lacks';
+  '  → `tidemark doctor` shows what the key reaches, `tidemark status` what the mirror lacks';
 
 function textOf(
   reports: readonly SourceReport[],

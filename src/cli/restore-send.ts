@@ -141,13 +141,13 @@ export function restoreProgressLines(view: RestoreView, columns: number): string
   );
 }
 
-/** What the first Ctrl-C says: whoever presses it again is told nothing more. 0 for a restore that has no number yet. */
+/** What the first Ctrl-C says: a second one prints nothing more. 0 for a restore that has no number yet. */
 function leavingText(restore: number): string {
   const then = restore === 0 ? '' : `, and go on later with \`tidemark restore --resume ${restore}\``;
   return `finishing the steps under way (Ctrl-C again to leave at once${then})`;
 }
 
-/** Shows the bar until `stop`; when the command is told to end, one line says what happens then. */
+/** Shows the bar until `stop`; when the command is stopped, one line says what happens then. */
 function showRestoreProgress(
   context: Pick<CommandContext, 'stderr' | 'signal'>,
   options: { readonly clock: Clock; readonly stats: () => RequestStats },

@@ -111,7 +111,7 @@ export function journalOf({ mirror }: RestoreSession): Mirror {
 
 // The number of a restore, as an argument.
 
-/** @throws TidemarkError `usage` for what is no number */
+/** @throws TidemarkError `usage` for what is not a number */
 export function restoreNumber(text: string): number {
   if (/^\d{1,15}$/.test(text)) return Number(text);
   throw new TidemarkError('usage', `a restore is a number, not ${text}`, {

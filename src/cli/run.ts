@@ -139,7 +139,7 @@ export function runReason({ report }: ReportedRun): string[] {
   return [
     `run ${run} of ${source} is ${outcome}`,
     ...shortcomings(report).map((line) => `  ${line}`),
-    `  → what was not read stands as it was; \`tidemark doctor --source ${source}\` tells what the key reaches`,
+    `  → what was not read stands as it was; \`tidemark doctor --source ${source}\` shows what the key reaches`,
   ];
 }
 
@@ -207,7 +207,7 @@ function outcomes(sweeps: readonly SweepReport[]): string {
   return [...counts].map(([name, times]) => (counts.size === 1 ? name : `${times} ${name}`)).join(', ');
 }
 
-// What of a run's own counts is no change of the service, found without comparing anything.
+// What of a run's own counts is not a change of the service, found without comparing anything.
 
 /** The collections that it read for the first time. None for a run that was not published, and for a source's first one: there is nothing before it to compare with. */
 function newlyReadInRun(mirror: Mirror, number: number): NewlyRead[] {

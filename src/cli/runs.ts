@@ -73,7 +73,7 @@ export async function showRun(
   try {
     const run = mirror.run(Number(options.run));
     if (run === undefined) {
-      // One that retention dropped is told as that, and what has its changes.
+      // Of one that retention dropped, this and where its changes are.
       resolvePoint(mirror, `run:${Number(options.run)}`);
       throw new TidemarkError('reference_unknown', `there is no run ${options.run}`, {
         hint: '`tidemark runs` lists them',
@@ -100,19 +100,19 @@ export async function showRun(
       );
       return EXIT.done;
     }
-    const told = printRunChanges(context, mirror, config, run, { showsSecrets });
+    const printed = printRunChanges(context, mirror, config, run, { showsSecrets });
     const lines = [
       `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${run.trigger}`,
       ...reasonLines(run, sweeps),
       run.root === null ? 'not published: the mirror holds nothing of it' : `sealed as ${run.root}`,
-      ...(forgotten === undefined ? [] : [tookOver(forgotten, told)]),
+      ...(forgotten === undefined ? [] : [tookOver(forgotten, printed)]),
       ...(sweeps.length === 0 ? [] : ['', sweepTable(sweeps, terminalWidth(context))]),
-      ...newlyReadLines(told.firstReads),
-      ...recreatedLines(told.createdAgain),
+      ...newlyReadLines(printed.firstReads),
+      ...recreatedLines(printed.createdAgain),
       ...sweepErrorLines(sweeps),
       ...schemaChangeLines(schemaChanges),
     ].map((line) => line.split('\n').map(escapeControlCharacters).join('\n'));
-    await print(context, `${lines.join('\n')}\n${told.text === '' ? '' : `\n${told.text}`}`);
+    await print(context, `${lines.join('\n')}\n${printed.text === '' ? '' : `\n${printed.text}`}`);
     return EXIT.done;
   } finally {
     mirror.close();

@@ -33,7 +33,7 @@ export async function serve(context: CommandContext, options: ServeOptions): Pro
   const { host = DEFAULT_HOST, port = DEFAULT_PORT } = options;
   const tokens = replicaTokens(config, context.cwd, options.tokenFile);
   if (tokens.length === 0 && !isLoopback(host)) {
-    throw new TidemarkError('usage', `${host} is no loopback address and needs a token`, {
+    throw new TidemarkError('usage', `${host} is not a loopback address and needs a token`, {
       hint: 'give one with --token-file, or set replica.token or replica.tokenFile (TIDEMARK_REPLICA_TOKEN)',
     });
   }

@@ -61,7 +61,7 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
   }
 }
 
-/** As a reader of that run would have been told. */
+/** As a reader of that run would have seen it. */
 function stateAt(mirror: Mirror, { row, definition }: FoundRecord, run: number): Shown {
   const known = mirror.recordAsOf(row, run);
   if (known === undefined) {

@@ -33,7 +33,7 @@ export async function pinSnapshot(
 ): Promise<ExitCode> {
   const wanted = parseReference(options.reference ?? 'latest');
   if (wanted.form === 'time' && Date.parse(wanted.at) > systemClock.now()) {
-    throw new TidemarkError('usage', `${wanted.text} lies ahead: there is no state of it to pin yet`, {
+    throw new TidemarkError('usage', `${wanted.text} is in the future: there is no state to pin yet`, {
       hint: 'leave it out to pin the latest run',
     });
   }
@@ -62,7 +62,7 @@ function refuseReference(name: string): void {
   }
   throw new TidemarkError(
     'usage',
-    `${JSON.stringify(name)} is no name for a snapshot: it reads as ${form === 'time' ? 'a time' : 'another reference'}`,
+    `${JSON.stringify(name)} is not a valid snapshot name: it reads as ${form === 'time' ? 'a time' : 'another reference'}`,
     { hint: 'add a word to it, like before-migration' },
   );
 }

@@ -42,7 +42,7 @@ export class StateOpener {
     return this.#mirror;
   }
 
-  /** The mirror where there is one: names of parents and the last hour's requests are told by it, not needed of it. */
+  /** The mirror where there is one: it knows names of parents and the last hour's requests, which are useful, not needed. */
   mirrorIfAny(): Mirror | null {
     try {
       return this.mirror();

@@ -81,7 +81,7 @@ function statusReason({
       : [`  run ${run.run} ended as ${run.outcome}${run.error === null ? '' : `: ${run.error}`}`]),
     ...unread.map((group) => `  ${groupText(group)}: ${group[0].lastOutcome ?? 'not read yet'}`),
     ...(held.length === 0 ? [] : [`  removals are held in ${plural(held.length, 'collection')}`]),
-    `${sync}; \`tidemark doctor --source ${source}\` tells what the key reaches`,
+    `${sync}; \`tidemark doctor --source ${source}\` shows what the key reaches`,
   ];
 }
 

@@ -277,7 +277,7 @@ async function askDaemon(
   if (answer.status === 401 || answer.status === 403 || answer.status === 404 || answer.status >= 500)
     throw daemonUnreachable(card, `it answered ${answer.status}`);
   throw new TidemarkError(
-    // It is busy, which is no mistake of whoever asks.
+    // It is busy, which is not a mistake of whoever asks.
     answer.status === 429 ? 'throttled' : 'usage',
     `the daemon (pid ${card.pid}) refused: ${wordsOf(answer.text) ?? `status ${answer.status}`}`,
   );
@@ -315,7 +315,7 @@ function documentIn(text: string, card: DaemonLockfile): Record<string, unknown>
   try {
     return JSON.parse(text) as Record<string, unknown>;
   } catch (error) {
-    throw daemonUnreachable(card, 'its answer is no JSON', { cause: error });
+    throw daemonUnreachable(card, 'its answer is not JSON', { cause: error });
   }
 }
 

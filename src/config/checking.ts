@@ -9,7 +9,7 @@ import { pathKey, type Path, type Tree } from './tree.ts';
 /** What is known about one kind of deployment. */
 export interface Profile {
   readonly name: string;
-  /** Where any key is told what it may do; undefined where no such path is known. */
+  /** The path where any key can read what it may do; undefined where none is known. */
   readonly keyPath?: string | undefined;
   readonly rate: {
     readonly perMinute?: number | undefined;
@@ -33,7 +33,7 @@ export interface Checking {
   /** Directory of the configuration file, or the current one. */
   readonly fileDirectory: string;
   readonly cwd: string;
-  /** False where the command needs no key: then a missing one is no mistake. */
+  /** False where the command needs no key: then a missing one is not a mistake. */
   readonly needsKeys: boolean;
   /** Every file that is read is noted here. */
   readonly files: FilesRead;

@@ -7,9 +7,9 @@ import type { KindOverrides } from './override-options.ts';
 import type { PingConfig } from './ping-rules.ts';
 
 export interface RateLimits {
-  /** Requests in any 60 seconds; 0 is no limit. */
+  /** Requests in any 60 seconds; 0 means no limit. */
   readonly perMinute: number;
-  /** Requests in any 60 minutes; 0 is no limit. */
+  /** Requests in any 60 minutes; 0 means no limit. */
   readonly perHour: number;
   readonly concurrency: number;
   /** Limits that kinds have of their own, beside those above. */
@@ -32,7 +32,7 @@ export interface SourceConfig {
   readonly apiKey: Secret;
   /** Name or path of the profile as configured. */
   readonly profile: string;
-  /** Where the profile says that any key is told what it may do. */
+  /** The path of the profile where any key can read what it may do. */
   readonly keyPath?: string;
   readonly organizations: 'all' | readonly string[];
   readonly projects: 'all' | readonly string[];

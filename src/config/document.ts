@@ -78,7 +78,7 @@ export function readDocument(
     return { tree, usedVariables };
   }
   const found = [...document.errors, ...document.warnings];
-  // A key that appears twice leaves the rest readable: it is told together with whatever else is wrong.
+  // A key that appears twice leaves the rest readable: it is reported together with whatever else is wrong.
   const doubled = found.filter(({ code }) => code === DUPLICATE);
   const problems = found.filter(({ code }) => code !== DUPLICATE);
   for (const line of new Set(doubled.map(({ pos }) => lines.linePos(pos[0]).line)))

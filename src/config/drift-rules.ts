@@ -33,7 +33,7 @@ const IGNORE_RULE = z
       code: 'custom',
       path: ['path'],
       message: `expected a kind or an id beside ${path}: a path of wildcards alone would hide every change`,
-      params: { isTold: true },
+      params: { isReported: true },
     });
   });
 

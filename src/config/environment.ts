@@ -89,7 +89,7 @@ function jsonOrText(text: string): unknown {
   }
 }
 
-/** A warning for each `TIDEMARK_…` variable that is no option and that the file does not refer to. */
+/** A warning for each `TIDEMARK_…` variable that is not an option and that the file does not refer to. */
 export function unknownVariables(env: Environment, usedVariables: ReadonlySet<string>): string[] {
   const known = [CONFIG_VARIABLE, ...rowsOf(OPTIONS).map((row) => row.variable)];
   return Object.keys(env)

@@ -37,7 +37,7 @@ export interface LoadOptions {
   /** Absolute path of the current directory. */
   readonly cwd: string;
   /**
-   * `unused` for commands that only read the mirror: a missing key, variable or key file is no mistake then, nor is
+   * `unused` for commands that only read the mirror: a missing key, variable or key file is not a mistake then, nor is
    * having no source at all. Default `required`.
    */
   readonly keys?: 'required' | 'unused';
@@ -264,7 +264,7 @@ function checkHttp(checking: Checking, parsed: ParsedOptions): HttpConfig {
     mistakes.add(
       tree,
       ['http', 'listen'],
-      `${listen.host} is no loopback address and needs http.token or http.tokenFile`,
+      `${listen.host} is not a loopback address and needs http.token or http.tokenFile`,
     );
   }
   if (!isLoopback(listen.host) && token !== null && token.reveal().length < SHORTEST_TOKEN) {

@@ -1,4 +1,4 @@
-/** Collects what is wrong with a configuration, so that all of it is told at once. */
+/** Collects what is wrong with a configuration, so that all of it is reported at once. */
 import { TidemarkError } from '../core/errors.ts';
 import { nearest, pathKey, pathText, type Path, type Tree } from './tree.ts';
 
@@ -25,7 +25,7 @@ export class Mistakes {
     if (path.length > 0) this.#failed.add(failedKey(tree, path));
   }
 
-  /** Notes a mistake of the text that leaves the rest readable: what follows from the values is told too. */
+  /** Notes a mistake of the text that leaves the rest readable: what follows from the values is reported too. */
   addBeside(tree: Tree, message: string, line: number): void {
     this.#found.push({ tree, path: [], message, line, isBeside: true });
   }

@@ -53,7 +53,7 @@ export interface CommandChannel extends Channel {
 
 export type ChannelConfig = WebhookChannel | SlackChannel | EmailChannel | CommandChannel;
 
-// What notices can tell of. Every one is a transition: nothing is told twice while it stays as it is.
+// What notices can tell of. Every one is a transition: nothing is reported twice while it stays as it is.
 
 /** Each event with what it tells, in the order of the documentation. */
 export const EVENT_MEANINGS = {

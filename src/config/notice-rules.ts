@@ -1,4 +1,4 @@
-/** `notices[]`: the channels through which the daemon tells people, and what each is told. */
+/** `notices[]`: the channels through which the daemon notifies people, and what each one gets. */
 import * as z from 'zod';
 import { SEVERITIES } from '../catalog/severities.ts';
 import { Secret } from '../core/secret.ts';
@@ -23,7 +23,7 @@ const KEYS_OF: Readonly<Record<ChannelType, readonly string[]>> = {
 
 const TEXT = z.string().min(1);
 
-// What words it may hold is checked below, where a mistake can be told with a suggestion.
+// What words it may hold is checked below, where a mistake can be reported with a suggestion.
 const CHANNEL = z.strictObject({
   name: TEXT,
   type: TEXT,

@@ -37,14 +37,14 @@ const RATE = section('How much is asked of the service, per key. Bursts are allo
     default: 480,
     defaultNote: FROM_PROFILE,
     unit: 'requests a minute',
-    description: 'Most requests in any 60 seconds; 0 is no limit.',
+    description: 'Most requests in any 60 seconds; 0 means no limit.',
     example: 480,
   }),
   perHour: option(wholeNumber(0, 10_000_000), {
     default: 4800,
     defaultNote: FROM_PROFILE,
     unit: 'requests an hour',
-    description: 'Most requests in any 60 minutes, counted across restarts; 0 is no limit.',
+    description: 'Most requests in any 60 minutes, counted across restarts; 0 means no limit.',
     example: 4800,
   }),
   concurrency: option(wholeNumber(1, 100), {

@@ -159,12 +159,12 @@ const KIND = section('One kind.', {
   }),
   rate: section("Limits of the kind's requests, beside those of the key.", {
     perMinute: optional(wholeNumber(0, 1_000_000), {
-      description: 'Most requests for the kind in any 60 seconds; 0 is no limit.',
+      description: 'Most requests for the kind in any 60 seconds; 0 means no limit.',
       unit: 'requests a minute',
       example: 240,
     }),
     perHour: optional(wholeNumber(0, 10_000_000), {
-      description: 'Most requests for the kind in any 60 minutes, counted across restarts; 0 is no limit.',
+      description: 'Most requests for the kind in any 60 minutes, counted across restarts; 0 means no limit.',
       unit: 'requests an hour',
       example: 1200,
     }),

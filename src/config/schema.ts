@@ -89,7 +89,7 @@ function cutOut(root: Mapping, path: Path): void {
 function messageFor(table: Section, tree: Tree, issue: z.core.$ZodIssue, path: Path): string {
   if (issue.code === 'unrecognized_keys') return unknownKey(table, path);
   const node = nodeAt(table, path);
-  if (issue.code === 'custom' && issue.params?.['isTold'] === true) return issue.message;
+  if (issue.code === 'custom' && issue.params?.['isReported'] === true) return issue.message;
   const own = tree.templates.get(pathKey(path));
   if (own !== undefined && valueAt(tree.root, path) === '') return `${own} is empty in the environment`;
   const expected = `expected ${expectation(table, node, path)}`;

@@ -14,7 +14,7 @@ const POINTER = /^\/./;
 /** YAML reads an id of digits as a number, and `true` as a flag: both are meant as the text that stands there. */
 const MATCHED = z.union([z.string().min(1), z.int().transform(String), z.boolean().transform(String)]);
 
-/** What is empty or not set is told by its place (`valueOf`): it must not make all the other secrets unreadable. */
+/** What is empty or not set is reported by its place (`valueOf`): it must not make all the other secrets unreadable. */
 const VALUE = z.union([z.string(), z.strictObject({ file: z.string().optional() })]);
 
 const RULE = z.strictObject({

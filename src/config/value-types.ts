@@ -148,7 +148,7 @@ export const cronOrOff: ValueType<string> = type(
     const trimmed = value.trim();
     const mistake = trimmed === 'off' ? undefined : cronMistake(trimmed);
     if (mistake !== undefined)
-      context.addIssue({ code: 'custom', message: mistake, params: { isTold: true } });
+      context.addIssue({ code: 'custom', message: mistake, params: { isReported: true } });
     return trimmed.split(/\s+/).join(' ');
   }),
 );
@@ -211,7 +211,7 @@ export const baseUrl: ValueType<URL> = type(
     context.addIssue({
       code: 'custom',
       message: mistake ?? '',
-      params: { isTold: mistake !== null },
+      params: { isReported: mistake !== null },
     });
     return z.NEVER;
   }),

@@ -233,7 +233,7 @@ export function scanRecord(text: string, shape: RecordShape): ScannedRecord {
 /**
  * Takes a list answer apart: an envelope with the records under one of `listKeys` (the first that holds an array), or a
  * bare array.
- * @throws SyntaxError when the text is cut, is no JSON, or is neither shape
+ * @throws SyntaxError when the text is cut, is not JSON, or is neither shape
  */
 export function scanList(text: string, listKeys: readonly string[], shape: RecordShape): ScannedList {
   const start = skipSpace(text, 0);

@@ -40,7 +40,7 @@ const DELICATE =
  */
 export function parseLossless(text: string): JsonValue {
   const value = JSON.parse(text) as JsonValue;
-  // Most records that hold no number are told from the others sooner by their members than by their text.
+  // Whether a record holds a number shows sooner in its members than in its text.
   if (!holdsNumber(value, 0) || !DELICATE.test(text)) return value;
   try {
     return sourceAwareJson.parse(text, (_key, value, context) => {
@@ -131,7 +131,7 @@ type Replacement = (path: readonly string[], text: () => string) => string | nul
 /**
  * The text with what the replacement names; the same string where it names nothing. The text as a whole is not asked
  * about. Works without recursion, so that deep nesting cannot exhaust the stack.
- * @throws SyntaxError when the text is no JSON
+ * @throws SyntaxError when the text is not JSON
  */
 export function replaceValues(text: string, replacement: Replacement): string {
   let out = '';

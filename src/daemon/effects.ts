@@ -13,7 +13,7 @@ export interface DaemonEffects {
   readonly log: Logger;
   /** Reads configuration, key files and environment anew. @throws TidemarkError */
   readonly loadConfig: () => Config;
-  /** As `openMirror`; `command` is told to whoever finds it locked. @throws TidemarkError */
+  /** As `openMirror`; `command` is shown to whoever finds it locked. @throws TidemarkError */
   readonly openMirror: (config: Config, mode: 'read' | 'write', command: string) => Mirror;
   readonly openReadClient: (
     source: SourceConfig,

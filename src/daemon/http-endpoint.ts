@@ -39,7 +39,7 @@ export class HttpEndpoint {
     this.#problems = problems;
   }
 
-  /** Has it listen as configured. What keeps it from that is told once, and tried again at the next call. */
+  /** Has it listen as configured. What keeps it from that is reported once, and tried again at the next call. */
   async ensure(config: HttpConfig): Promise<void> {
     const listening = JSON.stringify({ ...config, token: config.token?.reveal() ?? null });
     if (this.#server !== null && listening === this.#listening) return;

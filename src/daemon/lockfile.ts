@@ -117,7 +117,7 @@ async function claim(path: string, acquire: () => WriterLock, clock: Clock): Pro
 function another(path: string, cause: TidemarkError): TidemarkError {
   const card = readCard(path);
   const who = card === null ? '' : ` (pid ${card.pid} on ${card.host}) since ${card.since}`;
-  return new TidemarkError('mirror_locked', `another daemon is at work on this mirror${who}`, {
+  return new TidemarkError('mirror_locked', `another daemon is running on this mirror${who}`, {
     hint: 'one daemon per mirror: stop that one first, or give this one a mirror of its own',
     cause,
   });
@@ -151,7 +151,7 @@ function cardPath(mirror: string): string {
   return `${realMirrorPath(mirror)}.daemon`;
 }
 
-/** The text of a file that is no link and that this user, or root, put there: nobody else says where the daemon is. */
+/** The text of a file that is not a link and that this user, or root, put there: nobody else says where the daemon is. */
 function ownText(path: string): string {
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW);
   try {

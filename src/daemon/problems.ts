@@ -1,4 +1,4 @@
-/** What is wrong at this moment. Each thing is told when it begins and when it ends, never in between. */
+/** What is wrong at this moment. Each thing is reported when it begins and when it ends, never in between. */
 import { type Clock, isoTime } from '../core/clock.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
@@ -20,7 +20,7 @@ export class ActiveProblems implements ProblemSink {
     this.#log = log;
   }
 
-  /** Notes a problem; logs it unless the same one is known already. A known one with another code is told again. */
+  /** Notes a problem; logs it unless the same one is known already. A known one with another code is reported again. */
   begin(about: string, error: TidemarkError, level: 'warn' | 'error' = 'error'): void {
     if (this.note(about, error)) this.#say(about, error, level);
   }

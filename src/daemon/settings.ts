@@ -41,13 +41,13 @@ export class Settings {
 
   /**
    * Reads it anew, keys and all, where one of its files may be another than before; else costs a look at each of them. A
-   * wrong one changes nothing, and is told unless the same was told of it before.
+   * wrong one changes nothing, and is reported unless the same was reported before.
    */
   refresh(): void {
     if (this.#seen === null || this.#seen !== statesOf(this.#config.files)) this.#read(false);
   }
 
-  /** The same for somebody who asks for it, and is told of a wrong one each time. */
+  /** The same for somebody who asks for it: a wrong one is reported each time. */
   reload(): void {
     this.#read(true);
   }
@@ -113,7 +113,7 @@ function stateOf(path: string): string {
     : `${stats.dev}:${stats.ino}:${stats.mtimeNs}:${stats.ctimeNs}:${stats.size}`;
 }
 
-/** A file that cannot be looked at (no right to its directory, a mount that is away) is told by its reading, not here: its code. */
+/** A file that cannot be looked at (no right to its directory, a mount that is away) is reported where it is read, not here: its code. */
 function lookAt(path: string): BigIntStats | string {
   try {
     return statSync(path, { throwIfNoEntry: false, bigint: true }) ?? 'none';

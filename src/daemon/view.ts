@@ -45,7 +45,7 @@ export interface SourceRequestStats {
   readonly leftThisHour: number | null;
 }
 
-/** Something that is wrong at this moment, as long as it lasts. It is told in the log when it begins and when it ends. */
+/** Something that is wrong at this moment, as long as it lasts. It is reported in the log when it begins and when it ends. */
 export interface DaemonProblem {
   /** `config`, `lock`, `mirror`, `http`, `registration`, `bookkeeping`, or `job:` with name and source. */
   readonly about: string;

@@ -18,7 +18,7 @@ export interface RecordChange {
   readonly change: 'added' | 'removed' | 'changed';
   /** Added: every compared top-level field with `to`. Removed: with `from`. Changed: what differs; never empty. */
   readonly fields: readonly FieldChange[];
-  /** Given where what a run changed is told, for a record that a restore created again under this id. */
+  /** Given in the changes of a run, for a record that a restore created again under this id. */
   readonly created_again?: Recreated;
 }
 

@@ -18,7 +18,7 @@ export type ComparisonMode = 'default' | 'managed' | 'all';
 
 /** What differs at one place. A missing side means that the value is absent there, which is neither null nor empty. */
 export interface FieldChange {
-  /** RFC 6901 pointer into TO; into FROM where TO has nothing there. Empty for a body that is no object. */
+  /** RFC 6901 pointer into TO; into FROM where TO has nothing there. Empty for a body that is not an object. */
   readonly path: string;
   /**
    * Where an operation on FROM has to go, given only when that is not `path`: an array element that both sides hold
@@ -32,7 +32,7 @@ export interface FieldChange {
   readonly place?: string;
   /**
    * Given for an array with order whose elements are matched by id, where some stand otherwise among those that both
-   * sides hold: the fewest that explain it. What changed inside elements, came or went is told by changes of its own.
+   * sides hold: the fewest that explain it. What changed inside elements, came or went is reported by changes of its own.
    */
   readonly moved?: readonly MovedElement[];
   readonly from?: JsonValue;
@@ -85,7 +85,7 @@ export function compareBodies(
   const changes: FieldChange[] = [];
   const [from, to] = [asCompared(definition, fromBody, mode), asCompared(definition, toBody, mode)];
   if (!isJsonObject(from) || !isJsonObject(to)) {
-    // A body that is no object has no fields, so none that is managed.
+    // A body that is not an object has no fields, so none that is managed.
     if (mode !== 'managed' && !equalValues(from, to)) changes.push({ path: '', from, to });
     return changes;
   }

@@ -21,7 +21,7 @@ interface ElementPairing {
 }
 
 /**
- * Pairs two arrays by the `id` of their elements. Null when they cannot be: an element is no object, carries no string
+ * Pairs two arrays by the `id` of their elements. Null when they cannot be: an element is not an object, carries no string
  * or number as `id`, or shares it with another one of its side. Two empty arrays have nothing to pair either.
  */
 export function pairElements(from: readonly JsonValue[], to: readonly JsonValue[]): ElementPairing | null {

@@ -32,7 +32,7 @@ export interface ExplainedForm extends FormChange {
 
 export interface FormFacts {
   readonly forms: readonly FormChange[];
-  /** Records of a kind that both states hold and that were compared; null where that cannot be told. */
+  /** Records of a kind that both states hold and that were compared; null where that is not known. */
   readonly bothSides: (kind: Kind) => number | null;
   /** True for a field that is compared and restored, or lies in one. */
   readonly isManaged: (kind: Kind, field: string) => boolean;
@@ -133,13 +133,13 @@ export class ExplainedForms {
   }
 }
 
-/** True for one value told as two types: 8 and "8", true and "true" or 1, a value and a list of it alone, JSON and its text. */
+/** True for one value written as two types: 8 and "8", true and "true" or 1, a value and a list of it alone, JSON and its text. */
 function isSameValue(from: JsonValue | undefined, to: JsonValue | undefined): boolean {
   if (from === undefined || to === undefined) return false;
-  return isToldAs(from, to) || isToldAs(to, from);
+  return isWrittenAs(from, to) || isWrittenAs(to, from);
 }
 
-function isToldAs(value: JsonValue, other: JsonValue): boolean {
+function isWrittenAs(value: JsonValue, other: JsonValue): boolean {
   if (Array.isArray(other) && !Array.isArray(value))
     return other.length === 1 && other[0] !== undefined && equalValues(value, other[0]);
   if (typeof value === 'boolean' && isNumber(other)) return numberText(other) === (value ? '1' : '0');

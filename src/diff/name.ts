@@ -30,7 +30,7 @@ export function equalNumbers(a: number | RawNumber, b: number | RawNumber): bool
 
 /**
  * The one text of a decimal value: sign, digits without zeros at either end, `e`, power of ten. `0` for every zero.
- * @throws RangeError when the text is no JSON number
+ * @throws RangeError when the text is not a JSON number
  */
 export function canonicalNumber(text: string): string {
   const match = /^(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/.exec(text);

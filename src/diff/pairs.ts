@@ -37,7 +37,7 @@ const PAIRS_PER_STEP = 100;
 
 /**
  * The document that `diffStates` would give for the same two states, in steps.
- * @throws TidemarkError `malformed` when a body is not JSON, `usage` when a field is no pointer
+ * @throws TidemarkError `malformed` when a body is not JSON, `usage` when a field is not a pointer
  */
 export function* stepsOverPairs(states: PairedStates, options: CompareOptions): DiffSteps {
   const builder = new DiffBuilder(states.from, states.to);

@@ -9,7 +9,7 @@ type PathPattern = (path: string) => boolean;
  * A pattern is a JSON pointer in which a segment `*` stands for any one segment and `**` for any number of them, none
  * included. It matches the places it names and everything below them, never a place above: a rule for
  * `/destination/config` says nothing of a change that replaces `/destination`.
- * @throws RangeError when the text is no pointer
+ * @throws RangeError when the text is not a pointer
  */
 export function pathPattern(pattern: string): PathPattern {
   const parts = splitPointer(pattern);
@@ -25,7 +25,7 @@ export interface FieldPattern {
 /**
  * A pattern over the places of changes: an element that is matched by its id is named by `[id=…]` or `*`. An index
  * never fits one, since another element may stand there tomorrow.
- * @throws RangeError when the text is no pointer
+ * @throws RangeError when the text is not a pointer
  */
 export function fieldPattern(pattern: string): FieldPattern {
   const matchesPath = pathPattern(pattern);

@@ -18,7 +18,7 @@ const PLAIN = /^\/([^/~]+)$/;
 
 /**
  * The decoded segments of a pointer; none for the empty pointer.
- * @throws RangeError when the text is no pointer: it does not begin with a slash, or a `~` is not `~0` or `~1`
+ * @throws RangeError when the text is not a pointer: it does not begin with a slash, or a `~` is not `~0` or `~1`
  */
 export function splitPointer(pointer: string): string[] {
   if (pointer === '') return [];

@@ -41,7 +41,7 @@ export type SeverityOf = (change: RecordChange, field: FieldChange | null) => Se
 
 /**
  * The severities in force.
- * @throws TidemarkError `config_invalid` when a rule's path is no JSON pointer
+ * @throws TidemarkError `config_invalid` when a rule's path is not a JSON pointer
  */
 export function severities(
   definitions: (kind: Kind) => ResourceDefinition,

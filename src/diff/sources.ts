@@ -45,7 +45,7 @@ export interface SourceCompareOptions extends CompareOptions {
  *
  * Unless the mode is `all`, matched records are compared without what a service gives by itself (`portableBody`).
  * Namesakes and everything below them are skipped, by name.
- * @throws TidemarkError `malformed` when a body is not JSON, `usage` when a field is no pointer
+ * @throws TidemarkError `malformed` when a body is not JSON, `usage` when a field is not a pointer
  */
 export function diffSources(from: State, to: State, options: SourceCompareOptions): DiffDocument {
   const builder = new DiffBuilder(from.reference, to.reference);
@@ -177,7 +177,7 @@ function* recordChanges(
   }
 }
 
-// Whether the parents of a record are part of one side of a comparison: without them its counterpart cannot be told.
+// Whether the parents of a record are part of one side of a comparison: without them its counterpart is unknown.
 
 /** What is known of one side, filled from parents to children. */
 class Lineage {
@@ -242,7 +242,7 @@ function portableBody(
     );
     for (const { segments, kind } of counterparts === null ? [] : inside) {
       shown = replaced(shown, segments.slice(1), (id) =>
-        twinOf(id, counterparts?.counterpart(kind, idText(id))),
+        matchOf(id, counterparts?.counterpart(kind, idText(id))),
       );
     }
     setOwn(portable, name, shown);
@@ -286,7 +286,7 @@ function replaced(
 }
 
 /** The counterpart's id as the type that the reference has: a number stays a number. */
-function twinOf(id: JsonValue, counterpart: string | undefined): JsonValue {
+function matchOf(id: JsonValue, counterpart: string | undefined): JsonValue {
   if (counterpart === undefined) return id;
   const isNumber = typeof id === 'number' || isRawNumber(id);
   return isNumber && /^-?[0-9]+$/.test(counterpart) ? parseLossless(counterpart) : counterpart;

@@ -53,7 +53,7 @@ export type DiffSteps = Generator<undefined, DiffDocument, undefined>;
 
 /**
  * Compares two states by record key with memory for one record of each side and the changes found.
- * @throws TidemarkError `malformed` when a body is not JSON, `usage` when a field is no pointer, `internal` when a side
+ * @throws TidemarkError `malformed` when a body is not JSON, `usage` when a field is not a pointer, `internal` when a side
  * is out of order or repeats a key: comparing on would invent differences
  */
 export function diffStates(from: State, to: State, options: CompareOptions): DiffDocument {

@@ -47,14 +47,18 @@ export interface Contract {
   readonly withoutFields: readonly Kind[];
 }
 
-/** @throws TidemarkError `usage` for what is no OpenAPI 3 document, and for one that has no path of the catalog's */
+/** @throws TidemarkError `usage` for what is not an OpenAPI 3 document, and for one that has no path of the catalog's */
 export function compareContract(definitions: readonly ResourceDefinition[], raw: unknown): Contract {
   const document = isNode(raw) ? raw : {};
   const version = document['openapi'];
   if (typeof version !== 'string' || !version.startsWith('3.') || !isNode(document['paths'])) {
-    throw new TidemarkError('usage', 'this is no OpenAPI 3 document: it has no `openapi: 3.…` with `paths`', {
-      hint: 'give the JSON or YAML file of an OpenAPI 3.0 or 3.1 document',
-    });
+    throw new TidemarkError(
+      'usage',
+      'this is not an OpenAPI 3 document: it has no `openapi: 3.…` with `paths`',
+      {
+        hint: 'give the JSON or YAML file of an OpenAPI 3.0 or 3.1 document',
+      },
+    );
   }
   const operations = new Map(operationsOf(document).map((operation) => [operation.place, operation]));
   const known = new Set(definitions.flatMap((each) => [...each.operations, ...others(each)].map(placeIn)));

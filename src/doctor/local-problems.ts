@@ -25,7 +25,7 @@ export function clockProblems({ skew, source }: SourceReach): Problem[] {
       code: 'clock_skew',
       source: source.name,
       message: `the service's clock is ${seconds} s ${skew.aheadMs > 0 ? 'ahead of' : 'behind'} this machine's (give or take ${doubt} s)`,
-      next: 'check which of the two is wrong, and set it by NTP: ages, schedules and waits are told by this one',
+      next: 'check which of the two is wrong, and set it by NTP: ages, schedules and waits follow this one',
     },
   ];
 }

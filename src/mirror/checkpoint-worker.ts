@@ -1,5 +1,5 @@
 /**
- * The worker thread of `inWorker`. Whatever fails is told by message, with the connection closed: a thread that ends
+ * The worker thread of `inWorker`. Whatever fails is reported by message, with the connection closed: a thread that ends
  * by an uncaught error, or with a SQLite file open, can take the whole process with it.
  */
 import { parentPort, workerData } from 'node:worker_threads';

@@ -164,7 +164,7 @@ export class RunShapes {
   }
 }
 
-/** Undefined for text that is no JSON: `verify` names the record, and nothing of it is counted. */
+/** Undefined for text that is not JSON: `verify` names the record, and nothing of it is counted. */
 export function parsed(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
@@ -212,8 +212,8 @@ function moved(before: ShapeCounts, moves: readonly FieldMoves[]): ShapeCounts {
 }
 
 // What a run's counts of fields say about the service's contract. Records come and go, and a field that only some carry goes
-// with them: that is no news. It is lost when a record that stayed gave it up, or when every record had it and none has it
-// now; what merely left with its records is remembered, and is no news when it comes back.
+// with them: that is not news. It is lost when a record that stayed gave it up, or when every record had it and none has it
+// now; what merely left with its records is remembered, and is not news when it comes back.
 
 /** Per field and JSON type the records that carry it; 0 for one that is remembered. */
 export type ShapeCounts = ReadonlyMap<string, ReadonlyMap<JsonType, number>>;
@@ -292,7 +292,7 @@ function knownTypes(types: ReadonlyMap<JsonType, number>): JsonType[] {
   return carried.length > 0 ? carried : typesOf(types);
 }
 
-/** Null is no type of its own. */
+/** Null is not a type of its own. */
 function typesOf(types: ReadonlyMap<JsonType, number>): JsonType[] {
   return [...types.keys()].filter((type) => type !== 'null').sort();
 }

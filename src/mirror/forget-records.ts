@@ -34,7 +34,7 @@ export interface MergeOptions {
 }
 
 /** A revision with the text it had; null for a tombstone. */
-interface Told {
+interface HistoryText {
   readonly revision: StoredRevision;
   readonly text: string | null;
 }
@@ -73,25 +73,25 @@ export function prepareMerge(
       statements.move(collection, head, chain, target);
       return 0;
     }
-    const told = [...history.texts(head)].toReversed();
-    for (const one of told) checkText(collection, record, one, rules);
-    const merged = merge(collection, told, target, rules, options.isEqual);
+    const texts = [...history.texts(head)].toReversed();
+    for (const one of texts) checkText(collection, record, one, rules);
+    const merged = merge(collection, texts, target, rules, options.isEqual);
     statements.rewrite(collection, head, chain, merged, rules);
     return chain.length - merged.length;
   };
 }
 
-/** Oldest first, as `told` is. */
+/** Oldest first, as `texts` is. */
 function merge(
   collection: MergedCollection,
-  told: readonly Told[],
+  texts: readonly HistoryText[],
   target: (run: number) => number,
   rules: readonly SealingRule[],
   isEqual: MergeOptions['isEqual'],
 ): Merged[] {
   const merged: Merged[] = [];
   let before: string | null = null;
-  for (const [run, group] of Map.groupBy(told, ({ revision }) => target(revision.run))) {
+  for (const [run, group] of Map.groupBy(texts, ({ revision }) => target(revision.run))) {
     const last = group.at(-1);
     if (last === undefined) continue;
     const { text } = last;
@@ -117,7 +117,7 @@ function changeBetween(
 }
 
 /** A hash leaves out what was volatile at its run: in another run that may be something else. */
-function hashAt({ revision, text }: Told, run: number, rules: readonly SealingRule[]): Buffer | null {
+function hashAt({ revision, text }: HistoryText, run: number, rules: readonly SealingRule[]): Buffer | null {
   if (text === null || isSameRule(rules, revision.run, run)) return revision.hash;
   return hashUnder(text, rules, run);
 }
@@ -138,7 +138,7 @@ function isSameRule(rules: readonly SealingRule[], one: number, other: number): 
 function checkText(
   collection: MergedCollection,
   record: number,
-  { revision, text }: Told,
+  { revision, text }: HistoryText,
   rules: readonly SealingRule[],
 ): void {
   if (text === null) return;

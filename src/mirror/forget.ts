@@ -117,7 +117,7 @@ function moveReferences(writer: Connection, into: ReadonlyMap<number, number>): 
   writer.exec(`DROP TABLE temp.forgotten_runs`);
 }
 
-// What runs found of fields, when they are forgotten: what leads back to where it began is no news any longer.
+// What runs found of fields, when they are forgotten: what leads back to where it began is not news any longer.
 
 interface FieldChange {
   run: number;

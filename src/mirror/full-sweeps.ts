@@ -1,4 +1,4 @@
-/** When a collection's whole list was looked at: until then a record that is told of was as it was. */
+/** When a collection's whole list was looked at: until then a record counts as unchanged. */
 import type { Connection } from './database.ts';
 import type { RunTime } from './record-page.ts';
 

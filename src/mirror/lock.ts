@@ -54,7 +54,7 @@ export function acquireWriterLock(mirrorPath: string, holder: LockHolder): Write
   });
 }
 
-/** Who holds the writer lock of the mirror at this instant; null where nobody does, or it cannot be told. */
+/** Who holds the writer lock of the mirror at this instant; null where nobody does, or where that cannot be found out. */
 export function writerOf(mirrorPath: string): LockHolder | null {
   const path = `${mirrorPath}-lock`;
   if (!existsSync(path)) return null;

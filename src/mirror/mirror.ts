@@ -132,7 +132,7 @@ export interface Mirror {
 
   /**
    * Answers a question in SQL, read-only: what a user would see with any SQLite client.
-   * @throws TidemarkError when it is no query
+   * @throws TidemarkError when it is not a query
    */
   query(statement: string): {
     readonly columns: readonly string[];

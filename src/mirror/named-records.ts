@@ -25,14 +25,14 @@ export function* readNamed(
   connection.function('folded', { deterministic: true }, folded);
   const paths = pointers.map(jsonPath);
   // A member that SQLite has no path for: then every record may be it.
-  const isTold = paths.every((path) => path !== undefined);
+  const isFilterable = paths.every((path) => path !== undefined);
   const members = paths.map(() => 'OR folded(json_extract(t.body, ?)) = ?').join(' ');
   const read = connection.prepare<unknown[], { id: string; body: string }>(
     `SELECT t._remote_id AS id, t.body AS body FROM record_keys k CROSS JOIN "${kind}" t ON t._record = k.record
-     WHERE k.collection = ?${isTold ? ` AND (folded(k.remote_id) = ? ${members})` : ''} ORDER BY k.remote_id`,
+     WHERE k.collection = ?${isFilterable ? ` AND (folded(k.remote_id) = ? ${members})` : ''} ORDER BY k.remote_id`,
   );
   const wanted = folded(name);
-  const values = isTold ? [wanted, ...paths.flatMap((path) => [path, wanted])] : [];
+  const values = isFilterable ? [wanted, ...paths.flatMap((path) => [path, wanted])] : [];
   for (const { id: collection, source, scope } of selectCollections(connection, {
     ...filter,
     kinds: [kind],

@@ -228,7 +228,7 @@ export class OpenMirror implements Mirror {
       ...(scope === undefined ? {} : { scope }),
     });
     if (found.length <= 1) return found[0];
-    throw new TidemarkError('usage', `${kind} ${id} stands in ${found.length} scopes`, {
+    throw new TidemarkError('usage', `${kind} ${id} is in ${found.length} scopes`, {
       hint: 'name one with --organization or --project',
     });
   }

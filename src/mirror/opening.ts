@@ -90,7 +90,9 @@ function fileSize(path: string): number {
   if (stats.isFile()) return stats.size;
   throw new TidemarkError(
     'file_system',
-    stats.isDirectory() ? `${path} is a directory, and the mirror is a file` : `${path} is no regular file`,
+    stats.isDirectory()
+      ? `${path} is a directory, and the mirror is a file`
+      : `${path} is not a regular file`,
     {
       hint: stats.isDirectory()
         ? `set \`mirror\` (or TIDEMARK_MIRROR) to a file in it, such as ${join(path, 'mirror.db')}`

@@ -194,7 +194,7 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
     },
   };
 
-  /** The body is about to be replaced in place: an older one that is told as a delta against it is told anew. */
+  /** The body is about to be replaced in place: an older one that is stored as a delta against it is written anew. */
   function rebase(collection: number, record: number, current: Current, newBody: string): void {
     const { previous } = linkOf(current.run, collection, record);
     if (previous === null) return;

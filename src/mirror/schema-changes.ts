@@ -15,7 +15,7 @@ export interface SchemaChange {
    * that it never had; `before` and `after` have the types. `unwatched`: the kind has more fields than are watched.
    */
   readonly change: 'gained' | 'lost' | 'retyped' | 'unwatched';
-  /** JSON types, sorted: `array`, `boolean`, `number`, `object`, `string`; null is no type. Empty for a gained field. */
+  /** JSON types, sorted: `array`, `boolean`, `number`, `object`, `string`; null is not a type. Empty for a gained field. */
   readonly before: readonly string[];
   /** Likewise; empty for a lost field, and for one that was only null so far. */
   readonly after: readonly string[];

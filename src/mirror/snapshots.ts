@@ -129,9 +129,13 @@ function checkName(name: string): void {
               ? undefined
               : 'it holds what a shell or a path would not take as it is';
   if (why === undefined) return;
-  throw new TidemarkError('usage', `${quoted(name.slice(0, MAX_NAME))} is no name for a snapshot: ${why}`, {
-    hint: `a name has 1 to ${MAX_NAME} letters, digits, dots, dashes and underscores, like before-migration`,
-  });
+  throw new TidemarkError(
+    'usage',
+    `${quoted(name.slice(0, MAX_NAME))} is not a valid snapshot name: ${why}`,
+    {
+      hint: `a name has 1 to ${MAX_NAME} letters, digits, dots, dashes and underscores, like before-migration`,
+    },
+  );
 }
 
 function movedPin(name: string): TidemarkError {

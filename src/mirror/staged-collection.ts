@@ -31,7 +31,7 @@ import { type CurrentRow } from './stage.ts';
 import type { StageContext } from './stage.ts';
 import { VERDICT } from './stage.ts';
 
-/** Records that cannot be kept and are told by name; a list of nothing else must not fill the memory. */
+/** Records that cannot be kept and are reported by name; a list of nothing else must not fill the memory. */
 const MOST_UNKEPT = 1000;
 
 /** Counts of one collection, moved by each record. */
@@ -221,7 +221,7 @@ class StagedCollection implements CollectionStage {
     }
     return nestsDeeperThan(text, MOST_NESTING)
       ? `nests more than ${MOST_NESTING} levels deep`
-      : 'is no JSON to SQLite';
+      : 'is not JSON to SQLite';
   }
 
   /** Takes back what a new record added to the counts of fields. */

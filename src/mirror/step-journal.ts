@@ -121,7 +121,7 @@ export class LogSync {
     this.#file = null;
     file?.then(
       (descriptor) => close(descriptor),
-      // It never was open: who waited for it was told.
+      // It never was open: whoever waited for it got the error.
       () => undefined,
     );
   }

@@ -35,7 +35,7 @@ export interface MirrorSummary {
   readonly sources: readonly string[];
 }
 
-/** At most `limit` runs and restores. Null for what is no mirror of this version; throws what SQLite throws. */
+/** At most `limit` runs and restores. Null for what is not a mirror of this version; throws what SQLite throws. */
 export function peekMirror(path: string, limit: number): MirrorSummary | null {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats === undefined || !stats.isFile() || stats.size === 0) return null;

@@ -15,7 +15,7 @@ export interface VerifyProblem {
   readonly run?: number;
 }
 
-/** Something that explains what a verification finds, and is no fault. */
+/** Something that explains what a verification finds, and is not a fault. */
 export interface VerifyNote {
   readonly message: string;
   /** The latest sealed run of that time. */

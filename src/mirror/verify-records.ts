@@ -166,7 +166,11 @@ function checkHistory(
     findings.checked.revisions += 1;
     const { run, ordinal } = revision;
     if (expected !== null && ordinal !== expected) {
-      report({ kind: 'revision', message: `revision ${ordinal} stands where ${expected} should`, run });
+      report({
+        kind: 'revision',
+        message: `revision ${ordinal} was found where ${expected} was expected`,
+        run,
+      });
     }
     expected = ordinal - 1;
     const isNewest = run === row.run;

@@ -255,7 +255,7 @@ function* differences({ source, kind, stored, found }: CountedKind): Generator<s
   }
   for (const field of stored.keys()) {
     if (field !== UNWATCHED && !seen.has(field))
-      yield `${kind} of ${source} counts the field ${JSON.stringify(field)}, which is no pointer to a watched one`;
+      yield `${kind} of ${source} counts the field ${JSON.stringify(field)}, which is not a pointer to a watched one`;
   }
 }
 

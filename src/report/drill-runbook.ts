@@ -195,7 +195,7 @@ function lostLines({ kinds }: DrillDocument, { definitions }: ReportOptions): st
           ...(lost.length === 0 ? [] : ['']),
           '## What is new afterwards',
           '',
-          'The service gives these values by itself: whoever uses the old ones has to be told the new ones.',
+          'The service gives these values by itself: whoever uses the old ones needs the new ones.',
           '',
           ...anew,
         ]),

@@ -190,7 +190,7 @@ export function isMaskedId(text: string): boolean {
 
 /**
  * An id as reports show it: a secret one as a mark that stays the same, so that two records can be told apart and a
- * command can be told which is meant. The ids that are secrets are random, so that nobody finds one from its mark.
+ * command can be told which one is meant. The ids that are secrets are random, so that nobody finds one from its mark.
  */
 export function maskedId(id: string, definition: ResourceDefinition): string {
   if (!isSecretId(definition) || isMaskedId(id)) return id;

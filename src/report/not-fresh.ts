@@ -22,7 +22,7 @@ export function hidingLines(document: Pick<DiffDocument, 'stale'>, definitions: 
   ];
 }
 
-/** The other old readings: in FROM they only date what is told. */
+/** The other old readings: in FROM they only date what is reported. */
 export function datingLines({ stale = [] }: Pick<DiffDocument, 'stale'>, definitions: Definitions): string[] {
   return groupedNotes(
     'not fresh in FROM',

@@ -1,4 +1,4 @@
-/** What every rendering of a diff may be told beside the diff itself. */
+/** What every rendering of a diff may use in addition to the diff. */
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import type { FingerprintOf } from '../diff/fingerprint.ts';
 import type { ExplainedForm } from '../diff/form-change.ts';

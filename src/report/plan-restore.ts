@@ -162,9 +162,9 @@ function section(title: string, steps: readonly ShownRestoreStep[], options: Res
 function stepLines(step: ShownRestoreStep, options: RestoreTextOptions): string[] {
   const { n, status, outcome, error, warning, verified, differences } = step;
   const said = error === null ? '' : escapeControlCharacters(error.message);
-  const isStatusTold = status === null || outcome === 'applied' || said.includes(`(${status})`);
+  const isStatusShown = status === null || outcome === 'applied' || said.includes(`(${status})`);
   return [
-    `${String(n).padStart(4)} ${operationText(step, options)}${isStatusTold ? '' : ` (HTTP ${status})`}`,
+    `${String(n).padStart(4)} ${operationText(step, options)}${isStatusShown ? '' : ` (HTTP ${status})`}`,
     ...(said === '' ? [] : [`      ${said}`]),
     ...(warning === undefined ? [] : [`      ${escapeControlCharacters(warning)}`]),
     ...(outcome === 'applied' && verified === null && error === null

@@ -387,9 +387,9 @@ function eventLines(event: TimelineEvent, options: TextOptions): string[] {
   )(`${SIGN[event.change]} ${definition.title.one} ${colors.bold(nameText(name))}`);
   const fields = event.change === 'changed' ? (event.fields ?? []) : [];
   const masked = isShown ? fields : maskedFields(fields, definition);
-  const isTold = event.created_again !== undefined;
+  const isIdShown = event.created_again !== undefined;
   return [
-    `  ${head} ${changeText({ ...event, id })}${isTold ? '' : ` ${colors.dim(`id ${nameText(id)}`)}`}`,
+    `  ${head} ${changeText({ ...event, id })}${isIdShown ? '' : ` ${colors.dim(`id ${nameText(id)}`)}`}`,
     ...masked.flatMap((field) => fieldLines(field, options)),
   ];
 }

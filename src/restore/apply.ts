@@ -275,7 +275,7 @@ function outcomeOf(
   return plan.steps.some(isExecutable) && !isAnyApplied ? 'failed' : 'partial';
 }
 
-/** The problem is the caller's to tell; that the restore ended is told too, where the journal can still be written. */
+/** The error is the caller's to report; that the restore ended is recorded too, where the journal can still be written. */
 function endAfterProblem(journal: RestoreJournal, log: Logger): void {
   try {
     journal.finish('interrupted');

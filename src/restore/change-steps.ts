@@ -258,8 +258,8 @@ function planSorted(
 }
 
 function stepReason(reasons: readonly (string | null)[]): string | null {
-  const told = reasons.filter((reason) => reason !== null);
-  return told.length === 0 ? null : told.join('; ');
+  const given = reasons.filter((reason) => reason !== null);
+  return given.length === 0 ? null : given.join('; ');
 }
 
 /** Why a step sends what may be equal now. */

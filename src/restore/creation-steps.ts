@@ -172,8 +172,8 @@ function planRequest(
 }
 
 function joined(reasons: readonly (string | null)[]): string | null {
-  const told = reasons.filter((reason) => reason !== null);
-  return told.length === 0 ? null : told.join('; ');
+  const given = reasons.filter((reason) => reason !== null);
+  return given.length === 0 ? null : given.join('; ');
 }
 
 /** What the record hangs from and no request can say: where the service puts it is its own choice. */

@@ -45,7 +45,7 @@ const IN_GENERAL: Readonly<Partial<Record<Obstacle, string>>> = {
     'the service does not show a secret of it: give the value in the configuration under secrets',
   depends_on_blocked: 'it needs another record that does not come back by itself',
   reference_unknown: 'it refers to something that the snapshot does not hold',
-  ambiguous: 'several records are called so: which one it is cannot be told',
+  ambiguous: 'several records are called so: which one it is cannot be known',
 };
 
 /** The further to the end, the graver: a record counts once, as the worst that is true of it. */
@@ -259,7 +259,7 @@ interface Remaining {
  */
 export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Restored): Remaining {
   const { definitions } = input;
-  const counterparts = twinsOf(input);
+  const counterparts = matchesOf(input);
   const from: State = { reference: snapshot.desired.reference, records: snapshot.states };
   const own = new Set(
     input.live.records
@@ -281,7 +281,7 @@ export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Res
   const changes: RecordChange[] = [];
   for (const { kind } of CATALOG) {
     for (const change of found.filter((each) => each.kind === kind)) {
-      // What is more on the ground than in the snapshot is no loss: the key's user in an organization without members.
+      // What is more on the ground than in the snapshot is not a loss: the key's user in an organization without members.
       if (change.change === 'added') continue;
       const desired = change.change === 'removed' ? change : counterparts.desired(kind, change);
       if (desired === undefined || !snapshot.isAsked({ kind, scope: desired.scope, id: desired.id }))
@@ -312,7 +312,7 @@ function isForeignRecord(desired: JsonValue | undefined, path: string): boolean 
 }
 
 /** The pairs of the plan's own matching: for all kinds of a family, since each of them is compared. */
-function twinsOf(input: Restored['input']): {
+function matchesOf(input: Restored['input']): {
   list: { kind: Kind; from: string; to: string }[];
   /** The desired record of a live one. */
   desired: (kind: Kind, live: Pick<RecordChange, 'scope' | 'id'>) => ParsedRecord | undefined;

@@ -45,7 +45,7 @@ export interface Gathered {
 /**
  * Reads both sides.
  * @throws TidemarkError when nothing of what was asked for can be restored or compared; `reference_unknown` for an id or
- * organization that neither side has; `usage` for a kind that is never written, or a field that is no pointer; what
+ * organization that neither side has; `usage` for a kind that is never written, or a field that is not a pointer; what
  * reading live throws
  */
 export async function gather(options: GatherOptions): Promise<Gathered> {
@@ -223,7 +223,7 @@ function askedKinds(
       const { restore, title } = definitions(kind);
       if (restore.never === null) continue;
       throw new TidemarkError('usage', `${title.many} are never written: ${restore.never}`, {
-        hint: `leave --kind ${kind} out; \`tidemark catalog\` tells what can be restored`,
+        hint: `leave --kind ${kind} out; \`tidemark catalog\` shows what can be restored`,
       });
     }
     return new Set(kinds);
@@ -250,7 +250,7 @@ function requireFound(ids: readonly string[], found: ReadonlySet<string>, { filt
     'reference_unknown',
     `${what} has the id ${missing.join(', ')}, neither in FROM nor live`,
     {
-      hint: 'correct the id; for one that was removed before, name an earlier state (`tidemark log KIND ID` tells when)',
+      hint: 'correct the id; for one that was removed before, name an earlier state (`tidemark log KIND ID` shows when)',
     },
   );
 }
@@ -280,7 +280,7 @@ export function ownUserIn(
 
 /**
  * True for a place at, below or above one of the pointers; null where none is named: every field.
- * @throws TidemarkError `usage` when one is no pointer
+ * @throws TidemarkError `usage` when one is not a pointer
  */
 function fieldChoice(fields: readonly string[]): ((path: string) => boolean) | null {
   const select = fieldFilter(fields);
@@ -306,12 +306,12 @@ function requireFields(
       kinds,
       definitions,
       modeOf: (definition) => (writableFields(definition).length > 0 ? 'managed' : 'default'),
-      // What a person does is told as a step of its own, though no request sends it.
+      // What a person does is reported as a step of its own, though no request sends it.
       isLookedAt: ({ restore }, name) => restore.byPerson.some(({ pointer }) => topMember(pointer) === name),
       records: function* (searched) {
         for (const record of records) if (searched.has(record.kind)) yield record;
       },
-      hintFor: () => 'a restore sends writable fields only: `tidemark catalog` tells which these are',
+      hintFor: () => 'a restore sends writable fields only: `tidemark catalog` shows which these are',
     });
   }
 }

@@ -73,7 +73,7 @@ function invitedAs(
   const address = Object.keys(fields)[0] ?? '';
   const to = textAt(body, memberPointer(address));
   const organization = matching.liveScope(desired.scope)?.organization_id;
-  // One that has run out is no reason to wait, and goes by itself.
+  // One that has run out is not a reason to wait, and goes by itself.
   const open = (matching.kinds.get(kind)?.live ?? []).find(
     (other) =>
       to !== '' &&
@@ -140,7 +140,7 @@ export function planInvitation(
   }
   const liveScope = matching.liveScope(desired.scope);
   if (liveScope !== null && !planning.references.isRead(creation.kind, liveScope)) {
-    const reason = `the live ${invitation.title.many} were not read, so an open one cannot be told`;
+    const reason = `the live ${invitation.title.many} were not read, so whether one is open is not known`;
     drafts.set(key, stopped({ ...draft, key }, 'blocked', 'collection_not_read', reason));
     return;
   }

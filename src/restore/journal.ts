@@ -120,7 +120,7 @@ export class RestoreJournal {
     return this.#settle();
   }
 
-  /** Resolves once all that was told before is on the disk: what could not be written is tried again. */
+  /** Resolves once everything handed over before is on the disk: what could not be written is tried again. */
   settled(): Promise<void> {
     return this.#settle();
   }
@@ -133,7 +133,7 @@ export class RestoreJournal {
     if (this.#next === null) {
       const next = this.#running.then(() => this.#writeWaiting());
       this.#next = next;
-      // Whoever waited for it is told; the one after it tries for itself.
+      // Whoever waited for it gets the error; the next one tries again.
       this.#running = next.catch(() => undefined);
     }
     return this.#next;

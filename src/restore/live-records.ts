@@ -59,7 +59,7 @@ export class LiveRecords {
    * One record's body as it is now; undefined where it is not there.
    * @param isFresh false where a list that is some seconds old will do, for kinds that are only listed
    * @param slot the caller's place among the requests under way; for kinds that can be retrieved (`isRetrieved`)
-   * @throws TidemarkError when that cannot be told
+   * @throws TidemarkError when that cannot be found out
    */
   read(
     definition: ResourceDefinition,
@@ -154,7 +154,7 @@ export class LiveRecords {
       else records.set(id, { key: naturalKeyDigest(definition, body), text: null });
       return records;
     });
-    // That the list failed is told to who asked for it.
+    // That the list failed is the error of whoever asked for it.
     listing.records.catch(() => undefined);
   }
 

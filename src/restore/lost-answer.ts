@@ -19,7 +19,7 @@ export type LookUp =
 
 /**
  * Looks, without sending anything.
- * @throws TidemarkError when it cannot be told
+ * @throws TidemarkError when that cannot be found out
  */
 export async function lookUp(context: StepContext, ready: ReadyStep): Promise<LookUp> {
   const { step, definition, scope, id } = ready;
@@ -39,7 +39,7 @@ export async function lookUp(context: StepContext, ready: ReadyStep): Promise<Lo
 
 /**
  * True for a record to be removed that went when what takes its place was created, by a step before.
- * @throws TidemarkError when it cannot be told
+ * @throws TidemarkError when that cannot be found out
  */
 export async function isReplaced(context: StepContext, ready: ReadyStep): Promise<boolean> {
   const { step, definition, scope, id } = ready;
@@ -80,8 +80,8 @@ async function lookUpCreated(context: StepContext, ready: ReadyStep): Promise<Lo
     namesake ??= id;
   }
   // Without a natural key only equal content tells.
-  const isTold = key !== null && ready.request.kind === step.kind;
-  if (isTold && namesake !== null && claim(context, ready, namesake)) return { found: 'done', id: namesake };
+  const hasKey = key !== null && ready.request.kind === step.kind;
+  if (hasKey && namesake !== null && claim(context, ready, namesake)) return { found: 'done', id: namesake };
   return { found: 'not_done' };
 }
 

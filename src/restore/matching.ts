@@ -68,12 +68,18 @@ export function matchStates(input: PlanInput): Matching {
           : 'natural_key';
       adopted.push({ adoption: adoptionOf(definition, pair, by), ...pair });
     }
-    const told = recreated(input, definition, byName, counterparts);
-    for (const pair of told.adopted) {
+    const recreatedRecords = recreated(input, definition, byName, counterparts);
+    for (const pair of recreatedRecords.adopted) {
       counterparts.pair(kind, pair.desired.id, pair.live.id);
       adopted.push({ adoption: adoptionOf(definition, pair, 'id_map'), ...pair });
     }
-    kinds.set(kind, { definition, live, ...byName, missing: told.missing, ambiguous: told.ambiguous });
+    kinds.set(kind, {
+      definition,
+      live,
+      ...byName,
+      missing: recreatedRecords.missing,
+      ambiguous: recreatedRecords.ambiguous,
+    });
   }
   return {
     kinds,
@@ -159,7 +165,7 @@ function matchById(
   return byIdMap;
 }
 
-interface TwinsAndRest {
+interface MatchesAndRest {
   readonly pairs: KindMatch['pairs'];
   /** Those without a counterpart. */
   readonly desired: readonly ParsedRecord[];
@@ -173,7 +179,7 @@ function pairsOf(
   live: readonly ParsedRecord[],
   places: PlacesOfKind<ParsedRecord>,
   counterparts: MatchedIds,
-): TwinsAndRest {
+): MatchesAndRest {
   const pairs: { desired: ParsedRecord; live: ParsedRecord }[] = [];
   const rest: ParsedRecord[] = [];
   const taken = new Set<ParsedRecord>();

@@ -54,7 +54,7 @@ function blockBehindBlocked(steps: Map<string, Draft>): void {
       const draft = steps.get(key);
       if (draft === undefined) continue;
       if (isOfNew(draft, stopped)) {
-        // What would be done to a record that is not created is no problem of its own.
+        // What would be done to a record that is not created is not a problem of its own.
         steps.delete(key);
         queue.push(draft);
         continue;

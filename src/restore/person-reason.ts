@@ -20,10 +20,10 @@ export function personReason(
   name: string,
 ): string {
   // What a sandbox gives is nothing to publish.
-  return input.isPractice === true ? condition.reason : told(definition, condition, live, name);
+  return input.isPractice === true ? condition.reason : reasonWithRecord(definition, condition, live, name);
 }
 
-function told(
+function reasonWithRecord(
   { kind, fields }: ResourceDefinition,
   { reason, shows }: Condition,
   live: JsonValue | null,
@@ -60,7 +60,9 @@ export function notifyPersons(
     if (reason === null) continue;
     const now = definition.restore.byPerson.reduce(
       (text, condition) =>
-        text.replace(told(definition, condition, null, name), () => told(definition, condition, live, name)),
+        text.replace(reasonWithRecord(definition, condition, null, name), () =>
+          reasonWithRecord(definition, condition, live, name),
+        ),
       reason,
     );
     if (now !== reason) journal.readBack(n, { error: now });

@@ -219,7 +219,7 @@ export function planDocument({ hash, ...rest }: Plan): PlanDocument {
 /**
  * The plan of a `tidemark.plan/1` document. All that apply relies on is pinned by its hash, so that a plan that was edited
  * is none.
- * @throws TidemarkError `usage` when the text is no plan, `unsafe_plan` when its hash is another one
+ * @throws TidemarkError `usage` when the text is not a plan, `unsafe_plan` when its hash is another one
  */
 export function readPlan(text: string): Plan {
   const document = parsed(text);
@@ -268,7 +268,7 @@ function parsed(text: string): JsonValue {
 }
 
 function notAPlan(cause?: unknown): TidemarkError {
-  return new TidemarkError('usage', 'the file is no plan (`tidemark.plan/1`)', {
+  return new TidemarkError('usage', 'the file is not a plan (`tidemark.plan/1`)', {
     hint: 'save one with `tidemark restore --out FILE`',
     ...(cause === undefined ? {} : { cause }),
   });
@@ -366,7 +366,7 @@ export interface PlanInput {
   readonly isAbout?: (record: ParsedRecord) => boolean;
   /** Fields that steps may change; all when left out. With it nothing is created or removed. */
   readonly isFieldAbout?: (path: string) => boolean;
-  /** Fields of a live record that steps may change (pointers); all when left out. What is missing as a whole is no field. */
+  /** Fields of a live record that steps may change (pointers); all when left out. What is missing as a whole is not a field. */
   readonly isOwnField?: (live: ParsedRecord, path: string) => boolean;
   /** What was asked for and could not be read: the plan says so. */
   readonly skipped?: readonly Skipped[];

@@ -83,7 +83,7 @@ export function planRestore(input: PlanInput): Plan {
     from: input.desired.reference,
     to: input.live.reference,
     steps,
-    adopted: toldAdoptions(planning, steps),
+    adopted: listedAdoptions(planning, steps),
     left: [...left.values()] satisfies readonly LeftAlone[],
     refused: refusalsOf(input, matching, steps),
     ...(input.skipped === undefined || input.skipped.length === 0 ? {} : { skipped: input.skipped }),
@@ -119,7 +119,7 @@ function planKind(planning: Planning, match: KindMatch): number {
       const called = `live has ${candidates} called ${JSON.stringify(name)}`;
       const reason =
         goneSince === undefined
-          ? `which one it is cannot be told: ${called}${rivals}`
+          ? `which one it is cannot be known: ${called}${rivals}`
           : `run ${goneSince} found it gone, and ${called} beside it: made again, it would be there twice; ` +
             'accept its removal (`tidemark sync --accept-removals N`) if that one is it, or name a state from before that run';
       planning.drafts.set(draft.key, stopped(draft, 'blocked', 'ambiguous', reason));
@@ -135,7 +135,7 @@ function requireSomething({ desired, live }: PlanInput): void {
     'not_found',
     'nothing was compared: neither state holds anything that the filters let through',
     {
-      hint: 'widen the filters; `tidemark doctor` tells whether the service answers and what the key reaches',
+      hint: 'widen the filters; `tidemark doctor` shows whether the service answers and what the key reaches',
     },
   );
 }
@@ -153,7 +153,7 @@ function countsOf(steps: readonly PlanStep[]): Omit<Plan['summary'], 'unchanged'
  * created (where that has no name: whatever has none there), which apply must not take for records that somebody made by hand
  * meanwhile.
  */
-function toldAdoptions({ input, matching }: Planning, steps: readonly PlanStep[]): Adoption[] {
+function listedAdoptions({ input, matching }: Planning, steps: readonly PlanStep[]): Adoption[] {
   const { isAbout } = input;
   const all = matching.adopted;
   if (isAbout === undefined) return all.map(({ adoption }) => adoption);

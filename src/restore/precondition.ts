@@ -23,7 +23,7 @@ const MOVED_HINT = 'look at what changed with `tidemark diff latest live`, then 
 /**
  * Why the step must not be sent; null where it may.
  * @param slot the step's place among the requests under way (`looksOnce`)
- * @throws TidemarkError when that cannot be told
+ * @throws TidemarkError when that cannot be found out
  */
 export async function obstacleTo(
   context: StepContext,
@@ -34,7 +34,7 @@ export async function obstacleTo(
   const { precondition } = step;
   if (precondition === null) return null;
   if (precondition.state === 'absent') {
-    return (await returned(context, ready)) ?? (await twinOf(context, ready));
+    return (await returned(context, ready)) ?? (await matchOf(context, ready));
   }
   const id = ready.id ?? step.id;
   const body = await context.live.read(definition, ready.scope, id, false, context.signal, slot);
@@ -94,11 +94,11 @@ async function returned(context: StepContext, ready: ReadyStep): Promise<StepErr
 }
 
 /** A record of the same name that came meanwhile: made by hand, it is adopted by the next plan, not doubled by this one. */
-async function twinOf(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
+async function matchOf(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
   const { step, scope } = ready;
   const definition = context.definitions(step.kind);
   const key = step.kind === ready.request.kind ? keyOfStep(ready) : absentKey(step);
-  if (key === null) return await twinByContent(context, ready);
+  if (key === null) return await matchByContent(context, ready);
   const ids = await context.live.idsOf(definition, scope, key, false, context.signal);
   const counterpart = ids.find((id) => !isTaken(context, ready, id));
   return counterpart === undefined
@@ -106,8 +106,8 @@ async function twinOf(context: StepContext, ready: ReadyStep): Promise<StepError
     : moved(`there is a ${definition.title.one} of that name by now${shown(definition, counterpart)}`);
 }
 
-/** What has no name is told by its content. */
-async function twinByContent(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
+/** What has no name is recognized by its content. */
+async function matchByContent(context: StepContext, ready: ReadyStep): Promise<StepError | null> {
   const { step, scope, definition, sent, request } = ready;
   if (step.kind !== request.kind) return null;
   const isSame = (body: JsonValue): boolean => holdsContent(definition, step, sent, body);

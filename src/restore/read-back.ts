@@ -1,4 +1,4 @@
-/** Whether a record holds what was sent: the fields that the service ignored, renamed or normalised are told. */
+/** Whether a record holds what was sent: the fields that the service ignored, renamed or normalised are reported. */
 import { type FieldDefinition, type ResourceDefinition, fieldsByName } from '../catalog/definition.ts';
 import { isMask } from '../catalog/masks.ts';
 import { type JsonObject, type JsonValue, getOwn, isJsonObject, setOwn } from '../core/json.ts';
@@ -43,7 +43,7 @@ export function differencesFrom(
 
 /**
  * What the record lacks of what the plan showed and the request did not carry: a secret that was masked, and that nothing
- * supplied, is told although nothing was sent that could differ. What other steps put back takes no part.
+ * supplied, is reported although nothing was sent that could differ. What other steps put back takes no part.
  */
 export function unsentDifferences(
   definition: ResourceDefinition,

@@ -36,7 +36,7 @@ export interface StepReport {
   readonly status: number | null;
   /** The id that the service gave to a created record. */
   readonly new_id: string | null;
-  /** What that is the id of, where it is no record of the step's kind: an invite, for a member. */
+  /** What that is the id of, where it is not a record of the step's kind: an invite, for a member. */
   readonly new_kind?: Kind;
   /** Whether the record, read back, held what was sent; null where it was not read back. */
   readonly verified: boolean | null;

@@ -53,7 +53,7 @@ export function secretsIn(
 
 /**
  * Places inside a field's value that nothing but their name, or a password in a URL, tells of: of two inside each other the
- * outer one. A switch is no secret. `member`: the name of a field that no documentation tells of.
+ * outer one. A switch is not a secret. `member`: the name of a field that no documentation tells of.
  */
 function secretsByName(value: JsonValue, member?: string): string[] {
   const found: string[] = [];
@@ -134,7 +134,7 @@ export function withoutSecrets(
   return { body: shown, withheld };
 }
 
-/** Changes with every secret in clear replaced: null and empty stay, since that they are is no secret. */
+/** Changes with every secret in clear replaced: null and empty stay, since that they are is not a secret. */
 export function hiddenFields(
   definition: ResourceDefinition,
   fields: readonly FieldChange[],

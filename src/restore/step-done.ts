@@ -31,7 +31,7 @@ export async function done(
   );
   const [end] = await Promise.all([readBack(context, ready), onDisk]);
   const { newId, attempts } = journal.row(step.n);
-  if (isCreated && newId !== null && attempts > 1) await tellTwin(context, ready, newId);
+  if (isCreated && newId !== null && attempts > 1) await reportDuplicate(context, ready, newId);
   return end;
 }
 
@@ -56,7 +56,7 @@ export function doneInSlot(
 }
 
 /** What was sent more than once may have been done more than once, the first time later than it was looked for. */
-async function tellTwin(context: StepContext, ready: ReadyStep, id: string): Promise<void> {
+async function reportDuplicate(context: StepContext, ready: ReadyStep, id: string): Promise<void> {
   const { journal, live, log, grace } = context;
   const { step, definition, scope } = ready;
   const key = keyOfStep(ready);
@@ -97,9 +97,9 @@ function mappingsOf(
 /**
  * The id of a record that was made by an answer without one: looked up, since it must not be made again. Null where it is
  * not found.
- * @throws TidemarkError when it cannot be told now: a resumed restore looks again
+ * @throws TidemarkError when that cannot be found out now: a resumed restore looks again
  */
-async function untoldId(context: StepContext, ready: ReadyStep): Promise<string | null> {
+async function lookedUpId(context: StepContext, ready: ReadyStep): Promise<string | null> {
   const looked = await lookUp(context, ready);
   if (looked.found !== 'done' || looked.id === null) return null;
   claim(context, ready, looked.id);
@@ -118,16 +118,16 @@ export async function readBack(context: StepContext, ready: ReadyStep, slot?: Sl
     error: StepError | null,
   ): StepEnd => {
     const isPerhapsTwice = ready.id === null && context.perhapsSent.has(step.n) && error === null;
-    const told = isPerhapsTwice ? { errorCode: PERHAPS_SENT, error: null } : errorColumns(error);
-    journal.readBack(step.n, { verified, differences, digest, ...told });
+    const columns = isPerhapsTwice ? { errorCode: PERHAPS_SENT, error: null } : errorColumns(error);
+    journal.readBack(step.n, { verified, differences, digest, ...columns });
     return 'ended';
   };
   try {
-    const id = ready.id ?? journal.row(step.n).newId ?? (await untoldId(context, ready));
+    const id = ready.id ?? journal.row(step.n).newId ?? (await lookedUpId(context, ready));
     if (id === null) {
       return end(false, [], null, {
         code: 'malformed',
-        message: 'the service told no id, and the new record was not found',
+        message: 'the service returned no id, and the new record was not found',
       });
     }
     const body = await live.read(definition, scope, id, true, grace, slot);

@@ -49,7 +49,7 @@ export async function runStep(context: StepContext, step: PlanStep): Promise<Ste
     if (row.outcome === 'sent') return await settleLost(context, ready, null);
   } catch (error) {
     if (signal.aborted) return 'not_begun';
-    // What was done, or may have been, is not undone by what cannot be told now.
+    // What was done, or may have been, is not undone by what cannot be found out now.
     if (row.outcome === 'sent') return leaveOpen(context, step, error);
     if (row.outcome === 'applied') return notReadBack(context, step, error);
     return failBy(context, step, error);

@@ -30,7 +30,7 @@ export interface UndoChain {
 }
 
 /**
- * @param before only restores before this one: an undo that is gone on with is no part of what it was planned from
+ * @param before only restores before this one: an undo that is gone on with is not part of what it was planned from
  * @throws TidemarkError `usage` while the answer to one of the chain's writes is not known
  */
 export function undoChain(mirror: Mirror, row: RestoreRow, before = Number.POSITIVE_INFINITY): UndoChain {

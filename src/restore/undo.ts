@@ -114,7 +114,7 @@ function notTakenBack(
     ...[...Map.groupBy(settled, ({ reason }) => reason)].flatMap(([reason, same]) =>
       leftAlone(same satisfies readonly Settled[], reason),
     ),
-    ...leftAlone(unknown, 'the restore created it, and the service told no id: look for it by its name'),
+    ...leftAlone(unknown, 'the restore created it, and the service returned no id: look for it by its name'),
   ];
 }
 

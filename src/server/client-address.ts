@@ -5,7 +5,7 @@ import { BlockList, isIP, isIPv6 } from 'node:net';
 /** A host as a `Host` header gives it: a name, an IPv4 address or an IPv6 address in brackets, perhaps a port. */
 const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?$/i;
 
-/** False for what is no host, such as `1.2.3.4.5.6`, of which no URL can be made. */
+/** False for what is not a host, such as `1.2.3.4.5.6`, of which no URL can be made. */
 export function isHost(text: string): boolean {
   return HOST.test(text) && URL.canParse(`http://${text}/`);
 }

@@ -44,7 +44,7 @@ export function createBoundedServer(handle: HttpHandler): Server {
     (incoming, outgoing) => {
       answers += 1;
       connections.begin(incoming);
-      // What still waits for its body is no answer yet, and must not keep others from theirs.
+      // What still waits for its body is not an answer yet, and must not keep others from theirs.
       const isCrowded = answers > MAX_ANSWERS && connections.countAnswered() > MAX_ANSWERS;
       outgoing.once('close', () => {
         answers -= 1;

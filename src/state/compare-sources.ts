@@ -26,7 +26,7 @@ type Unread = Extract<Coverage, { how: 'unread' }>;
 
 /**
  * Compares the two. A kind of which one side could not read a collection is skipped whole: which collection of the other
- * side is its counterpart cannot be told.
+ * side is its counterpart is not known.
  * @throws TidemarkError as `compareStates`; `usage` when the filter names projects or ids, or organizations of one side only
  */
 export function compareSources(request: SourceComparisonRequest): DiffDocument {
@@ -127,7 +127,7 @@ function sideOf(state: LoadedState, filter: StateFilter): Side {
 
 /**
  * Without what only one side has where the other may have had it as well. By kind: which collection of the other side is
- * the counterpart cannot be told.
+ * the counterpart is not known.
  */
 function withoutUnknown(document: DiffDocument, [from, to]: readonly [Side, Side]): DiffDocument {
   const partial = ({ known }: Side): ReadonlySet<Kind> =>

@@ -40,7 +40,7 @@ interface ComparisonRequest {
 /**
  * Compares the two, in turns with whatever else goes on.
  * @throws TidemarkError when nothing was compared (`forbidden` and `unauthorized` where the key was refused everything
- * that was asked for), `usage` when a field is no pointer, `malformed` when a body is not JSON
+ * that was asked for), `usage` when a field is not a pointer, `malformed` when a body is not JSON
  */
 export async function compareStates(asked: ComparisonRequest): Promise<DiffDocument> {
   const { to, filter, mode, fields, definitions } = asked;

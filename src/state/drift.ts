@@ -225,7 +225,7 @@ function formFacts(
   return {
     forms: formsBetween(mirror, source, from, to),
     bothSides: (kind) => {
-      // Of some named records nothing can be told of the kind.
+      // If only some records are named, nothing can be said of the kind.
       if (filter.ids !== undefined) return null;
       const count = counts.get(kind) ?? countOf(kind);
       counts.set(kind, count);

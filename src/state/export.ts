@@ -130,7 +130,7 @@ async function readManifest(directory: string, path: string): Promise<Manifest> 
   try {
     manifest = parseLossless(await readFile(join(directory, MANIFEST), 'utf8'));
   } catch (error) {
-    // What is no JSON is not what an export leaves; the records say what they are by themselves.
+    // What is not JSON is not what an export leaves; the records say what they are by themselves.
     if (systemCodeOf(error) === 'ENOENT' || error instanceof SyntaxError) return none;
     throw asFileError(error, join(path, MANIFEST), 'read');
   }
@@ -263,7 +263,7 @@ function isJsonLine(line: string): boolean {
   }
 }
 
-/** The line of each record; none where one is no object, which the caller finds out by itself. */
+/** The line of each record; none where one is not an object, which the caller finds out by itself. */
 function startsOf(text: string): number[] {
   try {
     const { records } = scanList(text, ['records'], { idPath: [], volatile: new Set() });

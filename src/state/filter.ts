@@ -15,7 +15,7 @@ export interface StateFilter {
 }
 
 /**
- * The filter in parts that need no look at the records: which projects an organization has is told by `projectsOf`, once
+ * The filter in parts that need no look at the records: `projectsOf` gives the projects of an organization, once
  * for both states, since a state that lost a project no longer knows. Read in turn, the parts keep the order of records.
  */
 export function filterParts(filter: StateFilter, projectsOf: () => readonly string[]): StateFilter[] {

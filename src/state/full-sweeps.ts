@@ -38,15 +38,15 @@ export class FullSweeps {
   };
 
   leftOut(): LeftOut[] {
-    const told = (place: Omit<LeftOut, 'reason'>, count: number, why: string): LeftOut => {
+    const entry = (place: Omit<LeftOut, 'reason'>, count: number, why: string): LeftOut => {
       const { one, many } = definitionOf(place.kind).title;
       return { kind: place.kind, scope: place.scope, reason: `${plural(count, one, many)}: ${why}` };
     };
     return [
       ...this.#whole
         .found()
-        .map(({ kind, scope, records, reason }) => told({ kind, scope }, records, reason)),
-      ...[...this.#left.values()].map(({ place, count, why }) => told(place, count, why)),
+        .map(({ kind, scope, records, reason }) => entry({ kind, scope }, records, reason)),
+      ...[...this.#left.values()].map(({ place, count, why }) => entry(place, count, why)),
     ];
   }
 }

@@ -70,7 +70,7 @@ export class LiveParents {
     const root = this.#listed('organization_id', '', [{}]);
     const status = root === 'gone' ? this.#listed('project_id', id, lists) : root;
     if (ids.has(`${SCOPE_KIND.project_id} ${id}`)) return 'there';
-    // Whether it was removed or belongs to another organization cannot be told then.
+    // Whether it was removed or belongs to another organization is not known then.
     return status === 'gone' && this.#source.organizations !== 'all'
       ? { how: 'left_out', reason: 'not in the organizations that the configuration names' }
       : status;

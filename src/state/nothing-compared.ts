@@ -18,23 +18,23 @@ export function nothingCompared(
   const asked = filterText(filter);
   if (first !== undefined) {
     const more = skipped.length > 1 ? ` (and ${skipped.length - 1} more)` : '';
-    const told = unread.find(({ code }) => code !== null);
+    const withCode = unread.find(({ code }) => code !== null);
     const isRefused = unread.length > 0 && unread.every(({ code }) => code !== null && REFUSED.has(code));
-    const { permission } = told ?? {};
+    const { permission } = withCode ?? {};
     return new TidemarkError(
-      isRefused || (told?.code !== undefined && !REFUSED.has(told.code ?? 'internal'))
-        ? (told?.code ?? 'not_found')
+      isRefused || (withCode?.code !== undefined && !REFUSED.has(withCode.code ?? 'internal'))
+        ? (withCode?.code ?? 'not_found')
         : 'not_found',
       `nothing was compared: ${first.kind}: ${first.reason}${more}`,
       {
         ...(permission === undefined ? {} : { permission }),
         hint: isRefused
-          ? told?.code === 'unauthorized'
+          ? withCode?.code === 'unauthorized'
             ? 'check apiKey or apiKeyFile of the source: `tidemark doctor` tries it'
             : `give the key the permission ${permission ?? 'to read'}, or look at \`tidemark status\` for what it may read`
-          : told === undefined && asked !== ''
+          : withCode === undefined && asked !== ''
             ? 'correct the filter, or leave it out'
-            : told?.code === undefined || told.code === null || REFUSED.has(told.code)
+            : withCode?.code === undefined || withCode.code === null || REFUSED.has(withCode.code)
               ? 'look at `tidemark status` for what could not be read'
               : 'run `tidemark doctor`: it tries the service and says what fails',
       },

@@ -25,12 +25,12 @@ export interface Point {
 /** Whose runs a reference is about; every source's where none is given. */
 interface PointChoice {
   readonly source?: string;
-  /** Milliseconds since the epoch, to tell of a time that lies ahead of it; left out, nothing is told. */
+  /** Milliseconds since the epoch, to warn of a time in the future; left out, no warning. */
   readonly now?: number;
 }
 
 /** Said of a time that no run can have ended at yet. */
-const AHEAD = 'that time lies ahead: shown is the latest run';
+const AHEAD = 'that time is in the future: the latest run is shown';
 
 type PointSource = Pick<
   Mirror,
@@ -53,7 +53,7 @@ export function pointOf(mirror: PointSource, reference: Reference, choice: Point
   switch (reference.form) {
     case 'live':
     case 'file':
-      throw new TidemarkError('usage', `${text} is no state of the mirror`, {
+      throw new TidemarkError('usage', `${text} does not name a state of the mirror`, {
         hint:
           'here a reference names a state of the mirror: latest, baseline, run:N, snapshot:NAME or a time; ' +
           'live and file:PATH are for `tidemark diff`, `drift` and `restore`',

@@ -38,7 +38,7 @@ export function parseReference(text: string): Reference {
   const value = text.slice(colon + 1);
   switch (colon === -1 ? '' : text.slice(0, colon)) {
     case 'run':
-      // Longer numbers are no run of any mirror, and would lose digits.
+      // Longer numbers are not a run of any mirror, and would lose digits.
       if (/^\d{1,15}$/.test(value)) return { form: 'run', text, run: Number(value) };
       throw unknown(text, undefined, 'write run:N with a number of `tidemark runs`');
     case 'snapshot':
@@ -63,7 +63,7 @@ export function parseReference(text: string): Reference {
 function unknown(text: string, near: string | undefined, hint: string): TidemarkError {
   return new TidemarkError(
     'reference_unknown',
-    `${JSON.stringify(text)} is no reference${near === undefined ? '' : `; did you mean ${near}?`}`,
+    `${JSON.stringify(text)} is not a reference${near === undefined ? '' : `; did you mean ${near}?`}`,
     { hint },
   );
 }

@@ -44,7 +44,7 @@ export interface UnknownRecord {
   readonly reason: string;
   /** True where it is for want of an answer, not by choice: a comparison that meets such a record is not whole. */
   readonly isUnproven?: true;
-  /** True where it cannot even be told which records these are: whoever names the kind sees them all. */
+  /** True where it is not even known which records these are: whoever names the kind sees them all. */
   readonly isGuess?: boolean;
 }
 

@@ -73,7 +73,7 @@ export async function settleAbsences(
   const removal = { context, definition, scope, stage, canRetrieve };
   const waiting: AbsentShare = { which: 'waiting', heldBy };
   const waitingCount = counts.absent - counts.confirmed;
-  // What a restore made again under another id is no loss: old id and new one are the same record.
+  // What a restore made again under another id is not a loss: old id and new one are the same record.
   const lost = counts.absent - counts.replaced;
   const dependents = waitingCount === 0 ? 0 : await countBelow(context, stage, waiting);
   // Removing one organization takes all that is below it along: that counts too.

@@ -62,8 +62,8 @@ export function runOutcome(sweeps: readonly Pick<SweepReport, 'outcome'>[]): Run
 
 /** Why a run failed: as its sweeps say, or that it had none. Never without a reason. */
 export function failureOf(sweeps: readonly Pick<SweepReport, 'kind' | 'outcome' | 'error'>[]): SweepError {
-  const told = sweeps.find(({ error }) => error !== null)?.error ?? null;
-  if (told !== null) return told;
+  const known = sweeps.find(({ error }) => error !== null)?.error ?? null;
+  if (known !== null) return known;
   if (sweeps.length > 0) {
     const ends = [...new Set(sweeps.map(({ kind, outcome }) => `${kind} ${outcome}`))];
     const message = `nothing could be read, and no answer says why: ${ends.join(', ')}`;
@@ -73,7 +73,7 @@ export function failureOf(sweeps: readonly Pick<SweepReport, 'kind' | 'outcome' 
     code: 'config_invalid',
     message:
       'nothing was asked for: no organization or project that this run may read has what it is to read',
-    hint: 'check kinds, organizations and projects of the source; `tidemark doctor` tells what the key reaches',
+    hint: 'check kinds, organizations and projects of the source; `tidemark doctor` shows what the key reaches',
     permission: null,
   };
 }

@@ -101,7 +101,7 @@ function isAt(place: readonly string[], path: readonly string[]): boolean {
 function isSecretValue(valueText: string, isPlace: boolean): boolean {
   const value = parseLossless(valueText);
   if (value === null || value === '') return false;
-  // By its name alone a switch is no secret.
+  // By its name alone a switch is not a secret.
   if (typeof value === 'boolean') return isPlace;
   return typeof value !== 'string' || !isMask(value);
 }

@@ -53,8 +53,8 @@ export async function sweepCollection(
   const full = definition.listing.needsRetrieve ? new Set<string>() : null;
   const nameless = new RecordsWithoutId();
 
-  const isTold = context.log.isLevelEnabled('debug');
-  const log = isTold ? context.log.child({ kind: definition.kind, scope }) : context.log;
+  const isDebug = context.log.isLevelEnabled('debug');
+  const log = isDebug ? context.log.child({ kind: definition.kind, scope }) : context.log;
   const walkOnce = async (): Promise<WalkVerdict> => {
     stage.startWalk();
     const seen = new Set<string>();
@@ -110,14 +110,14 @@ export async function sweepCollection(
       log.debug({}, 'second walk: records did not show, and they cannot be retrieved one by one');
       return walkOnce();
     };
-    const told = isTold ? { ...context, client: tellingLookups(client, definition, log) } : context;
-    settlement = await settleAbsences(told, definition, scope, stage, verdict, walkAgain);
+    const logging = isDebug ? { ...context, client: tellingLookups(client, definition, log) } : context;
+    settlement = await settleAbsences(logging, definition, scope, stage, verdict, walkAgain);
   } else if (isOver(verdict, options)) {
     settlement = { ...settlement, outcome: 'complete', removed: await retire(context, stage), error: null };
     mode = 'parent';
   }
   const counts = stage.counts();
-  if (isTold && mode === 'parent')
+  if (isDebug && mode === 'parent')
     log.debug({ removed: settlement.removed }, 'the collection went with its parent');
   const report: SweepReport = {
     kind: definition.kind,
@@ -142,7 +142,7 @@ export async function sweepCollection(
       { kind: definition.kind, scope, records: nameless.count },
       'records without an id were not mirrored',
     );
-  if (isTold) tellVerdict(log, definition, report, verdict);
+  if (isDebug) tellVerdict(log, definition, report, verdict);
   events.sweepEnded(report, context.clock.monotonicMs() - startedAt);
   return report;
 }
@@ -162,7 +162,7 @@ export function unkeptError(stage: CollectionStage, definition: ResourceDefiniti
   return new TidemarkError(
     'malformed',
     `${unkept.length} ${unkept.length === 1 ? one : many} cannot be kept: ${named.join('; ')}${more}`,
-    { hint: 'what the mirror held of them stands and nothing was removed; correct them in the service' },
+    { hint: 'the mirror keeps what it held of them, and nothing was removed; correct them in the service' },
   );
 }
 
@@ -254,7 +254,7 @@ export function sweepError(error: unknown, definition: ResourceDefinition): Swee
   };
 }
 
-/** Without the root nothing is found at all: excluding it is no way out. */
+/** Without the root nothing is found at all: excluding it is not a way out. */
 function rootHint(
   { code }: TidemarkError,
   { discovery }: ResourceDefinition,
@@ -343,7 +343,7 @@ async function stageFullRecords(
         ? `${notFound} of ${ids.size} records are listed, but cannot be retrieved (404)`
         : `${unread} of ${ids.size} records could not be retrieved whole`,
       {
-        hint: 'what the mirror held of them stands; the next run tries again',
+        hint: 'the mirror keeps what it held of them; the next run tries again',
         cause: errors[0],
       },
     ),

@@ -297,7 +297,7 @@ function compareScopes(a: Scope, b: Scope): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-// Which sweeps of a run are still to come, as far as can be told: for time left, never for a decision. Pure.
+// Which sweeps of a run are still to come, as far as is known: for time left, never for a decision. Pure.
 
 interface ForecastInput {
   readonly source: Pick<SourceConfig, 'recordings'>;

@@ -47,7 +47,7 @@ describe('what the service says', () => {
     ['plain text', { status: 502, body: 'Bad\r\n\u0007 Gateway' }, 'the service failed (502): Bad Gateway'],
     ['an HTML page', { status: 503, body: '<html><script>x</script>' }, 'the service failed (503)'],
     ['nothing', { status: 401 }, 'the key was refused (401)'],
-  ] as [string, Reply, string][])('is told in one line: %s', async (_name, reply, message) => {
+  ] as [string, Reply, string][])('is reported in one line: %s', async (_name, reply, message) => {
     expect((await fail(reply)).message).toBe(message);
   });
 
@@ -176,7 +176,7 @@ describe('what is not there', () => {
     return verdict.error!;
   };
 
-  it('is told with host and port: nobody listens', async () => {
+  it('is reported with host and port: nobody listens', async () => {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as AddressInfo;
@@ -189,13 +189,13 @@ describe('what is not there', () => {
     expect(refused.hint).toContain('baseUrl');
   });
 
-  it('is told with host and port: no such name', async () => {
+  it('is reported with host and port: no such name', async () => {
     const unknown = await error('http://no-such-host.invalid');
     expect(unknown.code).toBe('unreachable');
     expect(unknown.message).toMatch(/^no-such-host\.invalid:80: the host name/);
   });
 
-  it('is told: a server that speaks something else', async () => {
+  it('is reported: a server that speaks something else', async () => {
     const server = createServer((socket) => socket.end('SSH-2.0-OpenSSH_9.7\r\n'));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     opened.add(server);
@@ -204,7 +204,7 @@ describe('what is not there', () => {
     );
   });
 
-  it('is told: no TLS where https was asked for', async () => {
+  it('is reported: no TLS where https was asked for', async () => {
     const { server } = await opened.rig(() => ({ body: [] }));
     const failed = await error(server.url.replace('http:', 'https:'));
     expect(failed.code).toBe('unreachable');
@@ -214,7 +214,7 @@ describe('what is not there', () => {
     });
   });
 
-  it('is told: a TLS server without a certificate', async () => {
+  it('is reported: a TLS server without a certificate', async () => {
     const server = createTlsServer({});
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     opened.add(server);

@@ -89,7 +89,7 @@ describe('the command after a backup', () => {
     ],
     ['is ended by a signal', ['sh', '-c', 'kill -9 $$'], /ended by SIGKILL/],
     ['does not exist', ['/no/such/program'], /could not be started: there is no such program/],
-  ])('that %s is a failure that is told', async (_name, command, message) => {
+  ])('that %s is a failure that is reported', async (_name, command, message) => {
     const result = await runHook(options(command));
     expect(result.outcome).toBe('failed');
     expect(result.error?.message).toMatch(message);

@@ -257,7 +257,7 @@ describe('what goes wrong', () => {
     expect(readdirSync(home).filter((name) => name.endsWith('-work'))).toEqual([]);
   });
 
-  it('what fails in the process is told as it would be here, and no key is handed to it', async () => {
+  it('what fails in the process is reported as it would be here, and no key is handed to it', async () => {
     const { with: writer, directory, home } = await setting();
     const { path } = open({ path: join(home, 'other.db') });
     const seen: string[] = [];

@@ -166,7 +166,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
         expect([path, width, await page.evaluate(TOO_WIDE)]).toEqual([path, width, []]);
       }
     }
-    // What runs is told by its mark and word, not set apart like a note.
+    // What runs is reported by its mark and word, not set apart like a note.
     const { page } = await open('/runs', { url, width: 360 });
     const running =
       "[...document.querySelectorAll('.tone')].find(({ textContent }) => textContent === 'running')";

@@ -121,7 +121,7 @@ function wellWritten({ name, choices }: ArgumentRow): string {
 }
 
 describe('a wrong command line', () => {
-  it.each(NAMED)('of %s is told in one line with the nearest right word, and is 4', async (name, row) => {
+  it.each(NAMED)('of %s is reported in one line with the nearest right word, and is 4', async (name, row) => {
     const path = words(name);
     const needed = (row.arguments ?? []).filter((each) => each.name.startsWith('<'));
     const filled = needed.map(wellWritten);

@@ -211,7 +211,7 @@ describe('bars on a terminal', () => {
     expect(take()).toBe('');
   });
 
-  it('make way for one line when the run is told to end', async () => {
+  it('make way for one line when the run is stopped', async () => {
     const { stop, clock, take } = show();
     take();
     stop.abort(new Error('interrupted'));

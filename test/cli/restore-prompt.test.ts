@@ -49,7 +49,7 @@ describe('the question', () => {
     expect(await ask(keys)).toBe(expected);
   });
 
-  it('is left when the command is told to end', async () => {
+  it('is left when the command is stopped', async () => {
     const stop = new AbortController();
     const answer = ask('', stop.signal);
     stop.abort();

@@ -150,7 +150,7 @@ describe('the environment over a file', () => {
     expect(shared.sources.map(({ apiKey }) => apiKey.reveal())).toEqual(['k', 'k']);
   });
 
-  it('warns of variables that are no option, but not of those of container platforms', () => {
+  it('warns of variables that are not an option, but not of those of container platforms', () => {
     const { warnings } = load({
       ...SOURCE,
       TIDEMARK_RATE_PERMINUTE: '1',

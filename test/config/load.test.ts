@@ -134,7 +134,7 @@ log: { level: debug }
 });
 
 describe('mistakes', () => {
-  it('are told all at once, by line, with what was expected', () => {
+  it('are reported all at once, by line, with what was expected', () => {
     const error = refused(
       `mirrors: x
 sources:
@@ -278,7 +278,7 @@ log: { level: loud }
     ['schedules: { syn: { cron: "* * * * *" } }', 'schedules.syn: unknown option; did you mean sync?'],
     ['http: { listen: "127.0.0.1" }', 'http.listen: expected host:port'],
     ['http: { listen: "127.0.0.1:99999" }', 'http.listen: expected host:port'],
-    ['http: { listen: "0.0.0.0:80" }', 'http.listen: 0.0.0.0 is no loopback address and needs http.token'],
+    ['http: { listen: "0.0.0.0:80" }', 'http.listen: 0.0.0.0 is not a loopback address and needs http.token'],
   ])('name %s', (line, message) => {
     expect(refused(`${line}\n`).message).toContain(`tidemark.yaml:1: ${message}`);
   });

@@ -64,7 +64,7 @@ describe('notices', () => {
     ]);
   });
 
-  it('with a key that two other types have are told of it once', () => {
+  it('with a key that two other types have are reported once', () => {
     const { message } = refused(
       notices('- { name: a, type: email, smtpUrl: "${SMTP}", from: a@b.c, to: [d@e.f], url: "${HOOK}" }'),
       URLS,

@@ -268,7 +268,7 @@ describe('in a configuration', () => {
     ]);
   });
 
-  it('mistakes in it are told with its own lines, beside those of the configuration', () => {
+  it('mistakes in it are reported with its own lines, beside those of the configuration', () => {
     write(
       'bad.yaml',
       'rate: { perMinute: -1 }\nkinds:\n  invites:\n    fields:\n      mesage: { secret: yes }\n  rolez: {}\n',

@@ -46,7 +46,7 @@ describe('a file that is no configuration', () => {
     expect(refused(bytes).message).toContain(message);
   });
 
-  it('a double key is told together with every other mistake', () => {
+  it('a double key is reported together with every other mistake', () => {
     const { message } = refused(
       `mirror: a\nmirror: b\npageSize: 5\nsources:\n  - name: a\n    name: b\n    baseUrl: nowhere\n    apiKey: phx_test\n    rate: { perMinute: many }\n`,
     );

@@ -50,8 +50,8 @@ describe('scanList', () => {
   it.each([
     ['HTML', '<html><body>Sign in</body></html>'],
     ['an object without a list', '{"detail":"hello"}'],
-    ['results that are no list', '{"results":{"a":1}}'],
-    ['a record that is no object', '{"results":[1]}'],
+    ['results that are not a list', '{"results":{"a":1}}'],
+    ['a record that is not an object', '{"results":[1]}'],
     ['two commas', '{"results":[{"id":1},,{"id":2}]}'],
     ['a trailing comma', '{"results":[{"id":1},]}'],
     ['text after the end', '{"results":[]} x'],

@@ -55,7 +55,7 @@ describe('a lease that is lent', () => {
     expect(order).toEqual(['regained', 'next']);
   });
 
-  it('is regained when whoever slipped in has let go, which is told', async () => {
+  it('is regained when whoever slipped in has let go, which is reported', async () => {
     const { rig, mirrorAccess, signal, openElsewhere } = await world();
     const lease = await mirrorAccess.lease('daemon sync', true, signal);
     lease.suspend();

@@ -67,7 +67,7 @@ describe('the beginning', () => {
     await rig.start();
     const second = rig.start();
     const refused = expect(second).rejects.toThrow(
-      /another daemon is at work on this mirror \(pid \d+ on here\)/,
+      /another daemon is running on this mirror \(pid \d+ on here\)/,
     );
     await rig.advance(1000);
     await refused;
@@ -127,7 +127,7 @@ describe('what is due, once', () => {
     expect(outcomes(rig)).toEqual(['sync schedule done', 'sync schedule done']);
   });
 
-  it('asks whoever is told of jobs a last time, when nothing was due too', async () => {
+  it('asks the observers of jobs a last time, when nothing was due too', async () => {
     const rig = await Rig.create(HOURLY);
     const heard: string[] = [];
     const observer: JobObserver = {
@@ -152,7 +152,7 @@ describe('what is due, once', () => {
   });
 });
 
-describe('whoever is told of jobs', () => {
+describe('an observer of jobs', () => {
   it('hears of each once, and disturbs nothing by failing', async () => {
     const rig = await Rig.create(HOURLY);
     const heard: string[] = [];

@@ -146,7 +146,7 @@ describe('this machine', () => {
     expect(health()).toMatchObject({ state: 'ok', reasons: [] });
   });
 
-  it('a mirror that goes away while a sync that ended is told: one line', async () => {
+  it('a mirror that goes away while a sync that ended is reported: one line', async () => {
     const rig = await Rig.create(EVERY_TEN);
     let told = 0;
     const observer: JobObserver = {
@@ -189,7 +189,7 @@ describe('this machine', () => {
     expect(rig.daemon.view.schedules()[0]?.dueAt).toBe('2026-03-02T11:05:00.000Z');
   });
 
-  it('a configuration that is wrong in one way after another: each is told, and each time that somebody asks', async () => {
+  it('a configuration that is wrong in one way after another: each is reported, and each time that somebody asks', async () => {
     const rig = await Rig.create(EVERY_TEN);
     await rig.start();
     const refuse = (text: string): void => {

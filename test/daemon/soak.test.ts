@@ -146,10 +146,10 @@ describe('a soak', () => {
     ]);
     expect(others.filter(({ outcome }) => outcome === 'failed' || outcome === 'running')).toEqual([]);
 
-    // Whoever is told hears of each job once.
+    // Whoever is reported hears of each job once.
     expect(new Set(told).size).toBe(told.length);
     expect(told).toHaveLength(rig.jobs().length);
-    // Each problem is told when it comes, not at each run that it spoils.
+    // Each problem is reported when it comes, not at each run that it spoils.
     expect(rig.loud().filter((line) => line.startsWith('sync failed')).length).toBeLessThanOrEqual(4);
     expect(rig.loud().filter((line) => line.includes('was refused')).length).toBe(1);
 

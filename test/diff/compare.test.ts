@@ -181,7 +181,7 @@ describe('compareBodies', () => {
     ['an id twice', '[{"id":1},{"id":1}]'],
     ['an element without id', '[{"id":1},{}]'],
     ['an id that is null', '[{"id":null}]'],
-    ['an element that is no object', '[{"id":1},7]'],
+    ['an element that is not an object', '[{"id":1},7]'],
   ])('compares by value an array with %s', (_name, list) => {
     expect(compare('{"list":[{"id":5}]}', `{"list":${list}}`)).toEqual([
       { path: '/list', from: [{ id: 5 }], to: JSON.parse(list) as unknown },

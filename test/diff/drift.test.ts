@@ -168,7 +168,7 @@ describe('assessDrift', () => {
     ['nothing it is about', { reason: 'all' }, /would hide everything/],
     ['wildcards alone', { path: '/**', reason: 'typo' }, /would hide every change/],
     ['wildcards for every level', { path: '/*/**', reason: 'typo' }, /would hide every change/],
-    ['a path that is no pointer', { path: 'name', reason: 'x' }, /not a JSON pointer/],
+    ['a path that is not a pointer', { path: 'name', reason: 'x' }, /not a JSON pointer/],
   ])('refuses a rule with %s', (_name, rule, message) => {
     expect(() => assess([], { rules: [rule] })).toThrow(message);
   });
@@ -186,7 +186,7 @@ describe('assessDrift', () => {
   it.each([
     ['before its end', '2026-03-02T00:00:01Z', 0],
     ['at its end', '2026-03-02T00:00:00Z', 1],
-    ['with an end that is no date', 'soon', 1],
+    ['with an end that is not a date', 'soon', 1],
   ])('judges an acceptance %s', (_name, until, open) => {
     const change = whole('domains', 'added', [{ path: '/domain', to: 'x.example' }]);
     const acceptance = acceptanceOf(change, until);

@@ -1,4 +1,4 @@
-/** Names that differ in letters' case: the same thing where it can be told (wire-notes.md: unique ignoring case). */
+/** Names that differ in letters' case: the same thing where that can be known (wire-notes.md: unique ignoring case). */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';

@@ -152,7 +152,7 @@ describe('diffStates', () => {
     ).toThrow(/out of order or repeats/);
   });
 
-  it('names the record whose body is no JSON', () => {
+  it('names the record whose body is not JSON', () => {
     expect(() => diff([record('roles', 'a', '{')], [record('roles', 'a', '{}')])).toThrow(
       /body of roles "a" is not JSON/,
     );

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 
-/** Ports that the pages name, by what listens there unless it is told otherwise. */
+/** Ports that the pages name, by what listens there unless it is given another port. */
 export const NAMED_PORTS = { sandbox: 8600, replica: 8700, daemon: 8787 } as const;
 
 export type Ports = Readonly<Record<keyof typeof NAMED_PORTS, number>>;

@@ -2,13 +2,13 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { afterAll, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { createSandbox } from '../../src/server/sandbox.ts';
 import { blocksOf } from './markdown.ts';
-import { runPage, SERVICE_KEY } from './page-run.ts';
-import { pages } from './pages.ts';
+import { NOT_RUN, runPage, SERVICE_KEY } from './page-run.ts';
+import { pages, type Page } from './pages.ts';
 
 const roots = mkdtempSync(join(tmpdir(), 'tidemark-docs-'));
 const program = inject('program');
@@ -25,6 +25,23 @@ async function startService(): Promise<string> {
   return (await sandbox.listen({ host: '127.0.0.1', port: 0 })).url;
 }
 
+/** Programs that pages call beside the shell, Node, npm and git. */
+const TOOLS = ['curl', 'grep', 'jq', 'sed', 'sqlite3'];
+
+/** Those of them that a page needs and this machine lacks. */
+function missingTools(text: string): string[] {
+  const commands = blocksOf(text)
+    .filter(({ language, comment }) => ['sh', 'console'].includes(language) && !NOT_RUN.test(comment ?? ''))
+    .map((block) => block.text)
+    .join('\n');
+  const places = (process.env['PATH'] ?? '').split(delimiter);
+  return TOOLS.filter(
+    (tool) =>
+      new RegExp(`(^|[|;&$(]\\s*|\\$ )${tool}\\b`, 'm').test(commands) &&
+      !places.some((place) => existsSync(join(place, tool))),
+  );
+}
+
 /** The mirror that `npm run demo` leaves behind: README's own, where that page was tried before. */
 function putDemo(directory: string): void {
   const left = join(roots, 'README.md', 'work', 'data', 'demo');
@@ -34,13 +51,16 @@ function putDemo(directory: string): void {
 }
 
 describe('the snippets of', () => {
-  it.each(pages().filter(({ isReference }) => !isReference))(
+  it.for(pages().filter(({ isReference }) => !isReference))(
     '$path',
-    async ({ path, text, hasService, mirror, notRun }) => {
+    { timeout: 180_000 },
+    async ({ path, text, hasService, mirror, notRun }: Page, { skip }) => {
+      const missing = missingTools(text);
+      if (missing.length > 0) skip(`it needs ${missing.join(', ')}`);
       const root = join(roots, path);
       const service = hasService ? await startService() : undefined;
       if (mirror.startsWith('data/demo')) putDemo(dirname(join(root, 'work', mirror)));
-      const told = await runPage(blocksOf(text), {
+      const result = await runPage(blocksOf(text), {
         root,
         program,
         mirror,
@@ -56,8 +76,7 @@ describe('the snippets of', () => {
               },
             }),
       });
-      expect(told.notRun).toHaveLength(notRun);
+      expect(result.notRun).toHaveLength(notRun);
     },
-    180_000,
   );
 });

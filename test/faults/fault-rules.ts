@@ -16,7 +16,7 @@ export type Fault =
   | { readonly kind: 'reset-after' }
   /** Never answers. */
   | { readonly kind: 'hang' }
-  /** Holds the request back until the gate opens, then passes it on; `reached` is told that one came. */
+  /** Holds the request back until the gate opens, then passes it on; `reached` is called when one came. */
   | { readonly kind: 'gate'; readonly until: Promise<void>; readonly reached?: () => void }
   /** Ends the connection after that many bytes of the origin's body. */
   | { readonly kind: 'cut'; readonly afterBytes: number }

@@ -193,7 +193,7 @@ describe('the process of a job', () => {
     expect((await story.ended)?.code).toBe(0);
   });
 
-  it('is no command for people', async () => {
+  it('is not a command for people', async () => {
     const story = await Story.create();
     const called = await runProgram(['daemon-job'], { env: story.env });
     expect(called).toMatchObject({ code: 4 });

@@ -258,7 +258,7 @@ describe('how sound the copy is', () => {
     await story.stop();
   });
 
-  it('is kept only where a daemon worked, and a mirror in use is no failure of the verification', async () => {
+  it('is kept only where a daemon worked, and a mirror in use is not a failure of the verification', async () => {
     const story = await Story.create();
     expect((await story.cli('sync')).code).toBe(0);
     expect((await story.cli('verify')).code).toBe(0);
@@ -275,7 +275,7 @@ describe('how sound the copy is', () => {
 });
 
 describe('a mirror that goes away under the daemon', () => {
-  it('is told once, is not begun anew but by a restart, and is followed when it is back', async () => {
+  it('is reported once, is not begun anew but by a restart, and is followed when it is back', async () => {
     const story = await Story.create();
     story.start();
     await story.until(() => story.lines(0, /^sync is done/).length === 1);
@@ -294,7 +294,7 @@ describe('a mirror that goes away under the daemon', () => {
     await story.until(() => story.events().length > 0);
     expect(existsSync(story.mirror)).toBe(false);
     expect(story.events()).toEqual(['mirror_gone']);
-    // Beside what the configuration is told for its URLs.
+    // Besides what the configuration reports of its URLs.
     expect(story.lines(40, /^(?!tidemark\.yaml)/)).toEqual([
       `the mirror is gone: ${story.mirror} is not there any more`,
     ]);

@@ -78,7 +78,7 @@ describe('tidemark daemon', () => {
 
     const second = await tidemark(['daemon'], { env });
     expect(second).toMatchObject({ code: 1 });
-    expect(second.stderr).toContain('another daemon is at work on this mirror');
+    expect(second.stderr).toContain('another daemon is running on this mirror');
 
     running.child.kill('SIGTERM');
     const { code, stdout, stderr } = await running.ended;

@@ -120,7 +120,7 @@ describe('several sources as JSON', () => {
 });
 
 describe('a run that retention dropped', () => {
-  it('is told as that by `runs show`, with the run that has its changes', async () => {
+  it('is reported as that by `runs show`, with the run that has its changes', async () => {
     const { service, expectRun } = await world();
     for (const level of [1, 2, 3]) {
       service.set('members', [{ ...MEMBERS[0], level }, MEMBERS[1] ?? {}]);
@@ -146,7 +146,7 @@ describe('places', () => {
     }
   });
 
-  it('in a damaged file are told by `verify`', async () => {
+  it('in a damaged file are reported by `verify`', async () => {
     const { directory, expectRun } = await world();
     await expectRun(0, 'sync', '--quiet');
     const path = join(directory, 'mirror.db');

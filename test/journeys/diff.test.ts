@@ -184,7 +184,7 @@ describe('diff of two states of the mirror', () => {
     expect(document.stale[0]?.reason).toMatch(/^denied in run 3: .*; compared as of run 2$/);
     const people = await expectRun(3, 'diff', 'run:1', 'latest');
     expect(people.stdout).toContain('not fresh: domains');
-    // In FROM it only dates what is told.
+    // In FROM it only dates what is reported.
     expect((await diff(2, 'latest', 'run:1')).stale).toMatchObject([{ side: 'from' }]);
     const { stdout } = await expectRun(3, 'diff', 'run:1', 'latest', '--format', 'junit');
     expect(stdout).toContain('not fresh: denied in run 3');
@@ -433,7 +433,7 @@ describe('diff over several sources', () => {
 });
 
 describe("a field that repeats the parent's", () => {
-  it('is no change of the child: a renamed organization is one change, and --all shows the rest', async () => {
+  it('is not a change of the child: a renamed organization is one change, and --all shows the rest', async () => {
     const { service, expectRun } = await twoRuns();
     const organization = (name: string): void => {
       service.lists.set('/api/organizations/', [JSON.stringify({ id: ORG, name, teams: [{ id: 1 }] })]);

@@ -148,7 +148,7 @@ describe('drift', () => {
     expect((await drift(0, '--severity', 'critical')).summary).toMatchObject({ open: 0, below_threshold: 1 });
   });
 
-  it('is told in every format, each with what was accepted and ignored', async () => {
+  it('is reported in every format, each with what was accepted and ignored', async () => {
     const { directory, expectRun, enforce2fa } = await baselined({
       TIDEMARK_DRIFT_IGNORE: '[{"kind":"domains","path":"/comment","reason":"ours"}]',
     });
@@ -361,7 +361,7 @@ describe('accepted drift', () => {
       [4, 'needs a reason', 'organizations', ORG],
       [4, 'needs a reason', 'organizations', ORG, '--reason', ' '],
       [4, 'is over already', 'organizations', ORG, '--reason', 'x', '--until', '2020-01-01'],
-      [4, 'is no date', 'organizations', ORG, '--reason', 'x', '--until', 'tomorrow'],
+      [4, 'is not a date', 'organizations', ORG, '--reason', 'x', '--until', 'tomorrow'],
       [4, 'did you mean organizations?', 'organisations', ORG, '--reason', 'x'],
       [4, "unknown option '--severity'", 'organizations', ORG, '--reason', 'x', '--severity', 'high'],
       [4, 'with the id or name "nobody"', 'organizations', 'nobody', '--reason', 'x'],

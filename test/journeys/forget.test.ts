@@ -62,7 +62,7 @@ describe('forget', () => {
     expect((await run('verify')).code).toBe(1);
   });
 
-  it('is told of wherever a time, or a run, lies in what was dropped', async () => {
+  it('is reported wherever a time, or a run, lies in what was dropped', async () => {
     const { run } = await mirrored(6);
     await run('snapshots', 'pin', 'early', 'run:2');
     expect((await run('forget', '--keep-last', '2')).code).toBe(0);

@@ -39,7 +39,7 @@ const edit = fc.record({
 const edits = fc.array(fc.array(edit, { maxLength: 4 }), { minLength: 3, maxLength: 3 });
 
 describe('a history of random edits', () => {
-  it('is told by diff, patch, log and show as it was', async () => {
+  it('is reported by diff, patch, log and show as it was', async () => {
     for (const script of fc.sample(edits, { seed: 20_260_301, numRuns: 2 })) {
       const it = await world();
       const states = await played(it, script);

@@ -89,7 +89,7 @@ describe('killed at any instant', () => {
     service.quirks.push(({ path }) => {
       if (path !== DOMAINS) return false;
       child.kill('SIGINT');
-      return true; // never answered: the run waits until it is told to stop
+      return true; // never answered: the run waits until it is stopped
     });
     const { code, stderr } = await ended;
     expect(code, stderr).toBe(130);

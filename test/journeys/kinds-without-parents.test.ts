@@ -99,7 +99,7 @@ describe('an excluded parent', () => {
     ])
       expect((await expectRun(0, 'show', kind!, id!)).stdout).toContain(id);
     await expectRun(0, 'verify');
-    // Left in again, they are read as ever, and what went meanwhile is told.
+    // Left in again, they are read as ever, and what went meanwhile is reported.
     delete env['TIDEMARK_KINDS_EXCLUDE'];
     service.set('roles', [{ id: 'r1', name: 'Writers' }]);
     await expectRun(0, 'sync', '--quiet');
@@ -122,7 +122,7 @@ describe('an excluded parent', () => {
 });
 
 describe('a run that fails', () => {
-  it('says why, wherever it is told', async () => {
+  it('says why, wherever it is reported', async () => {
     const { expectRun, service } = await full({});
     service.quirks.push((_request, response) => forbidden(response, 'organization:read'));
     const { stdout } = await expectRun(5, 'sync');
@@ -130,7 +130,7 @@ describe('a run that fails', () => {
     expect(stdout).toContain('→ give the key the permission organization:read\n');
     const shown = await expectRun(0, 'runs', 'show', '1', '--json');
     expect(JSON.parse(shown.stdout)).toMatchObject({ outcome: 'failed', error: { code: 'forbidden' } });
-    // Leaving organizations out is no way out, so that nobody proposes it.
+    // Leaving organizations out is not a way out, so that nobody proposes it.
     const doctor = await expectRun(5, 'doctor');
     expect(doctor.stdout).toContain('run 1 failed: the key may not do this (403): API key');
     expect(doctor.stdout).not.toContain('exclude: [organizations');

@@ -1,4 +1,4 @@
-/** What a run reads for the first time is told as such wherever runs tell their changes, and never as added. */
+/** What a run reads for the first time is reported as such wherever the changes of runs are shown, and never as added. */
 import { describe, expect, it } from 'vitest';
 import { DOMAINS, world } from './comparison.ts';
 import { forbidden, ORG } from './service.ts';

@@ -128,7 +128,7 @@ describe('reading a deployment with its profile', () => {
     expect((await before.exported('--kind', 'plugins')).length).toBe(5);
   });
 
-  it('waits when it is told to, and goes on', async () => {
+  it('waits as long as it is asked to, and goes on', async () => {
     const trial = await Trial.start(
       { throttleAfter: 3 },
       { TIDEMARK_KINDS_INCLUDE: 'organizations,members,domains,invites,roles', TIDEMARK_RETRY_ATTEMPTS: '3' },

@@ -67,7 +67,7 @@ async function history(): Promise<(args: readonly string[]) => Promise<Ended>> {
 }
 
 describe('the history of a record', () => {
-  it('is told by show, log and blame, in text and JSON', async () => {
+  it('is reported by show, log and blame, in text and JSON', async () => {
     const run = await history();
     const json = async (args: readonly string[]): Promise<unknown> => {
       const ended = await run([...args, '--json']);
@@ -174,7 +174,7 @@ describe('the history of a record', () => {
     }
   });
 
-  it('refuses what is no record, with the nearest one, and asks where several fit', async () => {
+  it('refuses what is not a record, with the nearest one, and asks where several fit', async () => {
     const run = await history();
     for (const [args, said] of [
       [['show', 'batch_export', 'b1'], 'did you mean batch_exports?'],

@@ -56,7 +56,7 @@ async function restored(): Promise<{ story: Story; project: [string, string]; ex
   await story.call('DELETE', `${ORGANIZATION}invites/${String(invite)}/`);
   await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(id)}/`);
   await story.call('DELETE', `${ORGANIZATION}projects/${project}/`);
-  // What of the project may not be written is told as blocked.
+  // What of the project may not be written is reported as blocked.
   await story.applied(3, 'restore', 'run:2', '--apply');
   const now = await story.named('projects', 'Lost');
   const again = await story.named('batch_exports', 'Follows');
@@ -139,7 +139,7 @@ describe('records that a restore created again', () => {
     }
   });
 
-  it('are no loss that a restore of the latest run points to', async () => {
+  it('are not a loss that a restore of the latest run points to', async () => {
     const { story } = await restored();
     await story.expectRun(0, 'sync', '--quiet');
     const args = ['restore', 'latest', '--kind', 'batch_exports', '--kind', 'invites'];
@@ -147,7 +147,7 @@ describe('records that a restore created again', () => {
     expect(stdout + stderr).not.toContain('already holds what is live');
   });
 
-  it('came, and are told as created again, where a run saw them away', async () => {
+  it('came, and are reported as created again, where a run saw them away', async () => {
     const story = await Story.start();
     const path = `${ORGANIZATION}batch_exports/`;
     const settings = {

@@ -53,7 +53,7 @@ describe('what is not fresh', () => {
     );
   });
 
-  it('in FROM only dates what is told', async () => {
+  it('in FROM only dates what is reported', async () => {
     const { expectRun } = await deniedSince();
     const { stdout, stderr } = await expectRun(0, 'diff', 'latest', 'run:1');
     expect(stdout).toContain('No differences (');

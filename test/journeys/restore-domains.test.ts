@@ -1,4 +1,4 @@
-/** A domain that is created again has a new challenge: whoever has to publish it must be told which. */
+/** A domain that is created again has a new challenge: whoever has to publish it must see which. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { ORGANIZATION, Story } from './restore-story.ts';
@@ -48,7 +48,7 @@ describe('the challenge of a domain that was created again', () => {
     expect((await story.expectRun(0, 'show', 'domains', DOMAIN)).stdout).toContain(challenge);
   });
 
-  it('is told how to get where the configuration calls it a secret', async () => {
+  it('comes with a way to get it where the configuration calls it a secret', async () => {
     const definitions = { domains: { fields: { verification_challenge: { secret: true } } } };
     const story = await without({ TIDEMARK_DEFINITIONS: JSON.stringify(definitions) });
     const report = await story.applied(3, 'restore', ...ABOUT, '--apply');
@@ -61,7 +61,7 @@ describe('the challenge of a domain that was created again', () => {
     expect((await story.expectRun(0, ...command.split(' ').slice(1))).stdout).toContain(challenge);
   });
 
-  it('is told how to get in a runbook, which holds none of the sandbox', async () => {
+  it('comes with a way to get it in a runbook, which holds none of the sandbox', async () => {
     const story = await Story.start();
     await story.expectRun(0, 'drill', ...ABOUT, '--runbook', 'runbook.md');
     const runbook = readFileSync(story.file('runbook.md'), 'utf8');

@@ -89,7 +89,7 @@ describe('the id of an invite', () => {
     watch.expectNoLink();
   });
 
-  it('is no part of the reason where it cannot be told which invite is meant', async () => {
+  it('is not part of the reason where it is not known which invite is meant', async () => {
     const { watch, address } = await watched();
     const id = await watch.withdraw(address);
     const body = { target_email: address, level: 1, send_email: false };
@@ -105,7 +105,7 @@ describe('the id of an invite', () => {
     watch.ids.add(id).add(counterpart);
     for (const format of FORMATS)
       expect(await watch.look(3, 'restore', '--kind', 'invites', '--format', format)).toContain(
-        'which one it is cannot be told',
+        'which one it is cannot be known',
       );
     watch.expectNoLink();
   });

@@ -5,7 +5,7 @@ import { ORGANIZATION, Story } from './restore-story.ts';
 const NOTHING = { schema: 'tidemark.restore/1', restore: null };
 
 describe('a plan with nothing to send, applied with --json', () => {
-  it('is told as a restore with an outcome, by restore, apply and undo', async () => {
+  it('is reported as a restore with an outcome, by restore, apply and undo', async () => {
     const story = await Story.start();
     expect(await story.applied(0, 'restore', '--apply')).toMatchObject({
       ...{ ...NOTHING, outcome: 'complete', steps: [], undoes: null },

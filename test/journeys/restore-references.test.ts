@@ -15,7 +15,7 @@ async function changed(story: Story, code: number, ...args: string[]): Promise<s
 }
 
 describe('references to a record that was created again', () => {
-  it('are no change, live and in the mirror, with and without --managed-only', async () => {
+  it('are not a change, live and in the mirror, with and without --managed-only', async () => {
     const story = await Story.start();
     story.env['TIDEMARK_DEFINITIONS'] = JSON.stringify({
       projects: { fields: { name: { type: 'string', writable: true } } },
@@ -41,7 +41,7 @@ describe('references to a record that was created again', () => {
     const exported = await story.named('batch_exports', 'Follows');
     await story.call('DELETE', `${ORGANIZATION}batch_exports/${String(exported['id'])}/`);
     await story.call('DELETE', `${ORGANIZATION}projects/${old}/`);
-    // The settings that no line of configuration names are told as blocked, though the service's own are the same.
+    // The settings that no line of configuration names are reported as blocked, though the service's own are the same.
     const { summary } = await story.applied(3, 'restore', 'run:2', '--apply');
     expect(summary).toMatchObject({ applied: 3, failed: 0, blocked: 1 });
     const again = await story.named('projects', 'Lost and found');

@@ -53,7 +53,7 @@ async function logged({ env, directory: cwd }: Story, kind: string): Promise<End
 }
 
 describe('a step that the service refuses', () => {
-  it('is told with record, field, what the service said and what to do, on the log and in the report', async () => {
+  it('is reported with record, field, what the service said and what to do, on the log and in the report', async () => {
     const story = await Story.start();
     const { id, name } = await story.named('batch_exports', 'Load test sink');
     await story.call('PATCH', `${ORGANIZATION}batch_exports/${String(id)}/`, { interval: 'week' });

@@ -78,7 +78,12 @@ describe('serve', () => {
     expect((await tidemark(['sync', '--quiet', '--config', two], { env: plain })).code).toBe(0);
     const cases: [string[], Record<string, string>, number, RegExp][] = [
       [[], env, 1, /there is no mirror at .*\n.*tidemark sync/],
-      [['--host', '0.0.0.0'], env, 4, /0\.0\.0\.0 is no loopback address and needs a token\n.*--token-file/],
+      [
+        ['--host', '0.0.0.0'],
+        env,
+        4,
+        /0\.0\.0\.0 is not a loopback address and needs a token\n.*--token-file/,
+      ],
       [['--token-file', key], env, 4, /is the key of source default\n/],
       [['--token-file', empty], env, 4, /holds no token\n/],
       [['--token-file', join(directory, 'none')], env, 1, /none could not be read/],

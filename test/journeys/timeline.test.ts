@@ -52,7 +52,7 @@ describe('a period', () => {
     expect((JSON.parse(named.stdout) as Changes).summary).toEqual({ added: 2, removed: 0, changed: 0 });
   });
 
-  it('is told run by run, as text, JSON and a page; runs show tells one run', async () => {
+  it('is reported run by run, as text, JSON and a page; runs show shows one run', async () => {
     const service = await FakeService.start();
     const directory = scratch();
     const env = environment(service.url, directory);

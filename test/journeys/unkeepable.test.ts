@@ -73,7 +73,7 @@ describe('a record that SQLite cannot hold', () => {
     }
     const compared = await run('diff', 'run:1', 'live');
     expect(compared.code, compared.stderr).toBe(isKept ? 2 : 3);
-    // What could not be read is told, not taken for gone.
+    // What could not be read is reported, not taken for gone.
     if (!isKept) expect(compared.stdout + compared.stderr).toContain('1000 levels');
     expect(compared.stdout + compared.stderr).not.toMatch(/defect of Tidemark|RangeError|call stack/);
     const looked = await run('doctor');

@@ -1,4 +1,4 @@
-/** What moves by the service's own activity is no difference, in kinds without documented fields as well. */
+/** What moves by the service's own activity is not a difference, in kinds without documented fields as well. */
 import { describe, expect, it } from 'vitest';
 import { world } from './comparison.ts';
 import { ORG } from './service.ts';
@@ -14,7 +14,7 @@ const ann = (more: object = {}): object => ({
 });
 
 describe("the service's own activity", () => {
-  it('is no difference wherever it stands, and what somebody configured beside it is one', async () => {
+  it('is not a difference wherever it stands, and what somebody configured beside it is one', async () => {
     const { service, expectRun, diff } = await world();
     const memberships = `/api/organizations/${ORG}/roles/r1/role_memberships/`;
     const set = (n: number, more: object = {}): void => {

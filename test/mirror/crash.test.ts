@@ -102,9 +102,12 @@ describe('a process that is killed while it forgets', () => {
 function runLimited(limitKib: number, path: string, records: number, seed: string): string {
   const child = packageFile('test', 'mirror', 'disk-full-child.ts');
   const script = `trap '' XFSZ; ulimit -f ${limitKib}; exec "$0" --disable-warning=ExperimentalWarning "$@"`;
-  const result = spawnSync('bash', ['-c', script, process.execPath, child, path, String(records), seed], {
-    encoding: 'utf8',
-  });
+  const result = spawnSync(
+    'bash',
+    // Where its input is a socket, bash takes itself for a remote shell and reads ~/.bashrc.
+    ['--norc', '-c', script, process.execPath, child, path, String(records), seed],
+    { encoding: 'utf8' },
+  );
   expect(result.stderr).toBe('');
   return result.stdout;
 }

@@ -99,12 +99,12 @@ describe('changes of the contract', () => {
       [[], ['lost /x number>'], ['gained /x >number']],
     ],
     [
-      'a record that comes and goes with a field of its own is told once',
+      'a record that comes and goes with a field of its own is reported once',
       [[{ id: 'a' }], [{ id: 'a' }, { id: 'b', x: 1 }], [{ id: 'a' }], [{ id: 'a' }, { id: 'b', x: 1 }]],
       [[], ['gained /x >number'], [], []],
     ],
     [
-      'a kind that empties loses nothing, and what returns is no news',
+      'a kind that empties loses nothing, and what returns is not news',
       [[{ id: 'a', x: 1 }], [], [{ id: 'a', x: 1 }], [], [{ id: 'c', x: 2 }]],
       [[], [], [], [], []],
     ],
@@ -120,7 +120,7 @@ describe('changes of the contract', () => {
       [[], ['lost /x number>']],
     ],
     [
-      'null is no type: neither on its way in nor on its way out',
+      'null is not a type: neither on its way in nor on its way out',
       [[{ id: 'a', x: null }], [{ id: 'a', x: 'text' }], [{ id: 'a', x: null }], [{ id: 'a', x: 'text' }]],
       [[], [], [], []],
     ],
@@ -130,7 +130,7 @@ describe('changes of the contract', () => {
       [[], [], ['retyped /x number>string']],
     ],
     [
-      'a type that comes and goes with its record is told once, and the way back is no news',
+      'a type that comes and goes with its record is reported once, and the way back is not news',
       [
         [{ id: 'a', x: 1 }],
         [
@@ -146,7 +146,7 @@ describe('changes of the contract', () => {
       [[], ['retyped /x number>number|string'], [], []],
     ],
     [
-      'a type given up is forgotten: coming back it is told again',
+      'a type given up is forgotten: coming back it is reported again',
       [[{ id: 'a', x: 1 }], [{ id: 'a', x: 's' }], [{ id: 'a', x: 1 }]],
       [[], ['retyped /x number>string'], ['retyped /x string>number']],
     ],
@@ -334,7 +334,7 @@ describe('the counts', () => {
     await expectSound(mirror);
   });
 
-  it('survive a stored body that is no JSON any more', async () => {
+  it('survive a stored body that is not JSON any more', async () => {
     const mirror = open();
     await roles(mirror, { id: 'a', x: 1 }, { id: 'b', x: 1 });
     tamper(mirror, `UPDATE roles SET body = '{' WHERE _remote_id = 'b'`);

@@ -1,4 +1,4 @@
-/** Takes the writer's lock of each mirror that it is told of, at the instant that it is told, and says what came of it. */
+/** Takes the writer's lock of each mirror named to it at the instant given, and says what came of it. */
 import { acquireWriterLock } from '../../src/mirror/lock.ts';
 
 /** A lock that nobody refers to is collected, and given up. */

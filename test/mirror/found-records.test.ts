@@ -67,7 +67,7 @@ describe('what the mirror knew of a record', () => {
     expect(known).toEqual([
       null,
       ['{"id":"x","n":1}', 2, 2, 2, null],
-      // The same number in another spelling is no change.
+      // The same number in another spelling is not a change.
       ['{"id":"x","n":1.0}', 2, 2, 3, null],
       ['{"id":"x","n":2}', 2, 4, 4, null],
       ['{"id":"x","n":2}', 2, 4, 4, 5],

@@ -97,7 +97,7 @@ describe('a file that was planted', () => {
   });
 });
 
-it('of several first openers at once exactly one wins, and the others are told who', async () => {
+it('of several first openers at once exactly one wins, and the others hear which', async () => {
   const directory = temporaryDirectory();
   const program = fileURLToPath(new URL('first-opener-child.ts', import.meta.url));
   const children = Array.from({ length: 5 }, () => fork(program, { stdio: 'ignore' }));

@@ -1,4 +1,4 @@
-/** Elements that moved are told as moves, in every form for people. */
+/** Elements that moved are reported as moves, in every form for people. */
 import { createColors } from 'picocolors';
 import { describe, expect, it } from 'vitest';
 import { definitionOf } from '../../src/catalog/catalog.ts';

@@ -102,7 +102,7 @@ describe('what failed', () => {
   };
   const busy = { code: 'server_error', message: 'the service failed (503)' };
 
-  it('is told with what to do, once for all that it is the same for', () => {
+  it('is reported with what to do, once for all that it is the same for', () => {
     const shown = renderRestoreText(
       report([
         { ...step, n: 1, error: refused },

@@ -42,7 +42,7 @@ const told = (isAbout: ((record: ParsedRecord) => boolean) | null, more: ParsedR
   );
 
 describe('records found under another id', () => {
-  it('are told, all of them, where nothing was chosen', () => {
+  it('are reported, all of them, where nothing was chosen', () => {
     expect(told(null)).toEqual(['roles r8', 'roles r9', 'batch_exports b9']);
   });
 

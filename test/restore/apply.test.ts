@@ -203,7 +203,7 @@ describe('what the service can do to a write', () => {
     expectRestored(rig, await rig.apply(plan, { restore: report.restore }));
   });
 
-  it('fields that the service ignores or normalises are told, and the restore is not called complete', async () => {
+  it('fields that the service ignores or normalises are reported, and the restore is not called complete', async () => {
     const { rig, plan } = await damaged((all) => altered(all, isKind('projects'), { timezone: 'X' }));
     rig.proxy.setRules([
       {
@@ -255,7 +255,7 @@ describe('secrets', () => {
 });
 
 describe('a masked secret that the plan shows and nothing sends', () => {
-  it('is told when the record is read back: the step is not called as planned', async () => {
+  it('is reported when the record is read back: the step is not called as planned', async () => {
     const config = { account: 'a', user: 'u', password: '********', private_key: '********' };
     if (native.length === 0) native = await nativeWorld(await startRig());
     const desired = altered(native, isKind('batch_exports'), { destination: { type: 'Snowflake', config } });

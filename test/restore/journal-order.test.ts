@@ -26,7 +26,7 @@ function withDisk(mirror: Mirror, settled: () => Promise<void>): Mirror {
   });
 }
 
-/** The mirror with a disk that answers when it is told to. */
+/** The mirror with a disk that answers when the test says so. */
 function slowDisk(mirror: Mirror): { readonly mirror: Mirror; readonly waiting: (() => void)[] } {
   const waiting: (() => void)[] = [];
   return {
@@ -113,7 +113,7 @@ describe('what the journal promises', () => {
     const mirror = withDisk(rig.mirror(), async () => {
       seen.push('journaled');
       if (seen.length !== 2) return;
-      // After this turn, in which whoever waits is told.
+      // After this turn, in which whoever waits is notified.
       setTimeout(() => failed.resolve(undefined), 50);
       await Promise.reject(new TidemarkError('disk_full', 'the disk is full'));
     });

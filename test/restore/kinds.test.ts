@@ -367,7 +367,7 @@ describe('what pausing and unpausing move', () => {
     });
   const now = '2026-03-01T12:00:00Z';
 
-  it('is no step by itself, and is told', () => {
+  it('is no step by itself, and is reported', () => {
     const plan = planOf([organization, at(null)], [organization, at(now)]);
     expect(plan.steps).toEqual([]);
     expect(plan.left).toMatchObject([{ kind: 'batch_exports', count: 1 }]);

@@ -194,7 +194,10 @@ describe('a creation that a gateway gave up', () => {
           if (later.at(-1)?.body !== body) return outcome;
           const counterpart = JSON.parse(body) as JsonObject;
           sentFirst = counterpart['name'];
-          rig.running.sandbox.store.write('roles', given[0].scope, { ...counterpart, id: (made = 'a-twin') });
+          rig.running.sandbox.store.write('roles', given[0].scope, {
+            ...counterpart,
+            id: (made = 'a-duplicate'),
+          });
           return outcome;
         },
       },
@@ -202,7 +205,9 @@ describe('a creation that a gateway gave up', () => {
       concurrency: 1,
     });
     const first = report.steps.find(({ kind, name }) => kind === 'roles' && name === sentFirst);
-    expect(first?.error?.message).toMatch(/there are two of that name now: .*a-twin.*remove one of them/);
+    expect(first?.error?.message).toMatch(
+      /there are two of that name now: .*a-duplicate.*remove one of them/,
+    );
     expect(first?.verified).toBe(false);
     expect(report.outcome).toBe('partial');
   });

@@ -105,14 +105,14 @@ describe('matching', () => {
       options: { prune: { maxRemovals: 9 } },
     });
     expect(lines(plan)).toEqual([
-      'blocked roles: which one it is cannot be told: live has r2 and r3 called "A"',
+      'blocked roles: which one it is cannot be known: live has r2 and r3 called "A"',
     ]);
   });
 
   it('blocks what refers to something that is nowhere, or was not read', () => {
     const plan = planOf(stateOf([exported('b1', 7)]), [organization]);
     expect(lines(plan)).toEqual([
-      'blocked batch_exports: /team_id: project 7 is neither in the desired state nor live: `tidemark log projects 7` tells when it was, and a restore from then brings it back',
+      'blocked batch_exports: /team_id: project 7 is neither in the desired state nor live: `tidemark log projects 7` shows when it was, and a restore from then brings it back',
     ]);
     const desired = stateOf([exported('b1', 7)]);
     const live = stateOf([organization]);

@@ -33,7 +33,7 @@ describe('a record without a name, made again by hand', () => {
   it('is blocked where several are the very same', () => {
     const plan = planOf([organization, nameless(1)], [organization, nameless(8), nameless(9)]);
     expect(lines(plan)).toEqual([
-      expect.stringContaining('which one it is cannot be told: live has 8 and 9'),
+      expect.stringContaining('which one it is cannot be known: live has 8 and 9'),
     ]);
   });
 

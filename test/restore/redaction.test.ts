@@ -23,7 +23,7 @@ describe('replacing values in JSON text', () => {
     );
   });
 
-  it('refuses what is no JSON, however deep', () => {
+  it('refuses what is not JSON, however deep', () => {
     for (const text of ['{"a":1', '[1,2', '{"a" 1}', '[1}', '{"a":1}}', '{a:1}']) {
       expect(() => replaceValues(text, () => null)).toThrow(SyntaxError);
     }
@@ -38,7 +38,7 @@ describe('a redaction', () => {
   const sharing = definitionOf('recording_sharing');
   const redacted = (text: string): unknown => JSON.parse(redaction.text(destination, text));
 
-  it('keeps spelling, order, big numbers and everything that is no secret', () => {
+  it('keeps spelling, order, big numbers and everything that is not a secret', () => {
     const text =
       '{ "id":7, "n":1.10,"big":12345678901234567890 , "config_schema":{"api_key":"s3","token":true} }';
     const out = redaction.text(destination, text);

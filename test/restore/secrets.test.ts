@@ -172,7 +172,7 @@ describe('secrets of a rule for the whole kind', () => {
 describe('a masked value', () => {
   const config = (token: unknown, url = 'u') => masked({ type: 'HTTP', config: { url, token } });
 
-  it('equal on both sides is no difference', () => {
+  it('equal on both sides is not a difference', () => {
     expect(planOf([organization, config('********')], [organization, config('********')]).steps).toEqual([]);
   });
 

@@ -24,7 +24,7 @@ describe('a record that is parsed when looked into', () => {
     expect({ ...record }.body).toEqual({ name: 'Writers' });
   });
 
-  it('throws for what is no JSON when it is looked into', () => {
+  it('throws for what is not JSON when it is looked into', () => {
     const record = textRecord(place, { text: '{"name":' });
     expect(() => record.body).toThrow();
   });

@@ -51,7 +51,7 @@ describe('undo', () => {
     expect(back[0]?.reason).not.toContain('--invite-missing');
   });
 
-  it('is told of a restore for as long as it stands: no more once it was undone itself', async () => {
+  it('is shown of a restore for as long as it stands: no more once it was undone itself', async () => {
     const rig = await startRig();
     const whole = await nativeWorld(rig);
     const native = whole.filter(({ kind }) => kind !== 'role_memberships');

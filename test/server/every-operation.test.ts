@@ -126,7 +126,7 @@ describe('every operation of the interface', () => {
   });
 
   it.each(OPERATIONS.filter(({ operation }) => operation.method !== 'GET'))(
-    'a read-only key gets 403 for $name and is told the permission',
+    'a read-only key gets 403 for $name naming the permission',
     async ({ definition, operation }) => {
       const read = [...new Set(CATALOG.map((row) => row.permission.read))];
       const running = await startSandbox({ keys: [{ key: 'reader', permissions: read }] });

@@ -18,7 +18,7 @@ export interface Answer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
-  /** The body parsed losslessly. Throws where it is no JSON object. */
+  /** The body parsed losslessly. Throws where it is not JSON object. */
   readonly json: JsonObject;
 }
 

@@ -96,10 +96,10 @@ describe('a point of the mirror', () => {
     const now = Date.parse('2026-03-05T00:00:00.000Z');
     expect(resolvePoint(mirror, '2026-03-06T00:00Z', { now })).toMatchObject({
       isLatest: true,
-      note: 'that time lies ahead: shown is the latest run',
+      note: 'that time is in the future: the latest run is shown',
     });
     expect(resolvePoint(mirror, '2026-03-04T00:00Z', { now }).note).toBeUndefined();
-    // Whoever has no clock is told nothing by the machine's.
+    // Without a clock nothing is said by the machine's.
     expect(resolvePoint(mirror, '2999-01-01T00:00Z').note).toBeUndefined();
   });
 
@@ -133,8 +133,8 @@ describe('a point of the mirror', () => {
     ['run:9', 'reference_unknown', 'no run 9'],
     ['run:3', 'reference_unknown', 'never published'],
     ['snapshot:strat', 'reference_unknown', 'did you mean snapshot:start?'],
-    ['live', 'usage', 'no state of the mirror'],
-    ['file:a.ndjson', 'usage', 'no state of the mirror'],
+    ['live', 'usage', 'does not name a state of the mirror'],
+    ['file:a.ndjson', 'usage', 'does not name a state of the mirror'],
   ])('%s is refused', (text, code, message) => {
     const error = refusal(() => resolvePoint(mirror, text));
     expect(error.code).toBe(code);

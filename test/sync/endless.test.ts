@@ -71,7 +71,7 @@ describe('a service that accepts and never answers', () => {
     const report = await r.run({ movesItself: true });
     expect(report).toMatchObject({ outcome: 'failed', requests: 5, retries: 4 });
     expect(report.error).toMatchObject({ code: 'unresponsive' });
-    // What the mirror knows is told of, one by one.
+    // What the mirror knows is reported one by one.
     expect(report.sweeps.length).toBeGreaterThan(10);
     // What is read for each parent is skipped where the list of the parents failed.
     const listed = report.sweeps.filter(({ kind }) => kind !== 'recording_sharing');

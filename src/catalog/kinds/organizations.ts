@@ -43,7 +43,7 @@ export const organizations: ResourceDefinition = {
     writable(
       'is_member_join_email_enabled',
       'boolean',
-      'Whether members are told by mail that somebody joined.',
+      'Whether members get an e-mail when somebody joins.',
       {
         severity: 'low',
       },

@@ -176,7 +176,7 @@ interface ParsedWords {
   operandCount: number;
   /** The option that the next word is the value of. */
   awaiting: OptionRow | null;
-  /** True after `--`: what follows is no option. */
+  /** True after `--`: what follows is not an option. */
   isPlain: boolean;
   readonly given: Map<string, string[]>;
 }
@@ -200,7 +200,7 @@ function parseWord(parsed: ParsedWords, word: string): void {
   const { awaiting } = parsed;
   if (awaiting !== null) {
     parsed.awaiting = null;
-    // An optional value is no word that looks like a flag.
+    // An optional value is not a word that looks like a flag.
     if (awaiting.flags.includes('<') || !word.startsWith('-')) {
       note(parsed, awaiting, word);
       return;

@@ -44,7 +44,7 @@ function seen(sort: ValueSort, glance: MirrorSummary, sources: readonly string[]
     case 'source':
       return glance.sources.map((name) => ({ value: name, description: 'in the mirror' }));
     case 'run':
-      return runs.map((run) => ({ value: String(run.run), description: told(run) }));
+      return runs.map((run) => ({ value: String(run.run), description: runDescription(run) }));
     case 'snapshot':
       return snapshots;
     case 'restore':
@@ -53,13 +53,13 @@ function seen(sort: ValueSort, glance: MirrorSummary, sources: readonly string[]
         .slice(0, SHOWN)
         .map(({ restore, source, startedAt, outcome }) => ({
           value: String(restore),
-          description: told({ source, at: startedAt, outcome }),
+          description: runDescription({ source, at: startedAt, outcome }),
         }));
     case 'reference':
     case 'desired':
     case 'point':
       return [
-        ...runs.map((run) => ({ value: `run:${run.run}`, description: told(run) })),
+        ...runs.map((run) => ({ value: `run:${run.run}`, description: runDescription(run) })),
         ...snapshots.map(({ value, description }) => ({ value: `snapshot:${value}`, description })),
       ];
     default:
@@ -67,7 +67,7 @@ function seen(sort: ValueSort, glance: MirrorSummary, sources: readonly string[]
   }
 }
 
-function told({ source, at, outcome }: { source: string; at: string; outcome: string }): string {
+function runDescription({ source, at, outcome }: { source: string; at: string; outcome: string }): string {
   return `${at.slice(0, 16)}Z ${source}, ${outcome}`;
 }
 // One thing that may stand where the cursor is, and what only the command line knows of the places that tell more.

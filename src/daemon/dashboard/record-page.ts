@@ -158,7 +158,7 @@ function bodyHtml(value: JsonValue, definition: ResourceDefinition): Html {
   return markup`<pre class="body" tabindex="0"><bdi>${trusted(lines)}</bdi></pre>${more > 0 ? markup`<p class="faint">and ${plural(more, 'more character')}</p>` : NOTHING}`;
 }
 
-// Where a record's page is. A record number is no secret and stands for one record in one place; an id may be both.
+// Where a record's page is. A record number is not a secret and stands for one record in one place; an id may be both.
 
 /** `id`: masked where it is a secret. */
 export function recordPath(kind: Kind, id: string, record: number | null = null): string {

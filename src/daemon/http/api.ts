@@ -365,7 +365,7 @@ function parsed(text: string): Record<string, unknown> {
   try {
     body = JSON.parse(text);
   } catch (error) {
-    throw wrong(`it is no JSON: ${error instanceof SyntaxError ? 'mind quotes and commas' : 'unreadable'}`);
+    throw wrong(`it is not JSON: ${error instanceof SyntaxError ? 'mind quotes and commas' : 'unreadable'}`);
   }
   if (typeof body !== 'object' || body === null || Array.isArray(body))
     throw wrong('it must be a JSON object');

@@ -11,7 +11,7 @@ const STRICT: Readonly<Record<string, string>> = {
   'X-Frame-Options': 'DENY',
 };
 
-/** Of what is no page: nothing in it may load, run or be framed. */
+/** Of what is not a page: nothing in it may load, run or be framed. */
 const NO_CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'";
 
 /** Sets them where the answer has none of its own. */

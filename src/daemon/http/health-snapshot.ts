@@ -259,7 +259,7 @@ function jobFacts(mirror: Mirror, jobs: LastJobs): Pick<HealthFacts, 'verify' | 
       const { last, before } = drillScores(mirror, drill.source);
       return { ...drill, score: last, scoreBefore: before };
     }),
-    // What a check found is told by itself; a check that could not be made is not.
+    // What a check found is reported separately; a check that could not be made is not.
     failedJobs: (['drift', 'verify', 'forget', 'drill', 'backup'] as const).flatMap((name) =>
       jobs.of(name).filter(hasFailed),
     ),

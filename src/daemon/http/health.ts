@@ -140,7 +140,7 @@ function backupReasons({ backups, sources, now, startedAt }: HealthFacts): Healt
       state: 'degraded',
       message: `no backup of the mirror was made ${lastAt === null ? 'yet' : `for ${duration(ageMs)}`}, one is due every ${duration(everyMs)}: no run was complete`,
       since,
-      hint: '`tidemark status` tells what keeps runs from being complete; `tidemark backup create` makes a backup of what there is',
+      hint: '`tidemark status` shows what keeps runs from being complete; `tidemark backup create` makes a backup of what there is',
     },
   ];
 }

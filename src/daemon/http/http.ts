@@ -28,7 +28,7 @@ export async function startHttp(view: DaemonView, options: HttpOptions): Promise
   if (token === null && !isLoopback(host)) {
     throw new TidemarkError(
       'config_invalid',
-      `${host} is no loopback address: everybody who reaches it could read the mirror`,
+      `${host} is not a loopback address: everybody who reaches it could read the mirror`,
       {
         hint: 'set http.token or http.tokenFile, or listen on 127.0.0.1',
       },
@@ -97,7 +97,7 @@ const CROWDED = new Refusal(503, 'throttled', 'too many requests at once', 'try 
 const MALFORMED = new Refusal(
   400,
   'usage',
-  'the Host header is no host',
+  'the Host header is not a host',
   'send the name or address of the daemon',
 );
 

@@ -45,7 +45,7 @@ export function timeIn(query: URLSearchParams, name: string, usual: string, now:
   if (ageMs !== undefined) return isoTime(now - ageMs);
   const time = parseTime(text);
   if (time !== undefined) return isoTime(time.epochMs);
-  throw new TidemarkError('usage', `${name} is no time`, {
+  throw new TidemarkError('usage', `${name} is not a time`, {
     hint: 'write it like 2026-03-01T12:00Z, or an age like 7d',
   });
 }

@@ -33,7 +33,7 @@ export interface RunChanges {
   readonly run: RunRow;
   /** The run that it is measured against; null for the first one kept of its source, in which everything is new. */
   readonly previous: number | null;
-  /** Null where it is the first one, or where so much changed that only its counts are told. */
+  /** Null where it is the first one, or where so much changed that only its counts are reported. */
   readonly changes: readonly RecordChange[] | null;
   /** Of the kinds that were asked for. It counts `changes`, and where those are cut, or not told, all that there are. */
   readonly summary: ChangeCounts;
@@ -50,7 +50,7 @@ export interface FoundChanges {
 
 /** Runs of a source that are looked through: a fortnight of half-hourly ones, twice. */
 const RUNS_READ = 2_000;
-/** A run that changed more is told by its counts: gathering its records alone would hold everything else up. */
+/** A run that changed more is reported by its counts: gathering its records alone would hold everything else up. */
 const MOST_CHANGES = 50_000;
 /** Records compared before others get their turn. */
 const SLICE = 100;
@@ -148,7 +148,7 @@ async function gather(
   const changes: RecordChange[] = [];
   const at = previous.finishedAt ?? previous.startedAt;
   const before = { ref: `run:${previous.run}`, run: previous.run, at, isLatest: false };
-  // What was only read for the first time is no change of the service.
+  // What was only read for the first time is not a change of the service.
   const reads = new NewlyReadCollections(openMirrorState(mirror, run.source, before));
   let read = 0;
   const again = RecreatedBetween.runs(mirror, { from: previous, to: run }, definitions);

@@ -312,7 +312,7 @@ function lastRun({ lastEnded, lastSync, unread, source }: SourceFacts): HealthRe
   ];
 }
 
-/** What a run of some kinds met is told until one of all kinds tells the whole. */
+/** What a run of some kinds met is reported until one of all kinds tells the whole. */
 function narrowedRun({ lastNarrowed: last }: SourceFacts): HealthReason[] {
   if (last === null || last.outcome === 'complete') return [];
   const isPartial = last.outcome === 'partial';

@@ -1,6 +1,6 @@
 /**
  * Wrong tokens, by the address from which they come. The right one always enters; wrong ones wait for their answer, and more
- * than a few of them are told to try later, so that guessing shows and a caller with an old token does not keep the daemon
+ * than a few of them are asked to try later, so that guessing shows and a caller with an old token does not keep the daemon
  * busy. No address ever counts for another one.
  */
 import type { Clock } from '../../core/clock.ts';

@@ -215,7 +215,7 @@ export class RemoteStats {
   readonly #clock: Clock;
   #told: RequestStats;
   /** Monotonic. */
-  #toldAt: number;
+  #notifiedAt: number;
   /** Epoch milliseconds; null while it is at work, and where the hour is not limited. */
   #starts: readonly number[] | null = null;
   records = 0;
@@ -224,12 +224,12 @@ export class RemoteStats {
   constructor(clock: Clock, told: RequestStats) {
     this.#clock = clock;
     this.#told = told;
-    this.#toldAt = clock.monotonicMs();
+    this.#notifiedAt = clock.monotonicMs();
   }
 
   take(told: RequestStats, records: number, isLocal: boolean): void {
     this.#told = told;
-    this.#toldAt = this.#clock.monotonicMs();
+    this.#notifiedAt = this.#clock.monotonicMs();
     this.records = records;
     this.isLocal = isLocal;
   }
@@ -248,12 +248,12 @@ export class RemoteStats {
     };
   }
 
-  /** Without the single starts a window is as it was told until it has wholly passed. */
+  /** Without the single starts a window counts as it was reported until it has wholly passed. */
   #use({ used, limit }: WindowUse, windowMs: number): WindowUse {
     if (this.#starts !== null) {
       const since = this.#clock.now() - windowMs;
       return { used: this.#starts.filter((at) => at > since).length, limit };
     }
-    return { used: this.#clock.monotonicMs() - this.#toldAt >= windowMs ? 0 : used, limit };
+    return { used: this.#clock.monotonicMs() - this.#notifiedAt >= windowMs ? 0 : used, limit };
   }
 }

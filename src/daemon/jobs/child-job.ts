@@ -74,7 +74,7 @@ function startsOf(
   try {
     return recentRequests(source, mirrorPath);
   } catch {
-    // Only for a figure: whatever is wrong with the log is told by the job.
+    // Only for a figure: whatever is wrong with the log is reported by the job.
     return [];
   }
 }

@@ -69,7 +69,7 @@ export class InProcessExecutor implements JobExecutor {
   }
 }
 
-/** As whoever finds the mirror locked is told. */
+/** Shown to whoever finds the mirror locked. */
 export function commandOf({ name }: Pick<QueuedJob, 'name'>): string {
   return `daemon ${name}`;
 }

@@ -28,7 +28,7 @@ export class JobLog {
     this.#log.info({ job, ...named(source), trigger }, `${name} began`);
   }
 
-  /** @param isMirrorGone true while that is told by itself: then a job that misses the mirror is no news */
+  /** @param isMirrorGone true while that is reported separately: then a job that misses the mirror is not news */
   ended(row: JobRow, error: TidemarkError | null, isMirrorGone = false): void {
     const { job, name, source, run, outcome, errorCode } = row;
     const key = jobKey(row);

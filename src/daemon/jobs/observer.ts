@@ -1,4 +1,4 @@
-/** Who is told of jobs: notices, pings. An observer that fails is logged and disturbs neither the job nor the others. */
+/** Who hears of jobs: notices, pings. An observer that fails is logged and disturbs neither the job nor the others. */
 import type { Kind } from '../../catalog/definition.ts';
 import type { JobRow } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
@@ -18,7 +18,7 @@ export interface EndedJob extends BegunJob {
   readonly report: RunReport | null;
 }
 
-/** What an observer may use beside what it is told. */
+/** What an observer may use beyond what it is given. */
 export interface ObserverContext {
   /** Opens the mirror; waits for the writer's lock where it has to. */
   readonly mirrorAccess: MirrorAccessControl;

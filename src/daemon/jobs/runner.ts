@@ -56,7 +56,7 @@ interface Current extends RunningEntry {
   isLocal: () => boolean;
   readonly answers: AnswerWatch;
   readonly abort: AbortController;
-  /** Set when it was told to give way to others. */
+  /** Set when it was asked to give way to others. */
   gaveWay: TidemarkError | null;
   over: Promise<void>;
 }
@@ -156,7 +156,7 @@ export class JobRunner {
   }
 
   /**
-   * Takes no more jobs and lets the one at work end, for `finishMs` at most; then it is told to give up. Resolves when it
+   * Takes no more jobs and lets the one at work end, for `finishMs` at most; then it is aborted. Resolves when it
    * has, or when `graceMs` are over and it was ended from outside, where that can be done.
    * @returns false where it did not end
    */

@@ -58,7 +58,7 @@ export class LastBeginnings {
       }
       this.#isRead = true;
     } catch {
-      // There is none yet, or it is away: what keeps it from being read is told by the job that needs it.
+      // There is none yet, or it is away: what keeps it from being read is reported by the job that needs it.
     }
   }
 }

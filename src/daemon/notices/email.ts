@@ -28,7 +28,7 @@ interface Mail {
 /** Longer ones are cut by every reader. */
 const SUBJECT_LENGTH = 200;
 
-/** The same message every time: an attempt that was repeated can be told by its Message-ID. */
+/** The same message every time: a repeated attempt is recognized by its Message-ID. */
 export function mailOf({ from, to, subject, template, name }: EmailChannel, message: Message): Mail {
   const values = templateValues(message);
   const sender = addressOf(from);

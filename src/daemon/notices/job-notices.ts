@@ -11,7 +11,7 @@ import { transitionsOf } from './transitions.ts';
 interface JobNotices {
   readonly job: JobRow;
   readonly details: JobDetails;
-  /** States that were told though they could not be written down. */
+  /** States that were reported though they could not be written down. */
   readonly assumed: readonly NoticeState[];
   /** ISO 8601. */
   readonly at: string;

@@ -1,4 +1,4 @@
-/** A notice as one channel is told it: findings below its severity left out, everything fit to be shown. */
+/** A notice as one channel gets it: findings below its severity left out, everything fit to be shown. */
 import { hash } from 'node:crypto';
 import type { Severity } from '../../catalog/definition.ts';
 import { SEVERITIES } from '../../catalog/severities.ts';
@@ -34,18 +34,18 @@ export function messageOf(notice: number, about: Notice, threshold: Severity): M
 function shownOf(about: Notice, content: NoticeContent, threshold: Severity) {
   const lines = content.lines.map((line) => escapeControlCharacters(line));
   if (content.severities === null) return { title: escapeControlCharacters(content.title), lines, more: 0 };
-  const isTold = (severity: Severity): boolean => compareSeverities(severity, threshold) <= 0;
+  const isReported = (severity: Severity): boolean => compareSeverities(severity, threshold) <= 0;
   const { severities: all } = content;
-  const told = SEVERITIES.filter((severity) => isTold(severity) && all[severity] > 0);
-  const count = told.reduce((sum, severity) => sum + all[severity], 0);
-  const findings = content.findings.filter(({ severity }) => isTold(severity));
+  const reported = SEVERITIES.filter((severity) => isReported(severity) && all[severity] > 0);
+  const count = reported.reduce((sum, severity) => sum + all[severity], 0);
+  const findings = content.findings.filter(({ severity }) => isReported(severity));
   return {
-    severity: worst(told),
+    severity: worst(reported),
     severities: Object.fromEntries(
-      SEVERITIES.map((severity) => [severity, isTold(severity) ? all[severity] : 0]),
+      SEVERITIES.map((severity) => [severity, isReported(severity) ? all[severity] : 0]),
     ) as Record<Severity, number>,
     count,
-    title: `${subjectName(about.source)}: ${driftTitle(about.event, count)} (${told.map((each) => `${all[each]} ${each}`).join(', ')})`,
+    title: `${subjectName(about.source)}: ${driftTitle(about.event, count)} (${reported.map((each) => `${all[each]} ${each}`).join(', ')})`,
     lines,
     findings,
     more: Math.max(0, count - findings.length),

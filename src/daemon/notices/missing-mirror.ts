@@ -1,5 +1,5 @@
 /**
- * Notices that the mirror is gone, and that it is back. It cannot keep them itself: what was told is known as long as the
+ * Notices that the mirror is gone, and that it is back. It cannot keep them itself: what was reported is known as long as the
  * daemon lives, and each channel is tried until it takes it.
  */
 import type { ChannelConfig } from '../../config/notice-channel.ts';

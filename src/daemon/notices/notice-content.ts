@@ -73,7 +73,7 @@ export function contentOf({
   return { severity: 'medium', title: '', ...EMPTY, ...content } as unknown as NoticeContent;
 }
 
-// Short forms in notices: the one who is told has a telephone, not a terminal.
+// Short forms in notices: whoever reads them has a telephone, not a terminal.
 
 /** What a notice is about, before its colon. */
 export function subjectName(source: string): string {

@@ -1,6 +1,6 @@
 /**
  * Tells people of jobs: what a job changed is written down under its lock, and sent once that is given back. Where the
- * mirror cannot be written, a failure is told all the same, once and at once: that is when it matters.
+ * mirror cannot be written, a failure is reported all the same, once and at once: that is when it matters.
  */
 import type { Config } from '../../config/config.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
@@ -40,7 +40,7 @@ interface NoticeObserverOptions {
 const LOOK_MS = 60_000;
 /** The first one, where no sync ends before: what is overdue has begun by then. */
 const FIRST_LOOK_MS = 2 * 60_000;
-/** So long a sync that makes up for what was missed while the daemon was down is waited for, before that is told. */
+/** So long a sync that makes up for what was missed while the daemon was down is waited for, before that is reported. */
 const CATCH_UP_MS = 15 * 60_000;
 
 /** Latest syncs among which an earlier attempt is looked for. */
@@ -57,7 +57,7 @@ class NotifyingObserver implements JobObserver {
   #context: ObserverContext | null = null;
   #lookAt: number;
   readonly #recorded = new WeakSet<JobRow>();
-  /** What was told though it could not be written down, by job and source. */
+  /** What was reported though it could not be written down, by job and source. */
   readonly #unwritten = new Map<string, NoticeState>();
   readonly #absence: MissingMirrorAlert;
 
@@ -123,7 +123,7 @@ class NotifyingObserver implements JobObserver {
     });
   }
 
-  /** Before the first sync has made the mirror nothing can be told; nor while it is gone, which is told by itself. */
+  /** Before the first sync has made the mirror nothing can be reported; nor while it is gone, which is reported separately. */
   async #whereThere({ mirrorAccess }: ObserverContext, work: () => Promise<void>): Promise<void> {
     if (this.#options.view() === null || !mirrorAccess.isThere()) return;
     try {
@@ -137,7 +137,7 @@ class NotifyingObserver implements JobObserver {
     try {
       return this.#notifier.nextDueAt();
     } catch {
-      // That the mirror cannot be read is told by health and by the jobs: here it only means that nothing can be sent yet.
+      // That the mirror cannot be read is reported by health and by the jobs: here it only means that nothing can be sent yet.
       return null;
     }
   }
@@ -186,7 +186,7 @@ class NotifyingObserver implements JobObserver {
   /** Tells of a job that could not be written down, where it failed and that was not told before. */
   async #tellAtOnce(row: JobRow, details: JobDetails, signal: AbortSignal): Promise<void> {
     const { config, clock } = this.#options;
-    // That is told by itself.
+    // That is reported separately.
     if (row.errorCode === 'mirror_missing' && isMirrorGone(this.#view())) return;
     const known = this.#unwritten.get(keyOf(row));
     const seen = { job: row, details, held: [], at: isoTime(clock.now()) };
@@ -259,12 +259,12 @@ export interface Notifier {
    * Writes down what a job that ended changed, in one transaction with the notices of it; sends nothing. The same job
    * again changes nothing.
    * @returns how many notices there are to tell
-   * @throws TidemarkError whatever keeps the mirror from being written: then nothing of it is told, and the next job tells
+   * @throws TidemarkError whatever keeps the mirror from being written: then nothing of it is reported, and the next job tells
    */
   afterJob(job: JobRow, details?: JobDetails): Promise<number>;
   /**
    * The same within a writer that is open already.
-   * @param assumed states that were told though they could not be written down
+   * @param assumed states that were reported though they could not be written down
    */
   recordJob(mirror: Mirror, job: JobRow, details?: JobDetails, assumed?: readonly NoticeState[]): number;
   /** Looks whether a sync is overdue, or no longer; writes only where that changed. Call it now and then. */
@@ -344,7 +344,7 @@ export function freshnessTransition(
         `the schedule allows ${span(allowedMs)}`,
       ],
       job: 'sync',
-      hint: `\`tidemark status --source ${source}\` tells what is stale and why`,
+      hint: `\`tidemark status --source ${source}\` shows what is stale and why`,
     },
   );
   return {

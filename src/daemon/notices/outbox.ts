@@ -12,7 +12,7 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import { messageOf } from './message.ts';
 import type { Send } from './sending.ts';
 
-/** From the notice on: what could not be delivered in a day is no news. */
+/** From the notice on: what could not be delivered in a day is not news. */
 const RETRY_FOR_MS = 24 * 3_600_000;
 const FIRST_WAIT_MS = 15_000;
 const LONGEST_WAIT_MS = 30 * 60_000;
@@ -85,7 +85,7 @@ export class Outbox {
     );
   }
 
-  /** Writes down what is not written yet. What fails is told in the log and kept for the next time. */
+  /** Writes down what is not written yet. What fails is logged and kept for the next time. */
   async write(): Promise<void> {
     this.#writing ??= this.#writeAll().finally(() => (this.#writing = null));
     await this.#writing;

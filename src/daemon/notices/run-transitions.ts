@@ -119,7 +119,7 @@ function matterNotice({ job, at }: JobObservation, matter: SyncIssue, unread: re
         count: unread.length,
         hint:
           unread.find(({ hint }) => hint !== null)?.hint ??
-          `\`tidemark status --source ${source}\` tells what is stale`,
+          `\`tidemark status --source ${source}\` shows what is stale`,
       },
     );
   }
@@ -133,7 +133,7 @@ function matterNotice({ job, at }: JobObservation, matter: SyncIssue, unread: re
       lines: job.error === null ? [] : [job.error],
       hint: isRefused
         ? 'give the source a key that is valid and has the permissions; `tidemark doctor` checks it'
-        : `\`tidemark runs\` tells more; the mirror keeps what was known`,
+        : `\`tidemark runs\` shows more; the mirror keeps what was known`,
     },
   );
 }
@@ -230,7 +230,7 @@ export interface JobObservation {
   readonly at: string;
 }
 
-/** New states, subjects that are as they should be again, and what is to be told. */
+/** New states, subjects that are as they should be again, and what is to be reported. */
 export interface Transition {
   readonly states: readonly NoticeState[];
   readonly cleared: readonly Pick<NoticeState, 'source' | 'subject'>[];

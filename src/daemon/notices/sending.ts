@@ -207,7 +207,7 @@ async function runCommand(
     closeOutput(child);
     return end;
   });
-  // One that does not read what it is given is no failure.
+  // One that does not read what it is given is not a failure.
   child.stdin?.on('error', () => undefined);
   child.stdin?.end(input);
   // Not the Clock's: it guards a real process.

@@ -66,7 +66,7 @@ function workTransition(states: readonly NoticeState[], { job, at }: JobObservat
   };
 }
 
-/** Subject `verify`: `failed` while the mirror does not hold what it sealed. More problems than before are told again. */
+/** Subject `verify`: `failed` while the mirror does not hold what it sealed. More problems than before are reported again. */
 function verifyTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
   const summary = summaryOf('verify', job);
   if (summary === null) return NO_TRANSITION;
@@ -138,7 +138,7 @@ function drillTransition(states: readonly NoticeState[], { job, at }: JobObserva
                 .map(
                   ({ kind, records, comesBack }) => `${kind}: ${comesBack} of ${plural(records, 'record')}`,
                 ),
-              hint: '`tidemark drill` tells what would be left to do',
+              hint: '`tidemark drill` shows what would be left to do',
             },
           ),
         ]
@@ -158,7 +158,7 @@ function drillTransition(states: readonly NoticeState[], { job, at }: JobObserva
 }
 
 // Transitions of drift: a subject `drift:FINGERPRINT` for each open finding. A further change of the same value is another
-// fingerprint at the same place, and told as one that changed. Findings beyond `FOLLOWED` are told as one mass (subject
+// fingerprint at the same place, and told as one that changed. Findings beyond `FOLLOWED` are reported as one mass (subject
 // `drift`): nobody reads thousands, and their states would have to be kept.
 
 /** Findings that are followed one by one, of one source. */
@@ -169,7 +169,7 @@ const MASS = 'drift';
 
 function driftTransitions(states: readonly NoticeState[], seen: JobObservation): Transition {
   const summary = summaryOf('drift', seen.job);
-  // Without a baseline there is nothing to measure from, and what was told still stands.
+  // Without a baseline there is nothing to measure from, and what was reported still stands.
   if (summary?.hasBaseline !== true) return NO_TRANSITION;
   const findings = seen.details.drift?.findings ?? summary.findings;
   const source = seen.job.source ?? '';
@@ -240,7 +240,7 @@ function massBegins(
     states: [{ source, subject: MASS, state: 'open', since: seen.at, detail: { open } }],
     cleared: followed.map(({ subject }) => ({ source, subject })),
     notices: driftNotice(seen, 'drift_new', findings, severities, [
-      `${plural(open, 'finding')} are open: too many to be told one by one`,
+      `${plural(open, 'finding')} are open: too many to be reported one by one`,
     ]),
   };
 }
@@ -250,7 +250,7 @@ function massGoesOn(mass: NoticeState, { open }: DriftSummary): Transition {
   return { ...NO_TRANSITION, states: [{ ...mass, detail: { open } }] };
 }
 
-/** What is left was told of as part of the mass, and is followed again from here on. */
+/** What is left was reported as part of the mass, and is followed again from here on. */
 function massEnds(seen: JobObservation, mass: NoticeState, findings: readonly FindingSummary[]): Transition {
   const source = seen.job.source ?? '';
   const before = Number(mass.detail['open'] ?? 0);
@@ -277,7 +277,7 @@ const HINTS = {
   drift_resolved: null,
 } as const satisfies Partial<Record<NoticeEvent, string | null>>;
 
-/** One notice for all findings of an event; none for no findings. The title is made of what each channel is told. */
+/** One notice for all findings of an event; none for no findings. The title is made of what each channel gets. */
 function driftNotice(
   { at, job }: JobObservation,
   event: keyof typeof HINTS,

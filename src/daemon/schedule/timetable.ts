@@ -1,5 +1,5 @@
 /**
- * When which schedule is due: pure but for the random spread. It remembers what it was told by the mirror's rows and hands
+ * When which schedule is due: pure but for the random spread. It remembers what the mirror's rows say and hands
  * out rows to keep; starting jobs is somebody else's.
  */
 import { type Config, type Schedule, type ScheduleName, SCHEDULE_NAMES } from '../../config/config.ts';

@@ -43,7 +43,7 @@ export const jobs = sqliteTable(
   (table) => [index('jobs_of').on(table.name, table.source, table.job)],
 );
 
-/** What was last said about each thing that notices speak of: only a transition is told. */
+/** What was last said about each thing that notices speak of: only a transition is reported. */
 export const noticeStates = sqliteTable(
   'notice_states',
   {

@@ -125,7 +125,7 @@ export class HeldMirror<Memory> {
   }
 }
 
-/** What callers are told; the log has the rest, paths of this machine among it. */
+/** What callers are reported; the log has the rest, paths of this machine among it. */
 const REASONS: Partial<Record<ErrorCode, string>> = {
   mirror_missing: 'it is not there',
   mirror_locked: 'it is being written',

@@ -63,7 +63,7 @@ function keyed<T extends { readonly kind: Kind; readonly scope: Scope }>(rows: r
 }
 
 // Pages of one state that need not be read again, or not while somebody waits: a state never changes. A page is kept from
-// its second reading on, but for those of a walk, which is told by two pages one behind the other: a walk asks for each
+// its second reading on, but for those of a walk, which shows by two pages in sequence: a walk asks for each
 // once, and would only push out what others come back for. To a walk, and once to whoever reads a list's first page, the
 // next page is read ahead while the client still takes the one before.
 

@@ -146,7 +146,7 @@ describe('with a token', () => {
         expect((await call(url + path, { headers: { authorization: wrong } })).status).toBe(401);
       const known = await call(url + path, { headers: { authorization: `Bearer ${TOKEN}` } });
       expect(known.status).not.toBe(401);
-      // Four wrong ones a minute are told so.
+      // Four wrong ones a minute are answered so.
       world.clock.passedMs += MINUTE_MS;
     }
     // A name that leads here is no matter: who calls under it has no token.

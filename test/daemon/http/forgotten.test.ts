@@ -53,7 +53,7 @@ function totalOf({ added, changed, removed }: ChangeCounts): number {
 }
 
 describe('after runs were forgotten', () => {
-  it('a run is told with the counts of its list, as a document, on a page and in the chart', async () => {
+  it('a run is reported with the counts of its list, as a document, on a page and in the chart', async () => {
     const world = await story();
     world.write((mirror) => mirror.pin('first', 1));
     await forgetting(world, 2);
@@ -123,7 +123,7 @@ describe('after runs were forgotten', () => {
     );
   });
 
-  it('the first one that is left is told with all its records, which it did not read as new', async () => {
+  it('the first one that is left is reported with all its records, which it did not read as new', async () => {
     const world = await story();
     await forgetting(world, 1);
     const http = await world.listen();

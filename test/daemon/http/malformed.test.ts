@@ -67,7 +67,7 @@ const PATHS = [
 ];
 const ACCEPTS = ['text/html', 'application/json', '*/*'];
 
-/** A log of which only what is told as problem is kept. */
+/** A log of which only what is reported as problem is kept. */
 function collecting(): { log: Logger; lines: string[] } {
   const lines: string[] = [];
   const collect = (facts: object, message: string): void =>

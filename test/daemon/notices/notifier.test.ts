@@ -251,7 +251,7 @@ describe('the outbox', () => {
   });
 });
 
-describe('who is told', () => {
+describe('who is notified', () => {
   it('goes by event, source and severity; what nobody wants is kept all the same', async () => {
     const { start, mirror } = rig();
     const notifier = start([

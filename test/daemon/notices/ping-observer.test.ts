@@ -54,7 +54,7 @@ it('a success says which other source is not whole, which a restart does not for
   expect(await tell(job('a', 'done'))).toEqual(['a success but b']);
 });
 
-it('a sync that a stop cut short is no failure, and no success', async () => {
+it('a sync that a stop cut short is neither a failure nor a success', async () => {
   const { job, tell } = rig();
   expect(await tell(job('a', 'interrupted'))).toEqual([]);
   expect(await tell(job('a', 'partial'))).toEqual(['a fail: the sync ended as partial']);

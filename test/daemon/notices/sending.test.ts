@@ -87,7 +87,7 @@ describe('over HTTP', () => {
   it.each([
     ['never answers', 'hang', 'timeout'],
     ['cuts the connection', 'cut', 'unreachable'],
-  ] as const)('a receiver that %s is told by host and port only', async (_name, answer, code) => {
+  ] as const)('a receiver that %s is reported by host and port only', async (_name, answer, code) => {
     const far = await receiver(answer);
     const { failure } = rig({ headersMs: 100, totalMs: 400 });
     const error = await failure(webhook('a', `${far.url}/services/T0PS3CRET`));

@@ -114,7 +114,7 @@ const drift = (...findings: Parameters<typeof finding>[]): JobObservation =>
 
 describe('drift', () => {
   it.each<[string, JobObservation[], string[][]]>([
-    ['that stays is told once', [drift(['a']), drift(['a'])], [['drift_new'], []]],
+    ['that stays is reported once', [drift(['a']), drift(['a'])], [['drift_new'], []]],
     ['whose value moves on has changed', [drift(['a']), drift(['b'])], [['drift_new'], ['drift_changed']]],
     ['that goes is resolved', [drift(['a']), drift()], [['drift_new'], ['drift_resolved']]],
     [
@@ -128,7 +128,7 @@ describe('drift', () => {
       [['drift_new'], ['drift_changed']],
     ],
     [
-      'that comes back is told again',
+      'that comes back is reported again',
       [drift(['a']), drift(), drift(['a'])],
       [['drift_new'], ['drift_resolved'], ['drift_new']],
     ],
@@ -164,7 +164,7 @@ describe('drift', () => {
     expect(content).toMatchObject({ count: 30, severity: 'critical', severities: { critical: 1, low: 29 } });
   });
 
-  it('beyond what is followed is told as one mass, and when it has shrunk', () => {
+  it('beyond what is followed is reported as one mass, and when it has shrunk', () => {
     const known = drift(['a']);
     const mass = seen(driftJob([finding('a')], { open: FOLLOWED + 1 }));
     expect(told(known, mass, mass, drift(['a'], ['z', { id: 'z' }]), drift(['a']))).toEqual([

@@ -18,7 +18,7 @@ function told(requests: number): RequestStats {
   };
 }
 
-describe('stats that were told', () => {
+describe('stats that were reported', () => {
   it('are the last ones', () => {
     const stats = new RemoteStats(new DrivenClock(NOW), told(1));
     stats.take(told(7), 20, false);
