@@ -181,7 +181,7 @@ describe('the history of a record', () => {
       [['show', 'batch_exports', 'Nightli'], 'did you mean "Nightly"?'],
       [['log', 'domains', 'same.example'], 'is the name of 2 records'],
       [['show', 'batch_exports', 'b1', '--at', 'run:9'], 'no run 9'],
-      [['show', 'batch_exports', 'b1', '--at', 'live'], 'no state of the mirror'],
+      [['show', 'batch_exports', 'b1', '--at', 'live'], 'does not name a state of the mirror'],
       [['blame', 'batch_exports', 'b1', '--organization', 'elsewhere'], 'knows no batch export'],
       [['log', 'batch_exports', 'b1', '--limit', '0'], 'expected at least 1'],
       [['changes', '--limit', '0'], 'expected at least 1'],
