@@ -1,6 +1,6 @@
 /**
  * Counts what the structure of `src` costs a reader: files and lines, files that exist for one importer, exports that nobody
- * imports, import cycles, SQL outside of mirror/. `npm run structure` prints it; `test/architecture.test.ts` holds parts of it.
+ * imports, import cycles, SQL outside of mirror/, files between a command and what it does. `npm run structure` prints it; `test/architecture.test.ts` holds parts of it.
  */
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -118,7 +118,9 @@ export function importCycles(files: readonly SourceFile[]): string[][] {
   return cycles.sort((a, b) => b.length - a.length);
 }
 
-function print(root: string): void {
+async function print(root: string): Promise<void> {
+  const { callPaths } = await import('./call-paths.ts');
+  const paths = await callPaths();
   const files = readSources(root);
   const importers = new Map<string, string[]>();
   for (const file of files)
@@ -142,6 +144,8 @@ function print(root: string): void {
     ['import cycles (files in them)', `${cycles.length} (${cycles.flat().length})`],
     ['SQL statements as text (files)', `${statements(withSql)} (${withSql.length})`],
     ['… outside mirror/', `${statements(outside)} (${outside.length})`],
+    ['files on the call stack, sync to INSERT', paths.sync.length],
+    ['files on the call stack, restore --apply to its request', paths.restore.length],
   ];
   const width = Math.max(...rows.map(([name]) => name.length));
   for (const [name, value] of rows) console.log(`${name.padEnd(width)}  ${value}`);
@@ -149,6 +153,17 @@ function print(root: string): void {
     console.log('\nfiles under 40 lines with one importer:');
     for (const { path, lines } of single.filter((file) => file.lines < 40))
       console.log(`  ${path} (${lines}) ← ${importers.get(path)?.join(', ')}`);
+    console.log('\nfiles with one importer:');
+    for (const { path, lines } of single)
+      console.log(`  ${path} (${lines}) ← ${importers.get(path)?.join(', ')}`);
+    console.log('\nexports that no other file of src imports:');
+    for (const { path, exports } of files)
+      for (const name of exports)
+        if (!used.has(`${path}#*`) && !used.has(`${path}#${name}`)) console.log(`  ${path}#${name}`);
+    console.log('\non the way from sync to INSERT:');
+    for (const path of paths.sync) console.log(`  ${path}`);
+    console.log('\non the way from restore --apply to its request:');
+    for (const path of paths.restore) console.log(`  ${path}`);
     console.log('\nimport cycles:');
     for (const cycle of cycles) console.log(`  ${cycle.join(' ')}`);
     console.log('\nSQL outside mirror/:');
@@ -156,4 +171,4 @@ function print(root: string): void {
   }
 }
 
-if (import.meta.main) print(join(import.meta.dirname, '../../src'));
+if (import.meta.main) await print(join(import.meta.dirname, '../../src'));
