@@ -125,6 +125,20 @@ describe('the layout', () => {
     expect(importCycles(readSources(sourceRoot))).toEqual([]);
   });
 
+  it('exports nothing that only its own file uses; tables aside, which drizzle-kit reads', () => {
+    const sources = readSources(sourceRoot);
+    const rest = ['test', 'bench'].map((folder) => join(sourceRoot, '..', folder));
+    const used = new Set([
+      ...sources.flatMap(({ uses }) => uses),
+      ...rest.flatMap((root) => readSources(root, sourceRoot)).flatMap(({ uses }) => uses),
+    ]);
+    const unused = sources
+      .filter(({ path }) => !path.startsWith('mirror/schema/') && !used.has(`${path}#*`))
+      .flatMap(({ path, exports }) => exports.map((name) => `${path}#${name}`))
+      .filter((name) => !used.has(name));
+    expect(unused).toEqual([]);
+  });
+
   it('ARCHITECTURE.md names files and folders that are there', () => {
     const page = readFileSync(join(sourceRoot, 'ARCHITECTURE.md'), 'utf8');
     const named = [...page.matchAll(/`((?:[a-z][\w-]*\/)+[\w.-]*)`/g)].map((match) => match[1]!);

@@ -259,7 +259,7 @@ export interface StateField {
   }[];
 }
 /** A request value that an answer holds elsewhere. */
-export interface DerivedField {
+interface DerivedField {
   readonly field: string;
   /** Pointers tried in turn. */
   readonly from: readonly string[];
@@ -267,12 +267,12 @@ export interface DerivedField {
   readonly kind: Kind;
 }
 /** A field that shows records of another kind: it follows when they come back, and is never written itself. */
-export interface FollowingField {
+interface FollowingField {
   readonly field: string;
   readonly kind: Kind;
 }
 /** A request-only value that an option of the command decides. */
-export interface RequestValue {
+interface RequestValue {
   readonly field: string;
   readonly option: 'sendEmail';
 }

@@ -6,7 +6,7 @@
 import type { FieldDefinition, ResourceDefinition } from './definition.ts';
 
 /** Times and marks of use, and what the key's own user may do: never what somebody configured. */
-export const VOLATILE_NAMES: readonly string[] = [
+const VOLATILE_NAMES: readonly string[] = [
   'updated_at',
   'last_updated_at',
   'modified_at',

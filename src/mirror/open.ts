@@ -17,7 +17,7 @@ export async function verifyMirror(
   if (!(mirror instanceof OpenMirror)) throw new TypeError('not a mirror of openMirror');
   return await mirror.verify(options.onProgress ?? ((): void => undefined));
 }
-export function openForReading(path: string, holder: LockHolder): Reader {
+function openForReading(path: string, holder: LockHolder): Reader {
   try {
     return translated(path, () => openReader(path, holder));
   } catch (error) {

@@ -23,14 +23,14 @@ export interface SourceFile {
 const SQL =
   /^\s*(SELECT|INSERT|UPDATE|DELETE|REPLACE|WITH|CREATE|DROP|ALTER|PRAGMA|ATTACH|DETACH|VACUUM|SAVEPOINT)\s[\s\S]*/;
 
-/** Every TypeScript file below `root`, read by the compiler's own parser. */
-export function readSources(root: string): SourceFile[] {
+/** Every TypeScript file below `root`, read by the compiler's own parser; what it imports is named relative to `base`. */
+export function readSources(root: string, base = root): SourceFile[] {
   return globSync('**/*.ts', { cwd: root })
     .sort()
-    .map((path) => readSource(root, path));
+    .map((path) => readSource(root, path, base));
 }
 
-function readSource(root: string, path: string): SourceFile {
+function readSource(root: string, path: string, base: string): SourceFile {
   const text = readFileSync(join(root, path), 'utf8');
   const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
   const imports = new Set<string>();
@@ -40,7 +40,7 @@ function readSource(root: string, path: string): SourceFile {
 
   const target = (specifier: ts.Expression): string | undefined =>
     ts.isStringLiteral(specifier) && specifier.text.startsWith('.')
-      ? relative(root, join(root, dirname(path), specifier.text))
+      ? relative(base, join(root, dirname(path), specifier.text))
       : undefined;
   const add = (specifier: ts.Expression, names: readonly string[]): void => {
     const file = target(specifier);
