@@ -215,7 +215,7 @@ interface Manifest {
   readonly format: ExportFormat;
   /** Names in the directory: files (`members.csv`), or folders of record files, which end in a slash (`members/`). */
   readonly paths: readonly string[];
-  /** What the export was narrowed with, and which collections it holds whole; earlier versions did not say. */
+  /** What the export was narrowed with, and which collections it holds whole; left out after an export that failed half-way. */
   readonly extent?: ExportExtent;
 }
 

@@ -8,7 +8,6 @@ import { escapeControlCharacters } from '../report/escape-control.ts';
 import { type ForgottenRuns, forgottenInto, forgottenText } from '../state/forgotten-history.ts';
 import { resolvePoint } from '../state/point.ts';
 import { errorDocument, runDocument } from '../state/run-document.ts';
-import { failureOf } from '../sync/outcome.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText } from './plan-reason.ts';
 import { print, type CommandContext } from './context.ts';
@@ -103,7 +102,7 @@ export async function showRun(
     const printed = printRunChanges(context, mirror, config, run, { showsSecrets });
     const lines = [
       `run ${run.run} of ${run.source}: ${run.outcome}, ${timeText(run)}, started by ${run.trigger}`,
-      ...reasonLines(run, sweeps),
+      ...(run.error === null ? [] : [run.error]),
       run.root === null ? 'not published: the mirror holds nothing of it' : `sealed as ${run.root}`,
       ...(forgotten === undefined ? [] : [tookOver(forgotten, printed)]),
       ...(sweeps.length === 0 ? [] : ['', sweepTable(sweeps, terminalWidth(context))]),
@@ -136,13 +135,6 @@ function timeText({ startedAt, finishedAt, outcome }: RunRow): string {
   if (finishedAt !== null)
     return `${startedAt} to ${finishedAt} (${duration(Date.parse(finishedAt) - Date.parse(startedAt))})`;
   return outcome === 'running' ? `since ${startedAt}` : `began ${startedAt}, its end is not known`;
-}
-
-/** Why a run did not end well. Runs of earlier versions may have failed without a word: then that is said. */
-function reasonLines({ outcome, error }: RunRow, sweeps: readonly SweepRow[]): string[] {
-  if (error !== null) return [error];
-  if (outcome !== 'failed') return [];
-  return [sweeps.length === 0 ? failureOf([]).message : 'it left no reason'];
 }
 
 /** Each error once, with the collections that it befell. */

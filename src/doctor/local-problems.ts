@@ -116,7 +116,7 @@ function failures({ source, lastEnded, lastWholeEnded }: SourceHealth, add: Add)
     add(
       'warning',
       'last_run_failed',
-      `${source}: run ${run.run}${narrowing(run)} failed: ${run.error ?? 'it left no reason'}`,
+      `${source}: run ${run.run}${narrowing(run)} failed: ${run.error ?? 'no reason was recorded'}`,
       `see \`tidemark runs show ${run.run}\``,
       source,
     );

@@ -254,7 +254,7 @@ pings: [{ success: "\${PING}" }]
     const alone = await commandLine(['daemon', '--check'], { env, cwd: home });
     expect(alone).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining('no daemon is at work') as string,
+      stderr: expect.stringContaining('no daemon is running') as string,
     });
   });
 

@@ -1,8 +1,5 @@
 /** A configuration that leaves out a parent kind: what is below it is read all the same, or left out in so many words. */
 import { describe, expect, it } from 'vitest';
-import { CATALOG } from '../../src/catalog/catalog.ts';
-import { systemClock } from '../../src/core/clock.ts';
-import { openMirror } from '../../src/mirror/open.ts';
 import { DOMAINS, world, type World } from './comparison.ts';
 import { forbidden, ORG } from './service.ts';
 
@@ -134,31 +131,5 @@ describe('a run that fails', () => {
     const doctor = await expectRun(5, 'doctor');
     expect(doctor.stdout).toContain('run 1 failed: the key may not do this (403): API key');
     expect(doctor.stdout).not.toContain('exclude: [organizations');
-  });
-
-  it('also one that an earlier version left without a word', async () => {
-    const { expectRun, env } = await full({});
-    // As a run without any collection was written down before: failed, and nothing else.
-    const mirror = openMirror(env['TIDEMARK_MIRROR']!, {
-      mode: 'write',
-      command: 'test',
-      clock: systemClock,
-    });
-    try {
-      const run = mirror.beginRun({
-        source: { name: 'default', baseUrl: env['TIDEMARK_BASE_URL']! },
-        trigger: 'command',
-        kinds: null,
-        definitions: CATALOG,
-        volatileFields: new Map(),
-        isEqual: () => false,
-      });
-      await run.publish({ outcome: 'failed', sweeps: [], requests: 0, retries: 0 });
-    } finally {
-      mirror.close();
-    }
-    const { stdout } = await expectRun(0, 'runs', 'show', '1');
-    expect(stdout).toContain('nothing was asked for: no organization or project');
-    expect((await expectRun(0, 'doctor')).stdout).toContain('run 1 failed: it left no reason');
   });
 });

@@ -69,7 +69,7 @@ describe('snapshots', () => {
     ['a run that there is not', ['pin', 'x', 'run:9'], 4, /there is no run 9/],
     ['no reference', ['pin', 'x', 'lastest'], 4, /did you mean latest/],
     ['a name of two lines', ['pin', 'a\nb'], 4, /cannot be seen/],
-    ['a time that lies ahead', ['pin', 'x', '2130-01-01'], 4, /2130-01-01 lies ahead.*\n.*latest run/],
+    ['a time that lies ahead', ['pin', 'x', '2130-01-01'], 4, /2130-01-01 is in the future.*\n.*latest run/],
     ['a time before the first run', ['pin', 'x', '2001-01-01T00:00Z'], 4, /nothing as of .*first run ended/],
     ['the baseline, where there is none', ['pin', 'x', 'baseline'], 4, /no baseline is set/],
     ['a word for a state', ['pin', 'Latest'], 4, /reads as another reference/],

@@ -64,13 +64,13 @@ function cutLines(lines: readonly string[]): readonly string[] {
   return [...lines.slice(0, LINES_IN_NOTICE - 1), `… and ${lines.length - LINES_IN_NOTICE + 1} more`];
 }
 
-/** Reads back what `noticeOf` wrote; keys that an older version did not write are empty. */
+/** Reads back what `noticeOf` wrote. */
 export function contentOf({
   content,
 }: {
   readonly content: Readonly<Record<string, JsonValue>>;
 }): NoticeContent {
-  return { severity: 'medium', title: '', ...EMPTY, ...content } as unknown as NoticeContent;
+  return content as unknown as NoticeContent;
 }
 
 // Short forms in notices: whoever reads them has a telephone, not a terminal.
