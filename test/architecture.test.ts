@@ -150,6 +150,18 @@ describe('the layout', () => {
     expect(missing).toEqual([]);
   });
 
+  it('ARCHITECTURE.md names types, functions and members that are there', () => {
+    const page = readFileSync(join(sourceRoot, 'ARCHITECTURE.md'), 'utf8');
+    const named = [...page.matchAll(/`([A-Za-z]+(?:\.[a-zA-Z]+)?)`/g)]
+      .map((match) => match[1]!)
+      .filter((name) => /[a-z][A-Z]|\.[a-zA-Z]+[A-Z]/.test(name) && !/\.(ts|md|json)$/.test(name));
+    expect(named.length).toBeGreaterThan(5);
+    const tests = readFileSync(fileURLToPath(import.meta.url), 'utf8');
+    const code = [...files.map(({ text }) => text), tests].join('\n');
+    const words = new Set(code.match(/\b[A-Za-z]\w*\b/g));
+    expect(named.filter((name) => !name.split('.').every((word) => words.has(word)))).toEqual([]);
+  });
+
   it('has one door per dependency', () => {
     const wrong: string[] = [];
     for (const file of files) {

@@ -3,8 +3,8 @@
  * request its whole limit of time, and a run has hundreds of requests: after a few such limits nothing more is sent.
  */
 import { TidemarkError } from '../core/errors.ts';
-import { wasSilent } from './network-error.ts';
-import type { Ask, Transport } from './transport.ts';
+import { timedOutWithoutStatus } from './network-error.ts';
+import type { OutgoingRequest, Transport } from './transport.ts';
 
 /**
  * Time-outs in a row that open it. As many as one request has attempts by default: a list whose page size is halved after
@@ -40,7 +40,7 @@ export function withBreaker(transport: Transport): Breaker {
   /** What the request is to fail with. */
   const failed = (error: unknown, begunIn: number): unknown => {
     if (!(error instanceof TidemarkError)) return error;
-    if (!wasSilent(error)) {
+    if (!timedOutWithoutStatus(error)) {
       // What could not be read is an answer too; what was never connected, or cut off, says neither.
       if (error.code === 'malformed' || error.code === 'timeout') answered();
       return error;
@@ -56,7 +56,7 @@ export function withBreaker(transport: Transport): Breaker {
     return unresponsive(error, unanswered, error.cause);
   };
 
-  const send = async (ask: Ask) => {
+  const send = async (ask: OutgoingRequest) => {
     if (refusal !== null) throw refusal;
     const begunIn = turn;
     try {

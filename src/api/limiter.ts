@@ -10,21 +10,29 @@ import { type Clock, abortReason } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
 import type { KindUse, WindowUse } from './request-stats.ts';
-import { notAhead, PACED_STARTS, parsePace, rateAt, refused, untilFasterMs, type Pace } from './pace.ts';
+import {
+  adjustedToClock,
+  PACED_STARTS,
+  parsePace,
+  rateAt,
+  paceAfterRefusal,
+  msUntilFaster,
+  type Pace,
+} from './pace.ts';
 import {
   limitsOfKinds,
   NO_WAIT,
   RateLimit,
   startsToKeep,
   type KindLimits,
-  type Place,
+  type ReservedStart,
   type Wait,
 } from './rate-limit.ts';
 import { FallbackRateLog, memoryRateLog, type RateLog } from './rate-log.ts';
-import { tellWait } from './request-log.ts';
-import { Slots, type Slot } from './slots.ts';
+import { logWait } from './request-log.ts';
+import { Slots, type ConcurrencySlot } from './slots.ts';
 
-export type { Slot } from './slots.ts';
+export type { ConcurrencySlot } from './slots.ts';
 
 export interface RateLimits {
   /** Requests that may start within any minute; 0 = no limit. */
@@ -50,22 +58,22 @@ export interface LimiterOptions {
 }
 
 /** A start that is kept free in the windows for one request that must follow closely on others. */
-export interface Reservation extends Place {
-  /** True where the limit has room for one start only: nothing can follow closely on anything, and nothing is kept. */
-  readonly isLone?: true;
+export interface Reservation extends ReservedStart {
+  /** True where the limit has room for one start only: the limit allows fewer than two starts, so none can be reserved. */
+  readonly isUnavailable?: true;
   /** In the windows of the key. */
-  readonly inKey?: Place | undefined;
+  readonly inKey?: ReservedStart | undefined;
   /** In the windows that the kind has of its own. */
-  readonly inKind?: Place | undefined;
+  readonly inKind?: ReservedStart | undefined;
 }
 
-export interface Turn {
+export interface AdmissionOptions {
   readonly held?: Reservation | undefined;
   /** The slot that the caller has: it does not wait for another one. */
-  readonly slot?: Slot | undefined;
+  readonly slot?: ConcurrencySlot | undefined;
   /** What it asks for; left out where no kind's own limit can apply. */
   readonly kind?: Kind | undefined;
-  /** Goes before all that waits for a connection and is not. */
+  /** Takes precedence over requests without it that wait for a slot. */
   readonly isUrgent?: boolean;
 }
 
@@ -74,20 +82,19 @@ export interface Limiter {
    * Runs the task when its turn has come and the windows have room. `startedAt` is for `throttled`.
    * @throws TidemarkError `throttled` when the wait would be longer than allowed; the abort reason when aborted
    */
-  run<T>(task: (startedAt: number) => Promise<T>, signal?: AbortSignal, turn?: Turn): Promise<T>;
+  run<T>(task: (startedAt: number) => Promise<T>, signal?: AbortSignal, turn?: AdmissionOptions): Promise<T>;
   /**
    * Waits for a place among the requests that may be under way, before all that is not urgent, and keeps it for the work:
-   * requests of that kind one after the other, each with `slot` in its turn, and nothing else. Whatever waits for a place
-   * of its own in there would, with all places taken by such work, wait for good. Where the kind has limits of its own
+   * requests of that kind one after the other, each with `slot` in its turn, and nothing else. Requests inside `work` must use this slot: acquiring another one can deadlock. Where the kind has limits of its own
    * each request takes its place by itself, and there is no slot: what waits for those limits must hold up no other.
    */
-  withSlot<T>(kind: Kind, work: (slot?: Slot) => Promise<T>): Promise<T>;
+  withSlot<T>(kind: Kind, work: (slot?: ConcurrencySlot) => Promise<T>): Promise<T>;
   /**
    * Waits until the windows have room for one more start, and keeps it. Resolves to null where no limit stands in
    * its way.
    * @throws as `run`
    */
-  hold(signal?: AbortSignal, kind?: Kind): Promise<Reservation | null>;
+  reserve(signal?: AbortSignal, kind?: Kind): Promise<Reservation | null>;
   /** A 429 to a request started at `startedAt`: nothing starts for `waitMs`, and then at half the rate. */
   throttled(startedAt: number, waitMs: number): void;
   /** An answer that is not a 429. */
@@ -116,7 +123,7 @@ interface Waiter {
 
 const NOTHING_HELD = Promise.resolve(null);
 /** What is given where nothing can be kept. */
-const UNRESERVABLE: Reservation = { isLone: true, release: () => undefined, isOpen: () => false };
+const UNRESERVABLE: Reservation = { isUnavailable: true, release: () => undefined, isOpen: () => false };
 /** Another process does not tell when it gives back a start that it kept. */
 const LOOK_AGAIN_MS = 1_000;
 /** The refused rate is computed from the latest starts: from so many, or from fewer where there are no more. */
@@ -154,14 +161,14 @@ export function createLimiter(options: LimiterOptions): Limiter {
     const text = log.readPace();
     if (text === null) return null;
     if (known?.text !== text) known = { text, pace: parsePace(text) };
-    const pace = known.pace === null ? null : notAhead(known.pace, now);
+    const pace = known.pace === null ? null : adjustedToClock(known.pace, now);
     if (pace !== null && pace !== known.pace) log.writePace(JSON.stringify(pace));
     if (pace !== null && pace.refusedAt !== passed.since) passed = { since: pace.refusedAt, count: 0 };
     return pace;
   };
 
   /** What stands in the way of one more start for the key, beside the starts kept for others than `own`. */
-  const waitForKey = (now: number, own: Place | undefined): Wait => {
+  const waitForKey = (now: number, own: ReservedStart | undefined): Wait => {
     const wait = key.wait(now, own);
     const pace = paceNow(now);
     if (pace === null) return wait;
@@ -171,8 +178,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
       paused > 0 || paced === null
         ? paused
         : Math.min(
-            key.waitFor(now, PACED_STARTS, (PACED_STARTS / paced) * 1000, key.heldBeside(own)),
-            untilFasterMs(pace, now),
+            key.waitFor(now, PACED_STARTS, (PACED_STARTS / paced) * 1000, key.reservedExcept(own)),
+            msUntilFaster(pace, now),
           );
     return ms > wait.ms ? { ms, reason: 'refusal', kind: null } : wait;
   };
@@ -184,7 +191,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   ): Promise<void> => {
     const most = wait.reason === 'refusal' ? (options.maxPauseMs ?? options.maxWaitMs) : options.maxWaitMs;
     if (wait.ms > most) throw tooLong(wait, most);
-    tellWait(options.log, wait);
+    logWait(options.log, wait);
     const mine = { until: clock.now() + wait.ms };
     last[limited] = mine;
     try {
@@ -197,47 +204,51 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   /** Until a start that is kept free in the limit may be used or given back. */
   const untilRoom = async (limit: RateLimit, signal: AbortSignal | undefined): Promise<void> => {
-    const isNotified = await waitForNotification((notify) => limit.onRoom(notify), signal);
+    const isNotified = await waitForNotification((notify) => limit.onRelease(notify), signal);
     if (!isNotified) await clock.sleep(LOOK_AGAIN_MS, signal);
   };
 
   /** Waits for a place in the kind's own windows and takes it; `beside` others must have room as well. */
-  const placeIn = async (limit: RateLimit, signal: AbortSignal | undefined, beside = 0): Promise<Place> => {
+  const placeIn = async (
+    limit: RateLimit,
+    signal: AbortSignal | undefined,
+    beside = 0,
+  ): Promise<ReservedStart> => {
     for (;;) {
       signal?.throwIfAborted();
       const wait = atomically(() => {
-        if (limit.isHeld(1 + beside)) return 'held';
+        if (limit.isFullyReserved(1 + beside)) return 'held';
         const found = limit.wait(log.now());
-        if (found.ms === 0) limit.shareHeld(1);
+        if (found.ms === 0) limit.publishReservations(1);
         return found;
       });
       if (wait === 'held') await untilRoom(limit, signal);
       else if (wait.ms > 0) await sleepFor(wait, signal, 'kind');
-      else return limit.take();
+      else return limit.reserve();
     }
   };
 
   /** Gives back places that are not used, or no longer needed. Within `atomically`. */
   const giveBack = (
-    inKey: Place | undefined,
-    inKind: Place | undefined,
+    inKey: ReservedStart | undefined,
+    inKind: ReservedStart | undefined,
     ofKind: RateLimit | undefined,
   ): void => {
     if (inKey?.isOpen() === true) {
       inKey.release();
-      key.shareHeld();
+      key.publishReservations();
     }
     if (inKind?.isOpen() === true) {
       inKind.release();
-      ofKind?.shareHeld();
+      ofKind?.publishReservations();
     }
   };
 
   /** Takes a start where there is room for one: the moment of it, or the wait. */
   const start = (
-    own: Place | undefined,
+    own: ReservedStart | undefined,
     ofKind: RateLimit | undefined,
-    inKind: Place | undefined,
+    inKind: ReservedStart | undefined,
   ): Begun | Wait =>
     atomically(() => {
       const now = log.now();
@@ -252,7 +263,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     });
 
   /**
-   * Counts the request from its answer on: how long it was on its way nobody knows, and the windows are the service's.
+   * Moves the start to the time of the response: the service counts when it receives the request, which is unknown but not later.
    */
   const send = <T>(
     task: (startedAt: number) => Promise<T>,
@@ -296,13 +307,13 @@ export function createLimiter(options: LimiterOptions): Limiter {
     }
   };
 
-  const heldFor = (turn: Turn | undefined): Reservation | undefined =>
+  const heldFor = (turn: AdmissionOptions | undefined): Reservation | undefined =>
     turn?.held?.isOpen() === true ? turn.held : undefined;
 
   const runQueued = async <T>(
     task: (startedAt: number) => Promise<T>,
     signal: AbortSignal | undefined,
-    turn: Turn | undefined,
+    turn: AdmissionOptions | undefined,
     ofKind: RateLimit | undefined,
   ): Promise<T> => {
     const held = heldFor(turn);
@@ -324,8 +335,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
   };
 
   const heldStart = (
-    inKey: Place | undefined,
-    inKind: Place | undefined,
+    inKey: ReservedStart | undefined,
+    inKind: ReservedStart | undefined,
     ofKind: RateLimit | undefined,
   ): Reservation => {
     const isOpen = (): boolean => inKey?.isOpen() === true || inKind?.isOpen() === true;
@@ -340,11 +351,11 @@ export function createLimiter(options: LimiterOptions): Limiter {
   /** Starts that the key's limits leave room for at most, by the pace of this moment. */
   const keyLimit = (): number => {
     const now = log.now();
-    return rateAt(paceNow(now), now) === null ? key.least : Math.min(key.least, PACED_STARTS);
+    return rateAt(paceNow(now), now) === null ? key.maxAtOnce : Math.min(key.maxAtOnce, PACED_STARTS);
   };
 
   /** Waits for a place in the key's windows and takes it. Null where there is no limit, `lone` where it cannot be. */
-  const placeInKey = async (signal: AbortSignal | undefined): Promise<Place | 'lone' | null> => {
+  const placeInKey = async (signal: AbortSignal | undefined): Promise<ReservedStart | 'lone' | null> => {
     for (;;) {
       signal?.throwIfAborted();
       const wait = atomically(() => {
@@ -352,15 +363,15 @@ export function createLimiter(options: LimiterOptions): Limiter {
         if (most === Number.POSITIVE_INFINITY) return null;
         if (most < 2) return 'lone';
         // What it is held for follows on another request, which needs room as well.
-        if (key.isHeld(2, most)) return 'held';
+        if (key.isFullyReserved(2, most)) return 'held';
         const found = waitForKey(log.now(), undefined);
-        if (found.ms === 0) key.shareHeld(1);
+        if (found.ms === 0) key.publishReservations(1);
         return found;
       });
       if (wait === null || wait === 'lone') return wait;
       if (wait === 'held') await untilRoom(key, signal);
       else if (wait.ms > 0) await sleepFor(wait, signal);
-      else return key.take();
+      else return key.reserve();
     }
   };
 
@@ -368,7 +379,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     signal: AbortSignal | undefined,
     ofKind: RateLimit | undefined,
   ): Promise<Reservation | null> => {
-    if (ofKind !== undefined && ofKind.least < 2) return UNRESERVABLE;
+    if (ofKind !== undefined && ofKind.maxAtOnce < 2) return UNRESERVABLE;
     const inKind = ofKind === undefined ? undefined : await placeIn(ofKind, signal, 1);
     const giveUp = (): void => atomically(() => giveBack(undefined, inKind, ofKind));
     try {
@@ -410,7 +421,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
         : runQueued(task, signal, turn, ofKind);
     },
     withSlot: (kind, work) => (ofKinds.has(kind) ? work() : slots.hold(work)),
-    hold: (signal, kind) => {
+    reserve: (signal, kind) => {
       const ofKind = kind === undefined ? undefined : ofKinds.get(kind);
       const isFree = ofKind === undefined && !isShared && keyLimit() === Number.POSITIVE_INFINITY;
       return isFree ? NOTHING_HELD : hold(signal, ofKind);
@@ -419,7 +430,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
       const { isCounted, perMinute } = atomically(() => {
         const now = log.now();
         const before = paceNow(now);
-        const after = refused(before, {
+        const after = paceAfterRefusal(before, {
           ...{ startedAt, now, waitMs, passed: passed.count },
           observed: observedRate(now, before),
         });

@@ -101,7 +101,7 @@ const NO_ANSWER: ReadonlySet<string> = new Set([
 ]);
 
 /** True where the request ended by a limit of time, and no status had come. */
-export function wasSilent(error: TidemarkError): boolean {
+export function timedOutWithoutStatus(error: TidemarkError): boolean {
   return error.code === 'timeout' && codesOf(error.cause).some((code) => NO_ANSWER.has(code));
 }
 

@@ -14,8 +14,10 @@ const MIN_ENCODED_LENGTH = 6;
 /** Escape sequences of terminals: CSI with its parameters, OSC and its like up to their end, and two-character ones. */
 const ESCAPE_SEQUENCES =
   /(?:\u001b\[|\u009b)[0-?]*[ -/]*[@-~]|\u001b[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\)|\u001b[ -/]*[0-~]/gu;
-/** White space, and control, format (zero-width, bidirectional), lone surrogate and line-separating characters. */
-const UNSHOWN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\s]+/gu;
+/** White space, and control, format (zero-width, bidirectional), lone surrogate, line-separating and invisible characters. */
+const UNSHOWN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\s]+/gu;
+/** Elements of HTML and XML. */
+const TAGS = /<[^<>]{0,200}>/gu;
 
 /**
  * Some servers echo the Authorization header in their error pages: the key is replaced in every form that `keyPattern` knows.
@@ -36,21 +38,38 @@ export function neutralText(apiKey: Secret): NeutralText {
   };
 }
 
+/**
+ * What a reader may take the text for; in each of them the secret is looked for. Without escape sequences; with them, since
+ * an escape character alone in the key takes the key's next character for its own; as UTF-8, since headers come as Latin-1;
+ * without HTML; with compatibility characters, such as full-width letters, as the plain ones.
+ */
+const READINGS: readonly ((text: string) => string)[] = [
+  cleaned,
+  (text) => text.replaceAll(UNSHOWN, ' '),
+  (text) => (/^[\0-\xff]*$/.test(text) ? cleaned(Buffer.from(text, 'latin1').toString()) : text),
+  (text) => cleaned(text.replaceAll(TAGS, '')),
+  (text) => cleaned(text.normalize('NFKC')),
+];
+
+function cleaned(text: string): string {
+  return text.replaceAll(ESCAPE_SEQUENCES, '').replaceAll(UNSHOWN, ' ');
+}
+
 function masked(text: string, pattern: RegExp | null): string {
-  const clean = text.replaceAll(ESCAPE_SEQUENCES, '').replaceAll(UNSHOWN, ' ');
-  if (pattern === null) return clean;
-  const hidden = clean.replaceAll(pattern, MASK);
-  if (hidden !== clean) return hidden;
-  // An escape character alone in the key takes the key's next character for its own, and hides the key from the pattern.
-  const kept = text.replaceAll(UNSHOWN, ' ');
-  const hiddenThere = kept.replaceAll(pattern, MASK);
-  return hiddenThere === kept ? clean : hiddenThere;
+  if (pattern === null) return cleaned(text);
+  let shown = text;
+  for (const reading of READINGS) {
+    const read = reading(shown);
+    const hidden = read.replaceAll(pattern, MASK);
+    if (hidden !== read) shown = hidden;
+  }
+  return cleaned(shown);
 }
 
 /**
  * Matches a secret in cleaned text as it is, in any case of letters, and with any of its characters percent-encoded (once or
  * twice), escaped as in JSON, JavaScript or HTML; in base64, both alphabets, wherever it stands in the encoded text
- * (`Bearer KEY`), with the rest of that text; in hexadecimal digits; each also with single spaces between its characters,
+ * (`Bearer KEY`), with the rest of that text; in hexadecimal digits, also separated (`70-68`, `=70=68`, `0x70, 0x68`); each also with single spaces between its characters,
  * which is what cleaning leaves of others. Every repetition is bounded and no two alternatives match the same text, so that
  * no input takes more than linear time. Null for an empty secret.
  */
@@ -63,7 +82,7 @@ function keyPattern(secret: string): RegExp | null {
     const bytes = Buffer.from(secret);
     for (const text of base64Cores(bytes))
       forms.push(Array.from(text).map(base64Character).join(between) + BASE64_REST);
-    forms.push([...bytes].map((byte) => anyCase(hex(byte, 2))).join('[ :]{0,2}'));
+    forms.push([...bytes].map((byte) => anyCase(hex(byte, 2))).join('[ :.,=%_-]{0,3}(?:0x)?'));
   }
   return new RegExp(forms.join('|'), 'gu');
 }

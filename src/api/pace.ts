@@ -35,12 +35,12 @@ interface Refusal {
 /** A start follows on the fourth before it at a distance, so that a look and the write after it need not stand apart. */
 export const PACED_STARTS = 4;
 
-/** A first refusal never slows below one request a second: few requests tell little of a rate. */
+/** A first refusal never slows below one request a second: too few samples. */
 const LEAST_OBSERVED = 2;
 const SHORTEST_DOUBLING_MS = 2_000;
 const LONGEST_DOUBLING_MS = 10_000;
 const RECOVERED_MS = 60_000;
-/** A refusal soon after another tells of less than this, whatever the milliseconds between them say. */
+/** Lower bound of the interval from which the granted rate is computed. */
 const LEAST_GRANTING_MS = 1_000;
 const GRANT_HOLDS_MS = 120_000;
 /** Starts per second; slower than that nothing could be learnt of a service that has recovered. */
@@ -55,13 +55,13 @@ export function rateAt(pace: Pace | null, now: number): number | null {
 }
 
 /** Milliseconds until the rate is a higher one. */
-export function untilFasterMs(pace: Pace, now: number): number {
+export function msUntilFaster(pace: Pace, now: number): number {
   const flowing = now - pace.pausedUntil;
   return flowing < 0 ? pace.doublesEveryMs - flowing : pace.doublesEveryMs - (flowing % pace.doublesEveryMs);
 }
 
 /** The pace after a refusal. */
-export function refused(pace: Pace | null, refusal: Refusal): Pace {
+export function paceAfterRefusal(pace: Pace | null, refusal: Refusal): Pace {
   const { startedAt, now, waitMs } = refusal;
   const pausedUntil = Math.max(pace?.pausedUntil ?? now, now + waitMs);
   // Requests that were under way together are refused together: that is one refusal.
@@ -90,7 +90,7 @@ function grantedBy(pace: Pace | null, { now, passed }: Refusal): Pick<Pace, 'gra
 }
 
 /** The pace by a clock that was set back meanwhile: a refusal is never in the future. */
-export function notAhead(pace: Pace, now: number): Pace {
+export function adjustedToClock(pace: Pace, now: number): Pace {
   const ahead = pace.refusedAt - now;
   return ahead <= 0
     ? pace

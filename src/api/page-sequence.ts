@@ -33,7 +33,7 @@ export class PageSequence {
   /** Position after the last row read. */
   #furthest = 0;
   #hasChain: boolean;
-  /** True once the place could not be found again. */
+  /** True once the overlap with the previous page was lost. */
   #isLost = false;
   /** False where the page asked for repeats no row: after a page of one. */
   #expectsAnchor = false;
@@ -42,8 +42,8 @@ export class PageSequence {
   /** What the order of records that never change says of the list, whatever moved. */
   readonly #order = new ListOrder();
   #disorder: string | null = null;
-  /** True while rows only came, as many as `count` says: then they are looked for at the head. */
-  #isAccountedFor = true;
+  /** True while the growth of `count` explains every shift: the new rows are then looked for at the head. */
+  #matchesCount = true;
   /** The count of the page before, where the tail was read. */
   #countBefore: number | null = null;
   /** Rows that the head showed when it was read again, and that the pass had not seen. */
@@ -186,7 +186,7 @@ export class PageSequence {
       this.#disorder ??= disorderAt(this.#tail, anchor, keys, this.#rules.isFresh ? accepted.fresh : null);
       if (anchor.shift !== 0) this.#hasMoved = true;
       const came = count === null || this.#countBefore === null ? 0 : count - this.#countBefore;
-      if (anchor.shift < 0 || anchor.shift !== came) this.#isAccountedFor = false;
+      if (anchor.shift < 0 || anchor.shift !== came) this.#matchesCount = false;
     }
     this.#tail = extendTail(this.#tail, anchor ?? { index: -1, shift: 0 }, offset, keys, this.#tally.pageCap);
   }
@@ -290,7 +290,7 @@ export class PageSequence {
     if (!this.#hasChain) return this.#finish(null, this.#isLost ? 'none' : 'count');
     if (this.#tally.withoutId > 0) return this.#finish(null);
     const isOrdered = this.#isOrderProven;
-    if (!isOrdered && (this.#disorder !== null || !this.#isAccountedFor)) return this.#finish(null);
+    if (!isOrdered && (this.#disorder !== null || !this.#matchesCount)) return this.#finish(null);
     const count = this.#trustedCount();
     // Rows put in at the head while the walk was under way would shift what was read, or change the count.
     const isSettled =
@@ -312,7 +312,7 @@ export class PageSequence {
     const { count } = this.#tally;
     const came = count === null ? 0 : count - (this.#first?.count ?? count);
     // Rows that came before the place being read must all stand at the head: else one of them moved there from ahead.
-    const isExplained = this.#isAccountedFor && this.#newAtHead === came;
+    const isExplained = this.#matchesCount && this.#newAtHead === came;
     return this.#disorder === null && isExplained ? 'chain' : 'none';
   }
 

@@ -1,9 +1,9 @@
-/** How many records to ask for: as configured, less after problem, a little more where that spares requests. */
+/** How many records to ask for: as configured, fewer after failures, a little more where that spares requests. */
 import type { TidemarkError } from '../core/errors.ts';
 import type { PageAddress } from './address.ts';
 import { overlapFor } from './anchor.ts';
 
-/** Pages without problem before a lowered size is doubled again. */
+/** Pages received without a failure before a lowered size is doubled again. */
 const CALM_PAGES = 3;
 /** A list read again may be asked for in one page of at most this many times the configured size, or of `ROWS_IN_ONE`. */
 const MOST_PAGES_IN_ONE = 4;

@@ -28,8 +28,8 @@ export interface Wait {
 
 export const NO_WAIT: Wait = { ms: 0, reason: 'perMinute', kind: null };
 
-/** A start that is kept free. */
-export interface Place {
+/** A start that is reserved for one request. */
+export interface ReservedStart {
   /** Gives it back; of no effect once it was used or given back. */
   release(): void;
   isOpen(): boolean;
@@ -38,8 +38,7 @@ export interface Place {
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 /**
- * What a window is longer than the service's: of a request whose answer never came, as of a process that was killed, it
- * is not known when it arrived there.
+ * Windows are this much longer than the service's: when a request without an answer, or of a killed process, arrived there is not known.
  */
 const MARGIN_MS = 500;
 
@@ -47,8 +46,8 @@ export class RateLimit {
   readonly limits: WindowLimits;
   /** Whose limit it is; null for the key's. */
   readonly kinds: KindLimits['kinds'] | null;
-  /** Most starts that there can be room for at once. */
-  readonly least: number;
+  /** The most starts that the limits can admit at once. */
+  readonly maxAtOnce: number;
   readonly #log: () => RateLog;
   #held = 0;
   #waiting: (() => void)[] = [];
@@ -58,7 +57,7 @@ export class RateLimit {
     this.limits = limits;
     this.kinds = kinds;
     this.#log = log;
-    this.least = Math.min(...[limits.perMinute, limits.perHour].filter((limit) => limit !== 0));
+    this.maxAtOnce = Math.min(...[limits.perMinute, limits.perHour].filter((limit) => limit !== 0));
   }
 
   /** Like all that reads or changes it, within `atomically` of the log. */
@@ -71,16 +70,16 @@ export class RateLimit {
     return this.kinds?.[0] ?? null;
   }
 
-  /** True while starts kept free leave less than `wanted` of `most`: only one of them used or given back makes room. */
-  isHeld(wanted: number, most = this.least): boolean {
-    return this.heldBeside(undefined) + wanted > most;
+  /** True while reserved starts leave fewer than `wanted` of `most`: only using or releasing one makes room. */
+  isFullyReserved(wanted: number, most = this.maxAtOnce): boolean {
+    return this.reservedExcept(undefined) + wanted > most;
   }
 
   /** How long one more start has to wait beside those that are kept for others than `own`. */
-  wait(now: number, own?: Place): Wait {
+  wait(now: number, own?: ReservedStart): Wait {
     const { perMinute, perHour } = this.limits;
     if (perMinute === 0 && perHour === 0) return NO_WAIT;
-    const others = this.heldBeside(own);
+    const others = this.reservedExcept(own);
     const minute = this.waitFor(now, perMinute, MINUTE_MS + MARGIN_MS, others);
     const hour = this.waitFor(now, perHour, HOUR_MS + MARGIN_MS, others);
     const kind = this.#name;
@@ -95,13 +94,13 @@ export class RateLimit {
     return blocking === undefined ? 0 : Math.max(0, blocking + windowMs - now);
   }
 
-  /** Starts kept free by this process and others, without `own`. */
-  heldBeside(own: Place | undefined): number {
+  /** Starts reserved by this process and others, without `own`. */
+  reservedExcept(own: ReservedStart | undefined): number {
     return this.#held - (own?.isOpen() === true ? 1 : 0) + this.starts.heldByOthers();
   }
 
-  /** Keeps one more start free. Of what it keeps the others know by `shareHeld`. */
-  take(): Place {
+  /** Reserves one more start; other processes see it after `publishReservations`. */
+  reserve(): ReservedStart {
     this.#held += 1;
     let isOpen = true;
     return {
@@ -117,13 +116,13 @@ export class RateLimit {
     };
   }
 
-  /** Writes how many starts this process keeps free, with so many that it is about to take. */
-  shareHeld(more = 0): void {
+  /** Writes how many starts this process has reserved, plus `more` that it is about to reserve. */
+  publishReservations(more = 0): void {
     this.starts.writeHeld(this.#held + more);
   }
 
-  /** Calls `tell` once, when a start that this process keeps is used or given back. False where it keeps none. */
-  onRoom(tell: () => void): boolean {
+  /** Calls `tell` once, when a start that this process reserved is used or released. False where it has none. */
+  onRelease(tell: () => void): boolean {
     if (this.#held > 0) this.#waiting.push(tell);
     return this.#held > 0;
   }

@@ -6,7 +6,7 @@ import { fillPath, encodePathSegment } from '../catalog/catalog.ts';
 import { type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
 import { TidemarkError } from '../core/errors.ts';
 import { type Connection, type ConnectionOptions, openConnection } from './connection.ts';
-import type { Slot } from './limiter.ts';
+import type { ConcurrencySlot } from './limiter.ts';
 import type { RequestStats } from './request-stats.ts';
 import { createRequester } from './requester.ts';
 import { readRecord, type Retrieved } from './retrieved.ts';
@@ -40,7 +40,7 @@ export interface ReadClient {
     scope: Scope,
     id: string,
     signal?: AbortSignal,
-    slot?: Slot,
+    slot?: ConcurrencySlot,
   ): Promise<Retrieved>;
   /** Live: for progress bars. */
   stats(): RequestStats;

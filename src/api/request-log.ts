@@ -109,7 +109,7 @@ const WAIT_TEXT: Readonly<Record<LoggedWait['reason'], string>> = {
 };
 
 /** Said when the wait begins, so that a log that stands still says what it waits for. */
-export function tellWait(log: Logger, { ms, reason, kind }: LoggedWait): void {
+export function logWait(log: Logger, { ms, reason, kind }: LoggedWait): void {
   if (ms <= LEAST_WAIT_MS || !log.isLevelEnabled('debug')) return;
   log.debug(
     { waitMs: Math.ceil(ms), reason, ...(kind === null ? {} : { limitOf: kind }) },

@@ -6,7 +6,7 @@ import type { Logger } from '../core/logger.ts';
 import type { Breaker } from './breaker.ts';
 import { answerError } from './error-body.ts';
 import type { RequestCounters } from './request-stats.ts';
-import type { Limiter, Slot, Turn } from './limiter.ts';
+import type { Limiter, ConcurrencySlot, AdmissionOptions } from './limiter.ts';
 import type { NeutralText } from './neutral-text.ts';
 import type { RequestLog } from './request-log.ts';
 import { backoffMs, retrying, type RetryBudget, type RetryPolicy } from './retry.ts';
@@ -25,7 +25,7 @@ interface Request<T> {
   readonly onFailure?: (error: TidemarkError) => void;
   readonly signal?: AbortSignal | undefined;
   /** The caller's place among the requests under way, for all attempts. */
-  readonly slot?: Slot | undefined;
+  readonly slot?: ConcurrencySlot | undefined;
 }
 
 export interface Requester {
@@ -56,7 +56,7 @@ export function createRequester(options: RequesterOptions): Requester {
     { logged, kind, signal }: Pick<Request<unknown>, 'logged' | 'kind' | 'signal'>,
     path: string,
     attempt: number,
-    turn: Turn | undefined,
+    turn: AdmissionOptions | undefined,
   ): Promise<Answer> => {
     const succeeded = (answer: Answer, startedAt: number): Answer => {
       counters.bytes += answer.bytes;

@@ -1,13 +1,13 @@
 /** Places among the requests that may be under way at once, kept for requests that follow one another closely. */
 
 /** One such place. */
-export interface Slot {
+export interface ConcurrencySlot {
   readonly isSlot: true;
 }
 
-const SLOT: Slot = { isSlot: true };
+const SLOT: ConcurrencySlot = { isSlot: true };
 
-/** How often a place passes from one work on to the next before it is given back: others wait for one, too. */
+/** How many tasks may reuse one slot before it is released to other waiters. */
 const MOST_WORKS = 16;
 
 /**
@@ -16,7 +16,7 @@ const MOST_WORKS = 16;
  */
 export class Slots {
   readonly #places: number;
-  readonly #inPlace: (hold: () => Promise<void>) => Promise<void>;
+  readonly #inPlace: (withSlot: () => Promise<void>) => Promise<void>;
   #waiting: (() => Promise<void>)[] = [];
   #next = 0;
   /** Places that are held or waited for. */
@@ -32,7 +32,7 @@ export class Slots {
   }
 
   /** Does the work in a place; works begin in the order in which they came. */
-  hold<T>(work: (slot: Slot) => Promise<T>): Promise<T> {
+  hold<T>(work: (slot: ConcurrencySlot) => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const begin = async (): Promise<void> => {
         try {

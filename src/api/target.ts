@@ -23,7 +23,7 @@ export function collectionPath(target: CollectionTarget): string {
 const BORN = ['created_at', 'joined_at', 'start_time'];
 
 /** The member that tells when a record of this kind was created; the usual one where its fields are not documented. */
-export function bornMember({ definition }: CollectionTarget): string {
+export function createdAtMember({ definition }: CollectionTarget): string {
   const documented = definition.fields.find(({ name, isVolatile }) => BORN.includes(name) && !isVolatile);
   return documented?.name ?? 'created_at';
 }

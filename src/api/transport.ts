@@ -52,7 +52,7 @@ interface TransportOptions {
 }
 
 /** One request below the base URL. */
-export interface Ask {
+export interface OutgoingRequest {
   readonly method: Method;
   /** Path and query as sent, beginning with a slash; the base URL's own path is put before it. */
   readonly path: string;
@@ -84,7 +84,7 @@ export interface Transport {
    * Sends one request and reads the whole answer, whatever its status.
    * @throws TidemarkError `unreachable`, `timeout` or `malformed`; the abort reason when the signal is aborted
    */
-  send(ask: Ask): Promise<Answer>;
+  send(ask: OutgoingRequest): Promise<Answer>;
   close(): Promise<void>;
 }
 
@@ -159,7 +159,7 @@ export function openTransport(options: TransportOptions): Transport {
     error instanceof TidemarkError ? error : networkError(error, host);
   const receiving = { maxBytes, totals, onTotal, read: answerOf, masked };
 
-  const sendBy = (by: Pool, { method, path, body, signal }: Ask): Promise<Answer> => {
+  const sendBy = (by: Pool, { method, path, body, signal }: OutgoingRequest): Promise<Answer> => {
     const request =
       body === undefined
         ? { method, path: prefix + path, headers }

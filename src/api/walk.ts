@@ -1,5 +1,5 @@
 /**
- * Walks one list into a sink: fetches what the course asks for, one page ahead where the next address is certain, and
+ * Walks one list into a sink: fetches the pages that `PagingProof` requests, one page ahead where the next address is certain, and
  * turns what happens into a verdict (design.md, The sync: the walk).
  */
 import { setImmediate } from 'node:timers/promises';
@@ -17,7 +17,7 @@ import type { Accepted, FetchedPage } from './paging-stats.ts';
 import type { WalkVerdict } from './walk-verdict.ts';
 import type { WalkSink } from './walk-verdict.ts';
 import type { Requester } from './requester.ts';
-import { bornMember, orderMember, type CollectionTarget } from './target.ts';
+import { createdAtMember, orderMember, type CollectionTarget } from './target.ts';
 import { outcomeOfError, foreignNextError, listError, outcomeOf, refusalOf } from './walk-errors.ts';
 
 interface WalkOptions {
@@ -53,7 +53,7 @@ interface Ahead {
 
 class Walk {
   readonly #options: WalkOptions;
-  readonly #course: PagingProof;
+  readonly #proof: PagingProof;
   readonly #size: PageSize;
   readonly #shape: RecordShape;
   #pages = 0;
@@ -71,8 +71,8 @@ class Walk {
     const { definition, shape, pageSize } = options.target;
     this.#options = options;
     this.#size = createPageSize(pageSize);
-    this.#shape = { ...shape, bornName: bornMember(options.target) };
-    this.#course = new PagingProof({
+    this.#shape = { ...shape, createdAtName: createdAtMember(options.target) };
+    this.#proof = new PagingProof({
       acceptsQuery: definition.listing.acceptsQuery,
       isCountTrusted: definition.listing.isCountTrusted,
       stopsWhenKnown: options.headOnly,
@@ -103,11 +103,11 @@ class Walk {
   async #walk(): Promise<WalkVerdict> {
     const { target, headOnly, sink } = this.#options;
     const order = createHeadOrder(headOnly ? orderMember(target) : null);
-    let address = this.#course.start();
+    let address = this.#proof.start();
     for (;;) {
       const { page, accepted } = await this.#read(address);
       this.#note(page, accepted);
-      const step = this.#course.take(page, accepted, headOnly && order.look(page.records));
+      const step = this.#proof.take(page, accepted, headOnly && order.look(page.records));
       if ('end' in step) {
         const { error, isOnePage, mode, proof } = step.end;
         if (error === null) return this.#verdict('complete', null, isOnePage, mode, proof);
@@ -175,7 +175,7 @@ class Walk {
 
   /** Starts the next request, and lets it reach the wire before the sink keeps the thread busy. */
   async #lookAhead(page: FetchedPage): Promise<void> {
-    const next = this.#course.prefetchAddress(page);
+    const next = this.#proof.prefetchAddress(page);
     if (next === null) return;
     const abort = new AbortController();
     const { signal } = this.#options;
@@ -299,7 +299,7 @@ class Walk {
       count: this.#count,
       distinct: this.#distinct,
       isOnePage,
-      pageCap: this.#pages === 0 ? null : this.#course.pageCap,
+      pageCap: this.#pages === 0 ? null : this.#proof.pageCap,
       error,
     };
   }

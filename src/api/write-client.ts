@@ -16,7 +16,7 @@ import { idAt, parseLossless } from '../core/json.ts';
 import { type Connection, type ConnectionOptions, openConnection } from './connection.ts';
 import { malformed, refuseHtml } from './envelope.ts';
 import { answerError } from './error-body.ts';
-import type { Reservation, Slot } from './limiter.ts';
+import type { Reservation, ConcurrencySlot } from './limiter.ts';
 import { loggedPath } from './read-client.ts';
 import { wasNeverSent } from './network-error.ts';
 import type { NeutralText } from './neutral-text.ts';
@@ -27,7 +27,7 @@ import { backoffMs, retrying } from './retry.ts';
 import type { Answer } from './transport.ts';
 import type { WriteOutcome } from './write-outcome.ts';
 
-export type { Reservation, Slot } from './limiter.ts';
+export type { Reservation, ConcurrencySlot } from './limiter.ts';
 export type { WriteOutcome } from './write-outcome.ts';
 
 /** What a write is about. */
@@ -49,7 +49,7 @@ interface WriteSignals {
   /** While it waits for its turn, and not once it was sent. */
   readonly begin?: AbortSignal;
   /** The caller's place among the requests under way, where it has one (`withSlot`). */
-  readonly slot?: Slot | undefined;
+  readonly slot?: ConcurrencySlot | undefined;
   /** A start kept for it (`hold`); free again when the write is over, sent or not. */
   readonly held?: Reservation | undefined;
   /** Asked when its turn has come: true when it must not be sent any more, and the outcome is `late`. */
@@ -67,12 +67,12 @@ export interface WriteClient {
   /**
    * Keeps a start for a write of that kind that must follow closely on a look; null where no limit stands in its way.
    */
-  hold(signal?: AbortSignal, kind?: Kind): Promise<Reservation | null>;
+  reserve(signal?: AbortSignal, kind?: Kind): Promise<Reservation | null>;
   /**
    * Keeps a place among the requests under way for a look at a record of that kind and the write that follows on it, both
    * of which are given the slot, where there is one. The work must send, and wait for, nothing else.
    */
-  withSlot<T>(kind: Kind, work: (slot?: Slot) => Promise<T>): Promise<T>;
+  withSlot<T>(kind: Kind, work: (slot?: ConcurrencySlot) => Promise<T>): Promise<T>;
   /** Reads over the same connection: one limiter and one budget of retries for both. */
   readonly reader: ReadClient;
   stats(): RequestStats;
@@ -96,7 +96,7 @@ export function createWriteClient(options: ConnectionOptions): WriteClient {
       send({ target, id: target.id, operation: offeredAction(target.definition, action), body, ...signals }),
     remove: (target, signals) =>
       send({ target, id: target.id, operation: offered(target.definition, 'remove'), ...signals }),
-    hold: (signal, kind) => connection.limiter.hold(signal, kind),
+    reserve: (signal, kind) => connection.limiter.reserve(signal, kind),
     withSlot: (kind, work) => connection.limiter.withSlot(kind, work),
     stats: () => connection.stats(),
     close: () => connection.close(),

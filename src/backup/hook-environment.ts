@@ -53,7 +53,7 @@ function isLong(secret: Secret): boolean {
 }
 
 /** What is handed on of an environment. Tidemark's own variables are not. */
-export function handedOn(env: Environment, { variables, secrets }: Withheld): Record<string, string> {
+export function hookEnvironment(env: Environment, { variables, secrets }: Withheld): Record<string, string> {
   const values = secrets.map((secret) => secret.reveal()).filter((value) => value !== '');
   const handed: Record<string, string> = {};
   for (const [name, value] of Object.entries(env)) {

@@ -12,7 +12,7 @@ import { afterRealTime, type Clock, isoTime } from '../core/clock.ts';
 import { type ErrorCode, asTidemarkError, TidemarkError } from '../core/errors.ts';
 import { asFileError } from '../core/file-errors.ts';
 import { programVersion } from '../core/version.ts';
-import { withTimeout } from '../core/within.ts';
+import { settlesWithin } from '../core/within.ts';
 import { workerFile } from '../core/worker-file.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { Backup } from './list.ts';
@@ -293,7 +293,7 @@ export class BackupCatalog {
   async look(directory: string, mirror: Mirror): Promise<BackupsShown | null> {
     const reading = this.#refresh(directory, mirror);
     if (reading === null) return this.#shown;
-    await withTimeout(reading, WAIT_MS, this.#clock);
+    await settlesWithin(reading, WAIT_MS, this.#clock);
     return this.#shown;
   }
 

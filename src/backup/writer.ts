@@ -26,7 +26,7 @@ import { listBackups, type Backup } from './list.ts';
 import { manifestName } from './name.ts';
 import { backUpInProcess } from './work.ts';
 import { encryption, readRecipients } from './encryption.ts';
-import { type Environment, type Withheld, handedOn } from './hook-environment.ts';
+import { type Environment, type Withheld, hookEnvironment } from './hook-environment.ts';
 import type { BackupManifest } from './manifest.ts';
 import { mirrorId } from './plain-backup.ts';
 import { removeBackup, sweepUnfinished } from './unfinished.ts';
@@ -331,7 +331,7 @@ function filled(command: readonly string[], paths: HookPaths): string[] {
 
 function environmentOf({ env, withheld, paths }: HookOptions): Record<string, string> {
   return {
-    ...handedOn(env, withheld),
+    ...hookEnvironment(env, withheld),
     TIDEMARK_BACKUP_FILE: paths.file,
     TIDEMARK_BACKUP_MANIFEST: paths.manifest,
     TIDEMARK_BACKUP_DIRECTORY: paths.directory,

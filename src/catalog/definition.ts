@@ -242,7 +242,7 @@ export type Creation =
       readonly reason: string;
     };
 /** A field that is set by actions rather than by PATCH. */
-export interface StateField {
+export interface ActionField {
   readonly field: string;
   /** Sent on creation whatever is desired; the action follows. */
   readonly onCreation: boolean;
@@ -252,8 +252,7 @@ export interface StateField {
     readonly action: string;
     readonly order: 'before' | 'after';
     /**
-     * Fields that the action moves by itself: sent again after one that goes before. By themselves they are not a reason for a
-     * step: what an action has moved would be planned, and moved, again and again.
+     * Fields that the action moves by itself: sent again after one that goes before. A difference in these fields alone plans no step, since the action would change them again.
      */
     readonly moves: readonly string[];
   }[];
@@ -282,7 +281,7 @@ export interface RestoreRules {
   readonly creation: Creation;
   /** False for kinds that are never removed, whatever is asked. */
   readonly isRemovable: boolean;
-  readonly state: StateField | null;
+  readonly state: ActionField | null;
   readonly derived: readonly DerivedField[];
   readonly follows: readonly FollowingField[];
   readonly requestValues: readonly RequestValue[];

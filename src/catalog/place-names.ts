@@ -25,6 +25,6 @@ const PLACE_NAMES: ReadonlySet<string> = new Set([
 ]);
 
 /** True for a member that says where a record stands, and nothing of how it is set up. */
-export function namesAPlace(name: string): boolean {
+export function isAssignedByService(name: string): boolean {
   return PLACE_NAMES.has(name);
 }

@@ -25,7 +25,7 @@ const AS_RECEIVED = new WeakMap<ResourceDefinition, ResourceDefinition>();
  * The definition with every field only where the answer has it: for a comparison that must not name members which the body
  * does not hold, as a patch of it.
  */
-export function asReceived(definition: ResourceDefinition): ResourceDefinition {
+export function withoutFallbackPointers(definition: ResourceDefinition): ResourceDefinition {
   if (definition.fields.every(({ shownAt }) => shownAt === undefined)) return definition;
   const known = AS_RECEIVED.get(definition);
   if (known !== undefined) return known;

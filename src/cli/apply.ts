@@ -12,14 +12,14 @@ import { isSecretId, withMaskedId } from '../report/mask.ts';
 import { planSide } from '../restore/gather.ts';
 import { kindsToRead } from '../restore/kinds-to-read.ts';
 import { readPlan } from '../restore/plan.ts';
-import { movedSince, type Moved } from '../restore/plan-moved.ts';
+import { changedSincePlan, type Moved } from '../restore/plan-moved.ts';
 import { isExecutable, type Plan, type PlanStep } from '../restore/plan.ts';
 import type { Coverage, LoadedState } from '../state/state.ts';
 import type { CommandContext } from './context.ts';
 import { requireConsent } from './plan.ts';
 import { desiredOf } from './plan.ts';
 import { showAndSend } from './plan.ts';
-import type { DesiredLookup } from './restore-send.ts';
+import type { DesiredLookup } from '../restore/step-context.ts';
 import { type RestoreSession, openSession } from './restore-session.ts';
 
 /** What moved is named for so many steps; the rest is counted. */
@@ -74,7 +74,10 @@ async function requireUnmoved(session: RestoreSession, plan: Plan, desired: Desi
   const filter = { kinds, ...(organizations === null ? {} : { organizations }) };
   const live = await session.readLive(filter);
   requireAnswered(live);
-  const { moved, unread } = separated(movedSince(plan, planSide(live, filter), definitions, desired), live);
+  const { moved, unread } = separated(
+    changedSincePlan(plan, planSide(live, filter), definitions, desired),
+    live,
+  );
   if (moved.length === 0 && unread.length === 0) return;
   const lines = [
     ...moved.slice(0, MOVED_SHOWN).flatMap((each) => movedLines(session, each)),

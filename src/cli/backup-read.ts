@@ -13,7 +13,7 @@ import { type OpenedBackup, type OpenOptions, restoreBackup, verifyBackup } from
 import { openWorkDirectory } from '../backup/work-directory.ts';
 import { escapeControlCharacters } from '../report/escape-control.ts';
 import { readConfig } from '../wire.ts';
-import { isInteractive, print, printNote, tellReason, type CommandContext } from './context.ts';
+import { isInteractive, print, printNote, printReason, type CommandContext } from './context.ts';
 import { backupsOf, backupDocument } from './backup.ts';
 
 export interface VerifyOptions {
@@ -54,7 +54,7 @@ export async function verifyOneBackup(context: CommandContext, options: VerifyOp
     await print(context, `${JSON.stringify(document)}\n`);
   } else await print(context, `${verifiedLines(backup, opened).map(escapeControlCharacters).join('\n')}\n`);
   if (opened.facts !== null) return EXIT.done;
-  tellReason(context, [
+  printReason(context, [
     `${backup.name} is encrypted and was not opened: what is in it was not verified`,
     '  → give --identity FILE to have every seal in it checked',
   ]);

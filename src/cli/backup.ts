@@ -10,7 +10,7 @@ import { type Backup, listBackups } from '../backup/list.ts';
 import { withheldBy } from '../backup/hook-environment.ts';
 import { escapeControlCharacters } from '../report/escape-control.ts';
 import { readConfig } from '../wire.ts';
-import { isInteractive, print, tellReason, type CommandContext } from './context.ts';
+import { isInteractive, print, printReason, type CommandContext } from './context.ts';
 import { renderTable, terminalWidth } from './table.ts';
 import { age } from './export-notes.ts';
 import { commandLog } from './source-probe.ts';
@@ -91,7 +91,7 @@ export async function createBackupNow(context: CommandContext): Promise<ExitCode
   const problems = [outcome.cleanupError, outcome.hook?.error ?? null].filter((problem) => problem !== null);
   for (const { message, hint } of problems) {
     // Not a note: it is why the command ends as partial.
-    tellReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
+    printReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
   }
   return problems.length === 0 ? EXIT.done : EXIT.partial;
 }

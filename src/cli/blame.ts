@@ -10,7 +10,7 @@ import { foldedValue } from '../report/value-text.ts';
 import { resolvePoint } from '../state/point.ts';
 import { recordHistory } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, printNote, tellReason, type CommandContext } from './context.ts';
+import { print, printNote, printReason, type CommandContext } from './context.ts';
 import { notThereYet, recordHeading, notesOf, renewalFacts, shownRenewal, sightingText } from './record.ts';
 import { lookUpRecord, type RecordQuestion } from './record.ts';
 import { renderTable, terminalWidth } from './table.ts';
@@ -81,7 +81,7 @@ export async function blame(context: CommandContext, options: BlameOptions): Pro
       await print(context, fields.length === 0 ? heading : `${heading}${table(context, fields)}\n`);
     }
     if (first !== undefined) return EXIT.done;
-    tellReason(context, [notThereYet(found, sightingText(point), options.showSecrets === true)]);
+    printReason(context, [notThereYet(found, sightingText(point), options.showSecrets === true)]);
     return EXIT.failed;
   } finally {
     mirror.close();

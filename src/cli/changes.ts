@@ -26,7 +26,7 @@ import { withRealIds } from './masked-ids.ts';
 import { sourcesToRead } from './record.ts';
 import { newlyReadNotes } from './plan-reason.ts';
 import { changesBetween, recordsAt } from './run.ts';
-import { writeWhole } from './whole-file.ts';
+import { writeWhole } from './atomic-file.ts';
 
 export interface ChangesOptions extends FilterOptions {
   readonly since?: string;

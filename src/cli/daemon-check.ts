@@ -6,7 +6,7 @@ import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
 import { type DaemonLockfile, findDaemon, INSTANCE_HEADER, instanceOf } from '../daemon/lockfile.ts';
 import { escapeControlCharacters } from '../report/escape-control.ts';
 import { readConfig } from '../wire.ts';
-import { print, tellReason, type CommandContext } from './context.ts';
+import { print, printReason, type CommandContext } from './context.ts';
 import { daemonUnreachable } from './daemon-effects.ts';
 
 /** Shorter than what container engines and Kubernetes give a probe by our own manifests. */
@@ -50,7 +50,7 @@ export async function daemonCheck(context: CommandContext): Promise<ExitCode> {
     `${isJson ? text.trim() : lines.map((line) => escapeControlCharacters(line)).join('\n')}\n`,
   );
   if (state !== 'failing') return EXIT.done;
-  tellReason(context, failingReason(text, isJson));
+  printReason(context, failingReason(text, isJson));
   return EXIT.failed;
 }
 

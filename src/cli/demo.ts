@@ -62,7 +62,7 @@ const PREPARED: Readonly<Record<string, string>> = {
 
 const SCORE_MEANS = [
   'The score is the share of records that are as they were after the restore, read back and compared, those that the',
-  'damage spared included. What is missing from 100 % needs a person, never a request: someone invited accepts, someone',
+  'damage spared included. What is missing from 100 % needs manual work, never a request: someone invited accepts, someone',
   'proves a domain by DNS. This drill knew the secrets of the exports and ran under the profile posthog; the profile svc',
   'names no writable fields of projects, roles and five other kinds, so there they count as unknown.',
 ].join('\n');
@@ -74,7 +74,7 @@ function wholeLossText(json: string): string {
   const share = ((100 * comes_back) / records).toFixed(0);
   const secrets = needs_secret === 0 ? '' : `, ${needs_secret} a secret that was not given`;
   return (
-    `${comes_back} of ${records} records (${share} %) come back by requests alone; ${needs_person} need a person${secrets}:\n` +
+    `${comes_back} of ${records} records (${share} %) come back by requests alone; ${needs_person} need manual work${secrets}:\n` +
     'people come back by accepting an invitation, and what hangs from them comes after them'
   );
 }
@@ -155,7 +155,7 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
     await act('5. The next sync: only what changed is written');
     requireDone(await sync(inner, {}));
 
-    await act('6. What drifted from the baseline, worst first');
+    await act('6. The drift from the baseline, most severe first');
     requireDrift(await drift(inner, {}));
 
     await act('7. The same as a page, to send or to archive');
@@ -185,21 +185,23 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
     } finally {
       mirror.close();
     }
-    await act('9. The way back: first the plan; nothing is sent, and what is missing is said');
+    await act('9. Restore, the plan first: nothing is sent yet, and missing values are listed');
     const wanted = { from: 'baseline', prune: true, maxRemovals: ADDED_BY_THE_ADMIN };
     requireCode('plan', await restore(inner, wanted), EXIT.partial);
 
-    await act('10. With what the plan asked for, every step is sent, journaled and read back');
+    await act(
+      '10. With the missing values supplied, the plan is applied: each step is journaled, sent and read back',
+    );
     await say(
       'secrets that the service never shows come from the configuration, and two lines allow roles:\n',
     );
     const supplied: CommandContext = { ...quiet, env: { ...inner.env, ...SUPPLIED } };
     requireCode('restore', await restore(supplied, { ...wanted, apply: true, yes: true }), EXIT.done);
 
-    await act('11. The proof: the baseline against the service, in all that a restore manages');
+    await act('11. The check: the baseline against the service, in all fields that a restore can write');
     requireCode('diff', await diff(supplied, { from: 'baseline', to: 'live', managedOnly: true }), EXIT.done);
 
-    await act('12. Would it work next time? A drill: a tenth of everything damaged, in a sandbox of its own');
+    await act('12. A restore test: 10 % of the records are damaged in a separate sandbox and restored');
     const prepared: CommandContext = { ...quiet, env: { ...inner.env, ...PREPARED } };
     const tenth = await drill(prepared, { from: 'baseline', damage: DAMAGED_PERCENT });
     requireCode('drill', tenth, EXIT.done);

@@ -1,8 +1,8 @@
 /** `tidemark diff [FROM] [TO]`: what differs between two states of a source, or between two sources. */
 import { definitionOf } from '../catalog/catalog.ts';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
-import { asReceived } from '../catalog/shown-fields.ts';
-import { unlistedKinds } from '../catalog/unlisted-kinds.ts';
+import { withoutFallbackPointers } from '../catalog/shown-fields.ts';
+import { activityKinds } from '../catalog/activity-kinds.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { isoTime, systemClock } from '../core/clock.ts';
@@ -126,7 +126,7 @@ async function diffTwoSources(
       {
         filter: {},
         isFileWhole: options.wholeFile === true,
-        except: new Set(unlistedKinds().filter((kind) => options.kind?.includes(kind) !== true)),
+        except: new Set(activityKinds().filter((kind) => options.kind?.includes(kind) !== true)),
       },
     );
     const definitions = definitionsOf(context, options, config, other);
@@ -149,7 +149,9 @@ function definitionsOf(
   source: string,
 ): (kind: Kind) => ResourceDefinition {
   const definitions = definitionsFor(config, source);
-  return formatOf(context, options) === 'patch' ? (kind) => asReceived(definitions(kind)) : definitions;
+  return formatOf(context, options) === 'patch'
+    ? (kind) => withoutFallbackPointers(definitions(kind))
+    : definitions;
 }
 
 function diffReport(

@@ -8,7 +8,7 @@ import { asFileError } from '../core/file-errors.ts';
 import { count, plural } from '../core/wording.ts';
 import { parseYaml } from '../core/yaml.ts';
 import { compareContract, type Contract, type DifferenceCode } from '../doctor/contract.ts';
-import { wantedKinds } from '../sync/extent.ts';
+import { wantedKinds } from '../sync/run-extent.ts';
 import { readConfig } from '../wire.ts';
 import { print, type CommandContext } from './context.ts';
 import { foldedLine } from './table.ts';

@@ -7,7 +7,7 @@ import { clockProblems, mirrorProblems } from '../doctor/local-problems.ts';
 import { type Problem, byGravity, doctorExitCode, reachProblems } from '../doctor/problems.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import { readConfig } from '../wire.ts';
-import { isInteractive, print, tellReason, type CommandContext } from './context.ts';
+import { isInteractive, print, printReason, type CommandContext } from './context.ts';
 import { doctorDocument } from './doctor-text.ts';
 import { inspectMirror, openToInspect } from './doctor-text.ts';
 import { problemReason, renderHealth, renderProblems, renderReach } from './doctor-text.ts';
@@ -59,7 +59,7 @@ export async function doctor(
       await print(context, `${parts.join('\n\n')}\n`);
     }
     const code = doctorExitCode(reaches, problems);
-    if (code !== EXIT.done) tellReason(context, problemReason(problems));
+    if (code !== EXIT.done) printReason(context, problemReason(problems));
     return code;
   } finally {
     opened.mirror?.close();

@@ -29,7 +29,7 @@ import { Painter } from './progress.ts';
 import { deliver, formatOf, reportEach, type SourceReport } from './report-output.ts';
 import { isOfMirror, StateOpener } from './state-opener.ts';
 import { commandLog } from './source-probe.ts';
-import { writeWhole } from './whole-file.ts';
+import { writeWhole } from './atomic-file.ts';
 
 interface DrillCommandOptions extends Pick<
   ComparisonOptions,
@@ -43,7 +43,7 @@ interface DrillCommandOptions extends Pick<
 }
 
 /**
- * Exit 0 when every record that requests can bring back came back equal, 3 when one is blocked, was refused, came back
+ * Exit 0 when every record that requests can restore was restored unchanged, 3 when one is blocked, was refused, came back
  * different or was never read into the snapshot. What only a person can do, and what no restore ever writes, does not
  * count against it.
  */

@@ -13,7 +13,7 @@ import { waitFor } from '../doctor/pace.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { kindsToRead } from '../restore/kinds-to-read.ts';
 import { resolvePoint } from '../state/point.ts';
-import { wantedKinds } from '../sync/extent.ts';
+import { wantedKinds } from '../sync/run-extent.ts';
 import { recentRequests } from '../wire-client.ts';
 import { readConfig } from '../wire.ts';
 import { print, printNote, type CommandContext } from './context.ts';
@@ -31,7 +31,7 @@ export interface EstimateOptions {
 }
 
 const WHATS = ['sync', 'diff', 'restore'] as const;
-export type What = (typeof WHATS)[number];
+export type EstimatedCommand = (typeof WHATS)[number];
 
 /** Looking at a record, writing it, reading it back (restore/planner.ts). */
 const REQUESTS_PER_STEP = 3;
@@ -58,7 +58,7 @@ export async function estimate(context: CommandContext, options: EstimateOptions
   }
 }
 
-function whatOf({ what = 'sync', from, full }: EstimateOptions): What {
+function whatOf({ what = 'sync', from, full }: EstimateOptions): EstimatedCommand {
   const found = WHATS.find((each) => each === what);
   if (found === undefined) {
     const near = suggest(what, WHATS);
@@ -103,7 +103,7 @@ async function estimateSource(
   source: SourceConfig,
   mirror: Mirror | null,
   mirrorPath: string,
-  what: What,
+  what: EstimatedCommand,
   options: EstimateOptions,
 ): Promise<ShownEstimate> {
   const kinds = kindsOf(source, what, options);
@@ -161,7 +161,7 @@ function sum(collections: readonly { readonly requests: number }[]): number {
   return collections.reduce((total, { requests }) => total + requests, 0);
 }
 
-function kindsOf(source: SourceConfig, what: What, { kind }: EstimateOptions): ReadonlySet<Kind> {
+function kindsOf(source: SourceConfig, what: EstimatedCommand, { kind }: EstimateOptions): ReadonlySet<Kind> {
   if (what !== 'restore') return wantedKinds(source, kind ?? null);
   const definitions = new Map(source.definitions.map((each) => [each.kind, each]));
   const asked = new Set(kind ?? CATALOG.map((each) => each.kind));
@@ -263,7 +263,7 @@ function bytesOf(rows: readonly Pick<CollectionEstimate, 'bytes'>[]): number {
   return rows.reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
-function renderEstimate(what: What, shown: ShownEstimate, width: number | undefined): string {
+function renderEstimate(what: EstimatedCommand, shown: ShownEstimate, width: number | undefined): string {
   const { source, collections, requests, recent, ms, steps, held, known, guessed, asked, from } = shown;
   const limits = limitsText(source.rate);
   const lines = [
@@ -292,7 +292,7 @@ function renderEstimate(what: What, shown: ShownEstimate, width: number | undefi
   return lines.flatMap((line) => (line.includes('\n') ? [line] : foldedLine(line, width))).join('\n');
 }
 
-function aboutWhat(what: What, steps: number | null, held: number): string[] {
+function aboutWhat(what: EstimatedCommand, steps: number | null, held: number): string[] {
   if (what === 'diff')
     return ['of `latest` against `live`: a diff of two states of the mirror sends nothing'];
   if (what !== 'restore') return [];
@@ -309,7 +309,7 @@ function size(bytes: number): string {
   return `${(kib / 1024).toFixed(1)} MiB`;
 }
 
-function estimateDocument(what: What, shown: readonly ShownEstimate[]): object {
+function estimateDocument(what: EstimatedCommand, shown: readonly ShownEstimate[]): object {
   return {
     schema: 'tidemark.estimate/1',
     what,

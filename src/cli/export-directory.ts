@@ -11,7 +11,7 @@ import { asFileError, onFile } from '../core/file-errors.ts';
 import { systemCodeOf } from '../core/errors.ts';
 import { recordPathOfYaml } from '../report/export/yaml-head.ts';
 import { type ExportExtent, UNFINISHED_NAME } from '../state/export.ts';
-import { writeIfDifferent, writeWhole, isLeftBehind, textOf } from './whole-file.ts';
+import { writeIfDifferent, writeWhole, isLeftBehind, textOf } from './atomic-file.ts';
 
 /** A file to be: where below the directory, and its text in pieces. */
 export interface ExportFile {

@@ -36,7 +36,7 @@ import {
 } from './export-notes.ts';
 import { withRealIds } from './masked-ids.ts';
 import { sourcesToRead } from './record.ts';
-import { yieldToEventLoop, inChunks } from './whole-file.ts';
+import { yieldToEventLoop, inChunks } from './atomic-file.ts';
 
 interface ExportOptions extends FilterOptions {
   readonly format?: ExportFormat;

@@ -7,7 +7,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import { type RetentionPlan, type RetentionPolicy, checkPolicy, rangesOf } from '../mirror/retention.ts';
 import { contentComparison } from '../sync/content.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { print, tellReason, type CommandContext } from './context.ts';
+import { print, printReason, type CommandContext } from './context.ts';
 import { openExistingMirror } from './restore-session.ts';
 import { renderTable, terminalWidth } from './table.ts';
 
@@ -40,7 +40,7 @@ export async function forget(context: CommandContext, options: ForgetOptions): P
     if (result.cleanupError === null) return EXIT.done;
     const { message, hint } = result.cleanupError;
     // Not a note: it is why the command ends as partial.
-    tellReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
+    printReason(context, [message, ...(hint === undefined ? [] : [`  → ${hint}`])]);
     return EXIT.partial;
   } finally {
     mirror.close();

@@ -9,7 +9,7 @@ import { messageOf } from '../daemon/notices/message.ts';
 import { noticeOf } from '../daemon/notices/notice-content.ts';
 import { type Send, createSend } from '../daemon/notices/sending.ts';
 import { readConfig } from '../wire.ts';
-import { print, tellReason, type CommandContext } from './context.ts';
+import { print, printReason, type CommandContext } from './context.ts';
 import { renderTable, terminalWidth } from './table.ts';
 import { commandLog } from './source-probe.ts';
 
@@ -35,7 +35,7 @@ export async function notifyTest(context: CommandContext, options: NotifyOptions
     const tried = await Promise.all(channels.map((channel) => attempt(send, channel, context.signal)));
     await print(context, context.options.json === true ? asJson(tried) : asText(tried, context));
     const failed = tried.filter(({ error }) => error !== null).length;
-    tellReason(
+    printReason(
       context,
       tried.flatMap(({ channel, error }) =>
         error === null

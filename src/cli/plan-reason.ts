@@ -3,7 +3,7 @@ import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { scopeText, collectionText } from '../catalog/scope-text.ts';
 import { EXIT } from '../core/errors.ts';
 import { plural, count } from '../core/wording.ts';
-import type { NewlyRead } from '../diff/change.ts';
+import type { FirstRead } from '../diff/change.ts';
 import { groupedNotes } from '../report/note-groups.ts';
 import { maskedPlan } from '../report/plan-mask.ts';
 import { maskedRestore } from '../report/plan-restore.ts';
@@ -92,7 +92,7 @@ function shortened(lines: readonly string[]): string[] {
 // What a run read for the first time, in words: new to the mirror, which says nothing of the service.
 
 /** Beside counts of a run's own reading, a line a kind: `134 new here, read for the first time: domains (…) and 2 others`. */
-export function newlyReadLines(firstReads: readonly NewlyRead[]): string[] {
+export function newlyReadLines(firstReads: readonly FirstRead[]): string[] {
   return groupAlike(firstReads, ({ kind }) => kind).map(
     (group) => `${count(sumOf(group))} new here, read for the first time: ${groupText(group)}`,
   );
@@ -100,7 +100,7 @@ export function newlyReadLines(firstReads: readonly NewlyRead[]): string[] {
 
 /** Beside what changed, a line for each kind and reason: `2 domains (organization 0190…): read for the first time: …`. */
 export function newlyReadNotes(
-  firstReads: readonly NewlyRead[],
+  firstReads: readonly FirstRead[],
   definitions: (kind: Kind) => ResourceDefinition,
 ): string[] {
   return groupAlike(firstReads, ({ kind, reason }) => JSON.stringify([kind, reason])).map((group) => {
@@ -113,7 +113,7 @@ export function newlyReadNotes(
   });
 }
 
-function sumOf(firstReads: readonly NewlyRead[]): number {
+function sumOf(firstReads: readonly FirstRead[]): number {
   return firstReads.reduce((sum, { records }) => sum + records, 0);
 }
 

@@ -16,14 +16,15 @@ import { renderPlanText } from '../report/plan-text.ts';
 import { configuredSecrets } from '../restore/configured-secrets.ts';
 import type { PlanState } from '../restore/plan.ts';
 import { type Plan, isExecutable, planExitCode, planDocument, type PlanStep } from '../restore/plan.ts';
-import { placeOf } from '../restore/record-place.ts';
+import { recordKeyText } from '../restore/record-place.ts';
 import { unsentReport } from '../restore/restore-report.ts';
 import { type Reference, parseReference } from '../state/reference.ts';
-import { print, printNote, tellReason, type CommandContext, isColoured } from './context.ts';
+import { print, printNote, printReason, type CommandContext, isColoured } from './context.ts';
 import { planReason } from './plan-reason.ts';
-import { type DesiredLookup, sendPlan } from './restore-send.ts';
+import { sendPlan } from './restore-send.ts';
+import type { DesiredLookup } from '../restore/step-context.ts';
 import type { RestoreSession } from './restore-session.ts';
-import { writeWhole } from './whole-file.ts';
+import { writeWhole } from './atomic-file.ts';
 
 interface ShowOptions {
   readonly apply?: boolean;
@@ -57,14 +58,14 @@ export async function showAndSend(
     const { definitions, source } = session;
     const report = unsentReport(plan, source.name, sending.undoes ?? null, isoTime(systemClock.now()));
     await print(context, `${JSON.stringify(maskedRestore(report, definitions))}\n`);
-    tellReason(context, planReason(plan, definitions));
+    printReason(context, planReason(plan, definitions));
     printNote(context, ['nothing was sent']);
     return planExitCode(plan);
   }
   if (!isApplied || (format !== 'json' && !isSeen)) await printPlan(session, plan, format, notes);
   const reason = planReason(plan, session.definitions);
   if (!isApplied) {
-    tellReason(context, reason);
+    printReason(context, reason);
     if (options.apply === true) printNote(context, ['nothing was sent']);
     else if (sends && format === 'text' && options.out === undefined) {
       printNote(context, [
@@ -76,7 +77,7 @@ export async function showAndSend(
     return planExitCode(plan);
   }
   if (!(await consents(context, options, plan, session.source.name))) {
-    tellReason(context, reason);
+    printReason(context, reason);
     printNote(context, ['nothing was sent']);
     return planExitCode(plan);
   }
@@ -87,8 +88,10 @@ export async function showAndSend(
 export function lookupIn({ records }: Pick<PlanState, 'records'>): DesiredLookup {
   let byPlace: ReadonlyMap<string, ParsedRecord> | null = null;
   return ({ kind, scope, id }) => {
-    byPlace ??= new Map(records.map((record) => [placeOf(record.kind, record.scope, record.id), record]));
-    return byPlace.get(placeOf(kind, scope, id))?.body;
+    byPlace ??= new Map(
+      records.map((record) => [recordKeyText(record.kind, record.scope, record.id), record]),
+    );
+    return byPlace.get(recordKeyText(kind, scope, id))?.body;
   };
 }
 
@@ -239,7 +242,7 @@ export async function desiredOf(session: RestoreSession, plan: Plan): Promise<De
   if (kinds.size === 0) return () => undefined;
   const bodies = await bodiesOf(session, plan, [...kinds], filling.length > 0);
   checkDesired(session, filling, bodies);
-  return ({ kind, scope, id }) => bodies.get(placeOf(kind, scope, id));
+  return ({ kind, scope, id }) => bodies.get(recordKeyText(kind, scope, id));
 }
 
 async function bodiesOf(
@@ -252,7 +255,7 @@ async function bodiesOf(
   try {
     const state = await session.open(referenceOf(plan), { kinds });
     for (const { kind, scope, id, body } of state.records({ kinds })) {
-      bodies.set(placeOf(kind, scope, id), parseLossless(body));
+      bodies.set(recordKeyText(kind, scope, id), parseLossless(body));
     }
   } catch (error) {
     if (isNeeded) throw error;
@@ -282,7 +285,7 @@ function checkDesired(
   for (const { n, name, desired, request } of steps) {
     if (desired === null) continue;
     const { kind, scope, id } = desired;
-    const body = bodies.get(placeOf(kind, scope, id));
+    const body = bodies.get(recordKeyText(kind, scope, id));
     if (body === undefined || valueDigest(body) !== desired.digest) {
       throw new TidemarkError(
         'unsafe_plan',

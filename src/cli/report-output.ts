@@ -7,16 +7,16 @@ import { renderHtml } from '../report/html.ts';
 import { renderJunit } from '../report/junit.ts';
 import { renderMarkdown } from '../report/markdown.ts';
 import { escapeForTerminal } from '../report/escape-control.ts';
-import { hidingLines, hidingReadings } from '../report/not-fresh.ts';
+import { hidingLines, readingsThatMayHideChanges } from '../report/not-fresh.ts';
 import { groupedNotes } from '../report/note-groups.ts';
 import type { ReportOptions } from '../report/options.ts';
 import { renderPatch } from '../report/patch.ts';
 import { renderSarif } from '../report/sarif.ts';
 import { renderText } from '../report/text.ts';
-import { isColoured, print, printNote, tellReason, type CommandContext } from './context.ts';
+import { isColoured, print, printNote, printReason, type CommandContext } from './context.ts';
 import { reportFailure } from './failure.ts';
 import type { StateOpener } from './state-opener.ts';
-import { writeWhole } from './whole-file.ts';
+import { writeWhole } from './atomic-file.ts';
 import { isDetailed } from '../core/logger.ts';
 
 export type ReportFormat = 'text' | 'json' | 'markdown' | 'html' | 'junit' | 'sarif' | 'patch';
@@ -100,7 +100,7 @@ export function renderDocument(
 
 /** In forms for machines that know "could not be checked" and nothing between. */
 function withStale(document: DiffDocument): DiffDocument {
-  const stale = hidingReadings(document).map(({ kind, scope, reason }) => ({
+  const stale = readingsThatMayHideChanges(document).map(({ kind, scope, reason }) => ({
     kind,
     scope,
     reason: `not fresh: ${reason}`,
@@ -133,7 +133,7 @@ export async function deliver(
     await write(context, options, textOf(reports, failures, format), isPartial);
   for (const { source, reason } of reports) {
     const of = reports.length > 1 && source !== null ? `${source}: ` : '';
-    tellReason(
+    printReason(
       context,
       reason.map((line) => (line.startsWith(' ') ? line : `${of}${line}`)),
     );

@@ -1,10 +1,8 @@
 /** Sends a plan that was shown and agreed to, with its progress, and tells what became of it. */
 import { createColors } from 'picocolors';
 import type { RequestStats } from '../api/request-stats.ts';
-import type { Scope, Kind } from '../catalog/definition.ts';
 import { systemClock, type Clock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
-import type { JsonValue } from '../core/json.ts';
 import { count, duration } from '../core/wording.ts';
 import { escapeControlCharacters } from '../report/escape-control.ts';
 import { maskedRestore, renderRestoreText, type RestoreTextOptions } from '../report/plan-restore.ts';
@@ -14,27 +12,21 @@ import { applyPlan, NO_EVENTS, restoreExitCode, type ApplyOptions } from '../res
 import { type ApplyEvents } from '../restore/step-context.ts';
 import { configuredSecrets } from '../restore/configured-secrets.ts';
 import type { Plan, PlanStep } from '../restore/plan.ts';
+import type { DesiredLookup } from '../restore/step-context.ts';
 import { openWriteClient } from '../wire-client.ts';
-import { isColoured, isInteractive, print, printNote, tellReason, type CommandContext } from './context.ts';
+import { isColoured, isInteractive, print, printNote, printReason, type CommandContext } from './context.ts';
 import { restoreReason } from './plan-reason.ts';
 import { loggingAbove } from './progress.ts';
 import { Painter } from './progress.ts';
 import { type RestoreSession, journalOf } from './restore-session.ts';
 import { commandLog } from './source-probe.ts';
 
-/** Looks up the body of a desired record, for the secrets that stand in clear in it. */
-export type DesiredLookup = (key: {
-  readonly kind: Kind;
-  readonly scope: Scope;
-  readonly id: string;
-}) => JsonValue | undefined;
-
 interface Sending extends Pick<ApplyOptions, 'restore' | 'undoes' | 'approved'> {
   readonly plan: Plan;
   readonly desired: DesiredLookup;
 }
 
-/** Exit 0 all applied and read back as sent, 3 not all, 130 interrupted. */
+/** Exit 0 all applied and verified, 3 not all, 130 interrupted. */
 export async function sendPlan(session: RestoreSession, sending: Sending): Promise<ExitCode> {
   const { context, source, definitions } = session;
   const mirror = journalOf(session);
@@ -71,7 +63,7 @@ export async function sendPlan(session: RestoreSession, sending: Sending): Promi
         ? `${JSON.stringify(maskedRestore(report, definitions))}\n`
         : `\n${renderRestoreText(report, { definitions, ...planDetails(sending.plan, definitions), ...lineOptions(context) })}`,
     );
-    tellReason(context, restoreReason(report, definitions));
+    printReason(context, restoreReason(report, definitions));
     return restoreExitCode(report);
   } finally {
     context.signal.removeEventListener('abort', onAbort);

@@ -4,12 +4,12 @@ import { systemClock } from '../core/clock.ts';
 import { TidemarkError, type ExitCode } from '../core/errors.ts';
 import { plural } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
-import { gather, type Gathered } from '../restore/gather.ts';
+import { readPlanInput, type Gathered } from '../restore/gather.ts';
 import { type RestoreRequest } from '../restore/uncompared.ts';
 import { idLookup } from '../restore/id-map.ts';
 import { type Plan, isExecutable } from '../restore/plan.ts';
 import { planRestore } from '../restore/planner.ts';
-import { placeOf } from '../restore/record-place.ts';
+import { recordKeyText } from '../restore/record-place.ts';
 import { unfinishedNote, readResumable, type ResumableRestore } from '../restore/resume.ts';
 import { plannedPlaces } from '../restore/undo.ts';
 import { undoneState } from '../restore/undo-state.ts';
@@ -24,7 +24,8 @@ import { desiredOf } from './plan.ts';
 import { planFormat, savePlan, type PlanFormat } from './plan.ts';
 import { lookupIn, showAndSend } from './plan.ts';
 import { restoreNumber } from './restore-session.ts';
-import { type DesiredLookup, sendPlan } from './restore-send.ts';
+import { sendPlan } from './restore-send.ts';
+import type { DesiredLookup } from '../restore/step-context.ts';
 import { type RestoreSession, openSession, journalOf } from './restore-session.ts';
 import { changesBetween } from './run.ts';
 import { readForUndo } from './undo.ts';
@@ -140,7 +141,7 @@ export async function gatherFor(
 ): Promise<Gathered> {
   const { source, definitions, mirror } = session;
   const desired = await session.open(reference, request.filter);
-  return gather({
+  return readPlanInput({
     request,
     desired,
     readLive: (filter) => session.readLive(filter, desired),
@@ -214,7 +215,7 @@ async function desiredFor(session: RestoreSession, { row, plan }: ResumableResto
   // Live holds by now what the undo itself has made: only what was desired when it was planned is.
   const { standing } = row.approved;
   const planned = plannedPlaces(plan, Array.isArray(standing) ? standing.map(String) : []);
-  return (key) => (planned.has(placeOf(key.kind, key.scope, key.id)) ? lookup(key) : undefined);
+  return (key) => (planned.has(recordKeyText(key.kind, key.scope, key.id)) ? lookup(key) : undefined);
 }
 
 // The trap of `restore` without FROM: a sync that ran after the damage has made the damage the latest state.

@@ -4,7 +4,7 @@ import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { count, duration, plural } from '../core/wording.ts';
-import type { NewlyRead, DiffDocument } from '../diff/change.ts';
+import type { FirstRead, DiffDocument } from '../diff/change.ts';
 import { compareKeys } from '../diff/order.ts';
 import { MAX_FIELDS } from '../mirror/field-shapes.ts';
 import type { Mirror } from '../mirror/mirror.ts';
@@ -16,9 +16,9 @@ import { maskedDocument } from '../report/mask.ts';
 import { datingLines } from '../report/not-fresh.ts';
 import { groupedNotes } from '../report/note-groups.ts';
 import { renderText } from '../report/text.ts';
-import { FullSweeps } from '../state/full-sweeps.ts';
+import { FirstReadRecords } from '../state/first-read-records.ts';
 import { openMirrorState, diffPoints } from '../state/mirror-diff.ts';
-import { NewlyReadCollections } from '../state/newly-read.ts';
+import { FirstReadCollections } from '../state/first-read-collections.ts';
 import { parentNames } from '../state/parent-names.ts';
 import type { Point } from '../state/point.ts';
 import { isPublished, previousRun } from '../state/published-run.ts';
@@ -34,7 +34,7 @@ export interface ReportedRun {
   readonly report: RunReport;
   readonly schemaChanges: readonly SchemaChange[];
   /** Collections whose records are new to the mirror only. */
-  readonly firstReads: readonly NewlyRead[];
+  readonly firstReads: readonly FirstRead[];
   /** What of its counts are records that restores created again. */
   readonly createdAgain: readonly RecreatedCount[];
 }
@@ -83,7 +83,7 @@ export function runDocument(runs: readonly ReportedRun[]): object {
  * What a person should know before a run where the one before it died: that it did, and what the mirror shows meanwhile.
  * Nothing where that run ended, however it did.
  */
-export function afterDeath(mirror: Pick<Mirror, 'runs' | 'latestRun'>, source: string): string[] {
+export function crashedRunNote(mirror: Pick<Mirror, 'runs' | 'latestRun'>, source: string): string[] {
   const [last] = mirror.runs({ source, limit: 1 });
   // Its process wrote no end; opening the mirror for writing marked it.
   if (last?.errorCode !== 'interrupted' || last.finishedAt !== null) return [];
@@ -210,14 +210,14 @@ function outcomes(sweeps: readonly SweepReport[]): string {
 // What of a run's own counts is not a change of the service, found without comparing anything.
 
 /** The collections that it read for the first time. None for a run that was not published, and for a source's first one: there is nothing before it to compare with. */
-function newlyReadInRun(mirror: Mirror, number: number): NewlyRead[] {
+function newlyReadInRun(mirror: Mirror, number: number): FirstRead[] {
   const run = mirror.run(number);
   const previous = run === undefined || !isPublished(run) ? undefined : previousRun(mirror, run);
   if (previous === undefined) return [];
   const at = previous.finishedAt ?? previous.startedAt;
   const before = { ref: `run:${previous.run}`, run: previous.run, at, isLatest: false };
-  const reads = new NewlyReadCollections(openMirrorState(mirror, previous.source, before));
-  return mirror.sweepsOf(number).flatMap(({ kind, scope, added }): NewlyRead[] => {
+  const reads = new FirstReadCollections(openMirrorState(mirror, previous.source, before));
+  return mirror.sweepsOf(number).flatMap(({ kind, scope, added }): FirstRead[] => {
     if (added === 0) return [];
     const reason = reads.reasonFor({ kind, scope });
     return reason === null ? [] : [{ kind, scope, records: added, reason }];
@@ -251,7 +251,7 @@ export function changesBetween(
     isLatest: false,
   });
   const [from, to] = [point(runs.from), point(runs.to)];
-  const looks = new FullSweeps(openMirrorState(mirror, source, from));
+  const looks = new FirstReadRecords(openMirrorState(mirror, source, from));
   const definitions = definitionsFor(config, source);
   const again = RecreatedBetween.runs(mirror, runs, definitions);
   const document = diffPoints(mirror, from, to, {
@@ -290,7 +290,7 @@ export interface PrintedChanges {
   readonly text: string;
   /** Of the same comparison; null for a source's first run, and for one that was not published. */
   readonly summary: DiffDocument['summary'] | null;
-  readonly firstReads: readonly NewlyRead[];
+  readonly firstReads: readonly FirstRead[];
   readonly createdAgain: readonly RecreatedCount[];
 }
 

@@ -12,7 +12,7 @@ import { folded } from '../report/value-text.ts';
 import { type Point, resolvePoint } from '../state/point.ts';
 import { lastSeen } from '../state/record-history.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { isColoured, print, printNote, tellReason, type CommandContext } from './context.ts';
+import { isColoured, print, printNote, printReason, type CommandContext } from './context.ts';
 import { notThereYet, recordHeading, notesOf, sightingText } from './record.ts';
 import { lookUpRecord, type FoundRecord, type RecordQuestion } from './record.ts';
 
@@ -54,7 +54,7 @@ export async function show(context: CommandContext, options: ShowOptions): Promi
       await print(context, text(context, heading, found, shown, options));
     }
     if (shown.state !== 'absent') return EXIT.done;
-    tellReason(context, [notThereYet(found, sightingText(point), options.showSecrets === true)]);
+    printReason(context, [notThereYet(found, sightingText(point), options.showSecrets === true)]);
     return EXIT.failed;
   } finally {
     mirror.close();

@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import { systemClock } from '../core/clock.ts';
 import { TidemarkError } from '../core/errors.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { everyId } from '../restore/id-map.ts';
+import { withMappedIds } from '../restore/id-map.ts';
 import { readExport } from '../state/export-state.ts';
 import { openMirrorState } from '../state/mirror-diff.ts';
 import { readNamed } from '../state/named-organizations.ts';
@@ -94,7 +94,7 @@ export class StateOpener {
     const idMap = this.mirrorIfAny()?.idMap(source) ?? [];
     const { live } = await readNamed({
       asked: organizations,
-      namesOf: (id) => everyId(SCOPE_KIND.organization_id, [id], idMap),
+      namesOf: (id) => withMappedIds(SCOPE_KIND.organization_id, [id], idMap),
       filter,
       against: opened,
       readLive: (narrowed) =>

@@ -10,7 +10,7 @@ import { sourceDocument, type ShownStatus, type SourceState } from '../state/sta
 import { lastCompleteRun, lastEndedRunOfAllKinds } from '../state/whole-run.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike, groupText, oldestOf } from './plan-reason.ts';
-import { print, tellReason, type CommandContext } from './context.ts';
+import { print, printReason, type CommandContext } from './context.ts';
 import { schemaChangeLines } from './run.ts';
 import { renderTable } from './table.ts';
 import { age, runFailure } from './export-notes.ts';
@@ -47,7 +47,7 @@ export async function status(context: CommandContext): Promise<ExitCode> {
     }
     const own = sources.filter(({ isConfigured }) => isConfigured);
     const code = exitCode(own);
-    if (code !== EXIT.done) tellReason(context, own.length === 0 ? [EMPTY] : own.flatMap(statusReason));
+    if (code !== EXIT.done) printReason(context, own.length === 0 ? [EMPTY] : own.flatMap(statusReason));
     return code;
   } finally {
     mirror.close();

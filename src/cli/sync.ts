@@ -9,10 +9,10 @@ import { isAllDenied } from '../sync/outcome.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
 import { openReadClient } from '../wire-client.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
-import { isInteractive, print, printNote, tellReason, type CommandContext } from './context.ts';
+import { isInteractive, print, printNote, printReason, type CommandContext } from './context.ts';
 import { showProgress, type Progress } from './progress.ts';
 import { loggingAbove } from './progress.ts';
-import { afterDeath, renderRun, reportedRun, runDocument, runReason, type ReportedRun } from './run.ts';
+import { crashedRunNote, renderRun, reportedRun, runDocument, runReason, type ReportedRun } from './run.ts';
 import { syncByDaemon, type SyncedRuns } from './sync-by-daemon.ts';
 import { terminalWidth } from './table.ts';
 import { commandLog } from './source-probe.ts';
@@ -30,7 +30,7 @@ export async function sync(context: CommandContext, options: SyncCommandOptions)
   const runs = options.acceptRemovals === undefined ? await syncByDaemon(context, config, options) : null;
   const synced = runs ?? (await syncHere(context, config, options));
   const reports = await printed(context, config, synced);
-  tellReason(context, synced.runs.flatMap(runReason));
+  printReason(context, synced.runs.flatMap(runReason));
   return syncExitCode(reports, options.kind ?? null);
 }
 
@@ -91,7 +91,7 @@ async function syncHere(
   const runs: ReportedRun[] = [];
   try {
     for (const source of config.sources) {
-      printNote(context, afterDeath(mirror, source.name));
+      printNote(context, crashedRunNote(mirror, source.name));
       let progress: Progress | null = null;
       const log = loggingAbove(ownLog, level, () => progress?.clear());
       const client = openReadClient(source, log, mirror.path);

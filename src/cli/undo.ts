@@ -6,7 +6,7 @@ import { ownUserIn, planSide } from '../restore/gather.ts';
 import { planUndo, undoKinds, undoneInWords, type UndoOptions } from '../restore/undo.ts';
 import { undoneState } from '../restore/undo-state.ts';
 import { existingNamesakes } from '../restore/undo.ts';
-import { tellReason, type CommandContext } from './context.ts';
+import { printReason, type CommandContext } from './context.ts';
 import { requireConsent } from './plan.ts';
 import { planFormat, type PlanFormat } from './plan.ts';
 import { planReason } from './plan-reason.ts';
@@ -70,7 +70,7 @@ export async function undo(context: CommandContext, options: UndoCommandOptions)
     );
     // All that was sent may be well, and the restore not taken back whole.
     if (exit !== EXIT.done || (plan.skipped ?? []).length === 0) return exit;
-    tellReason(context, planReason(plan, definitions));
+    printReason(context, planReason(plan, definitions));
     return EXIT.partial;
   } finally {
     session.close();

@@ -19,7 +19,7 @@ import type { VerifyProblem } from '../mirror/verify-findings.ts';
 import { escapeControlCharacters } from '../report/escape-control.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike } from './plan-reason.ts';
-import { isInteractive, print, tellReason, type CommandContext, printNote } from './context.ts';
+import { isInteractive, print, printReason, type CommandContext, printNote } from './context.ts';
 
 /** Exit 0 when everything holds, 1 with each problem named when not. */
 export async function verify(context: CommandContext): Promise<ExitCode> {
@@ -91,8 +91,8 @@ async function verifyConfigured(context: CommandContext, config: Config): Promis
     }
     if (isDaemons(mirror)) await keepVerification(context, config, { startedAt, result });
     if (problems.length > 0) {
-      tellReason(context, [
-        `${mirror.path} does not hold what it sealed: ${plural(problems.length, 'problem')}`,
+      printReason(context, [
+        `the contents of ${mirror.path} do not match the stored hashes: ${plural(problems.length, 'problem')}`,
         ...problemLines(problems)
           .slice(0, PLACES)
           .map((line) => `  ${line}`),

@@ -1,4 +1,4 @@
-/** Reads the configuration: file, environment, secrets, profiles; all mistakes told at once; the result frozen. */
+/** Reads the configuration: file, environment, secrets, profiles; reports all mistakes together; returns a frozen object. */
 import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { TidemarkError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
@@ -299,7 +299,7 @@ function checkReplica(
   return { token, tokenFile };
 }
 
-/** Freezes plain values all the way down; keys and URLs are objects of their own kind. */
+/** Freezes plain values all the way down; except `Secret` and `URL` instances. */
 function deepFrozen<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   Object.freeze(value);

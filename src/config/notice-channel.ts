@@ -71,7 +71,7 @@ export const EVENT_MEANINGS = {
   mirror_gone:
     'The mirror is gone from its place while the daemon lives: nothing is written until it is back.',
   mirror_back: 'The mirror is in its place again.',
-  verify_failed: 'The mirror does not hold what it sealed.',
+  verify_failed: 'The contents of the mirror do not match the stored hashes.',
   verify_recovered: 'The mirror holds again what it sealed.',
   drill_fell: 'A practised restore brought back less than the one before.',
   drill_recovered: 'A practised restore brings back as much as before it fell.',

@@ -11,7 +11,7 @@ export interface RecordShape {
   /** Top-level members that change though nobody configured anything: left out of `stableText`. */
   readonly volatile: ReadonlySet<string>;
   /** The top-level member that tells when a record was created, where its text is wanted. */
-  readonly bornName?: string;
+  readonly createdAtName?: string;
 }
 
 /** One record of a list, as text. */
@@ -24,7 +24,7 @@ export interface ScannedRecord {
   readonly stableText: string;
   /** The volatile members' text, joined by commas; empty for kinds that have none. */
   readonly volatileText: string;
-  /** The text of `RecordShape.bornName`, quotes included; undefined where the record has none or nobody asked. */
+  /** The text of `RecordShape.createdAtName`, quotes included; undefined where the record has none or nobody asked. */
   readonly born?: string | undefined;
 }
 
@@ -187,7 +187,7 @@ function scanRecordAt(
   start: number,
   shape: RecordShape,
 ): { record: ScannedRecord; end: number } {
-  const { volatile, idPath, bornName } = shape;
+  const { volatile, idPath, createdAtName } = shape;
   const idName = idPath[0];
   let id: string | undefined;
   let born: string | undefined;
@@ -202,7 +202,7 @@ function scanRecordAt(
           ? idFrom(text, valueStart, valueEnd)
           : nestedId(text, valueStart, idPath.slice(1));
     }
-    if (key === bornName) born = text.slice(valueStart, valueEnd);
+    if (key === createdAtName) born = text.slice(valueStart, valueEnd);
     if (volatile.has(key)) {
       volatileText += (volatileText === '' ? '' : ',') + text.slice(keyStart, valueEnd);
       if (keptStart !== -1) stable += (stable === '' ? '' : ',') + text.slice(keptStart, keptEnd);

@@ -6,7 +6,7 @@ import type { JobName } from '../mirror/daemon.ts';
 import { BackupCatalog } from '../backup/work.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
-import type { MirrorAccessControl } from './mirror-access.ts';
+import type { MirrorConnections } from './mirror-access.ts';
 import type { ActiveProblems } from './problems.ts';
 import type { Timetable } from './schedule/timetable.ts';
 import type { Settings } from './settings.ts';
@@ -15,7 +15,7 @@ import type { DaemonView, JobRequest, RequestedJob } from './view.ts';
 interface DaemonParts {
   readonly clock: Clock;
   readonly settings: Settings;
-  readonly mirrorAccess: MirrorAccessControl;
+  readonly mirrorAccess: MirrorConnections;
   readonly timetable: Timetable;
   readonly runner: JobRunner;
   readonly works: ReadonlyMap<JobName, JobWork>;

@@ -6,7 +6,7 @@ import type { Config } from '../config/config.ts';
 import { isoTime, type Clock } from '../core/clock.ts';
 import { asTidemarkError, EXIT, exitCodeFor, TidemarkError, type ExitCode } from '../core/errors.ts';
 import type { Logger } from '../core/logger.ts';
-import { withTimeout } from '../core/within.ts';
+import { settlesWithin } from '../core/within.ts';
 import { duration } from '../core/wording.ts';
 import type { JobName } from '../mirror/daemon.ts';
 import type { ScheduleRow } from '../mirror/daemon.ts';
@@ -21,7 +21,7 @@ import { JobRunner } from './jobs/runner.ts';
 import type { JobWork, QueuedJob } from './jobs/work.ts';
 import { jobWorks } from './jobs/works.ts';
 import { registerDaemon, type DaemonRegistration } from './lockfile.ts';
-import { MirrorAccessControl } from './mirror-access.ts';
+import { MirrorConnections } from './mirror-access.ts';
 import { logUnfinished } from './pending-jobs.ts';
 import { ActiveProblems } from './problems.ts';
 import { BEGIN_AGAIN_MS, startSchedule } from './schedule-store.ts';
@@ -53,7 +53,7 @@ export interface Daemon {
   readonly done: Promise<ExitCode>;
 }
 
-/** Longest sleep: a changed configuration, a removed file and a clock that was put are noticed so much later. */
+/** Longest sleep: a changed configuration, a removed file and a clock that was changed are noticed so much later. */
 const LOOK_MS = 60_000;
 
 /**
@@ -61,12 +61,12 @@ const LOOK_MS = 60_000;
  * @throws TidemarkError for a configuration that is wrong, and `mirror_locked` where another daemon lives
  */
 export async function startDaemon(effects: DaemonEffects, options: DaemonOptions): Promise<Daemon> {
-  const daemon = new LivingDaemon(effects, options);
+  const daemon = new RunningDaemon(effects, options);
   await daemon.start();
   return daemon;
 }
 
-class LivingDaemon implements Daemon {
+class RunningDaemon implements Daemon {
   readonly view: DaemonView;
   readonly done: Promise<ExitCode>;
   readonly #effects: DaemonEffects;
@@ -74,9 +74,9 @@ class LivingDaemon implements Daemon {
   readonly #problems: ActiveProblems;
   readonly #settings: Settings;
   readonly #timetable: Timetable;
-  readonly #mirrorAccess: MirrorAccessControl;
+  readonly #mirrorAccess: MirrorConnections;
   readonly #alarm: Alarm;
-  readonly #books: ScheduleStore;
+  readonly #scheduleStore: ScheduleStore;
   readonly #observers: Observers;
   readonly #runner: JobRunner;
   readonly #works: ReadonlyMap<JobName, JobWork>;
@@ -97,8 +97,8 @@ class LivingDaemon implements Daemon {
     this.#problems = new ActiveProblems(clock, log);
     this.#timetable = new Timetable({ random, hasJitter: !options.isOnce });
     this.#settings = new Settings(effects, this.#problems, (config) => this.#takeNew(config));
-    this.#mirrorAccess = new MirrorAccessControl(effects, this.#problems, () => this.#settings.current());
-    this.#books = new ScheduleStore(effects, this.#mirrorAccess, this.#timetable, this.#problems);
+    this.#mirrorAccess = new MirrorConnections(effects, this.#problems, () => this.#settings.current());
+    this.#scheduleStore = new ScheduleStore(effects, this.#mirrorAccess, this.#timetable, this.#problems);
     this.#works = jobWorks(options.backup);
     this.#observers = new Observers(options.observers, log, () => ({
       mirrorAccess: this.#mirrorAccess,
@@ -115,7 +115,7 @@ class LivingDaemon implements Daemon {
         this.#settings.refresh();
         return this.#settings.current();
       },
-      saveSchedule: (mirror) => this.#books.keep(mirror),
+      saveSchedule: (mirror) => this.#scheduleStore.keep(mirror),
       cutShort: (schedule) => this.#timetable.bringForward(schedule, clock.now()),
       notBegun: (schedule) => {
         this.#timetable.bringForward(schedule, clock.now() + BEGIN_AGAIN_MS);
@@ -155,7 +155,7 @@ class LivingDaemon implements Daemon {
 
   async #begin(config: Config, registration: DaemonRegistration): Promise<void> {
     const { clock, log } = this.#effects;
-    const before = this.#books.load();
+    const before = this.#scheduleStore.load();
     this.#adopt(config, before.rows);
     for (const schedule of before.cutShort) this.#timetable.bringForward(schedule, clock.now());
     const { startHttp, isOnce } = this.#options;
@@ -168,7 +168,9 @@ class LivingDaemon implements Daemon {
       isOnce ? 'daemon started, for what is due' : 'daemon started',
     );
     this.#startDue(!isOnce);
-    this.#runner.addAll(this.#books.pending(config, isOnce).filter((job) => !this.#runner.holds(job)));
+    this.#runner.addAll(
+      this.#scheduleStore.pending(config, isOnce).filter((job) => !this.#runner.holds(job)),
+    );
     logUnfinished(before.dead, { runner: this.#runner, timetable: this.#timetable, log });
     this.#loop = isOnce ? this.#once() : this.#run();
     this.#loop.catch((error: unknown) => this.#failed(error));
@@ -201,7 +203,7 @@ class LivingDaemon implements Daemon {
     const { clock } = this.#effects;
     this.#timetable.adopt(config, clock.now(), rows, (schedule, sources, intervalMs) => {
       if (schedule !== 'sync') return false;
-      return sources.some((source) => !this.#books.isFresh(source, intervalMs));
+      return sources.some((source) => !this.#scheduleStore.isFresh(source, intervalMs));
     });
     this.#alarm.ring();
   }
@@ -246,7 +248,7 @@ class LivingDaemon implements Daemon {
     if (this.#runner.running().length === 0) {
       const next = this.#timetable.nextDueAt();
       log.info({ nextAt: next === null ? null : isoTime(next) }, 'nothing is due');
-      this.#books.keepNow();
+      this.#scheduleStore.keepNow();
     }
     await this.#runner.idle();
     await this.#observers.finish();
@@ -280,11 +282,11 @@ class LivingDaemon implements Daemon {
     this.#hasLeftWork = !isOver;
     this.#stopSignal.abort(reason);
     this.#alarm.ring();
-    await withTimeout(this.#observers.settled(), Math.max(0, endBy - clock.monotonicMs()), clock);
+    await settlesWithin(this.#observers.settled(), Math.max(0, endBy - clock.monotonicMs()), clock);
     await this.#http?.close();
     // Before the last writer closes, which then leaves no log behind.
     this.#mirrorAccess.closeReader();
-    this.#books.keepNow();
+    this.#scheduleStore.keepNow();
     this.#registration?.leave();
     if (isOver) log.info({}, 'daemon stopped');
     else log.warn({ shutdownGraceMs }, 'daemon stopped: work under way did not end in time and was left');
@@ -329,7 +331,7 @@ class Alarm {
 // One exit code for several jobs (design.md, Commands: exit codes).
 
 /** Worst first. 3 goes before 2: what could not be read may hide anything. */
-const GRAVITY: readonly ExitCode[] = [
+const WORST_FIRST: readonly ExitCode[] = [
   EXIT.interrupted,
   EXIT.failed,
   EXIT.usage,
@@ -354,7 +356,7 @@ function worstExitCode(ended: readonly { readonly job: JobName; readonly code: E
       ? EXIT.partial
       : EXIT.differences;
   });
-  return GRAVITY.find((code) => together.includes(code)) ?? EXIT.done;
+  return WORST_FIRST.find((code) => together.includes(code)) ?? EXIT.done;
 }
 
 // Notices that the wall clock was put, or that the machine slept: schedules and ages go by what it shows.
@@ -365,7 +367,7 @@ const STEP_MS = 60_000;
 class ClockWatch {
   readonly #clock: Clock;
   readonly #log: Logger;
-  /** By how much the wall is ahead of the clock that nobody puts. */
+  /** Wall clock minus monotonic clock. */
   #aheadMs: number;
 
   constructor(clock: Clock, log: Logger) {

@@ -4,7 +4,7 @@ import { asTidemarkError } from '../core/errors.ts';
 import type { JobName } from '../mirror/daemon.ts';
 import type { EndedJob } from './jobs/observer.ts';
 import type { QueuedJob } from './jobs/work.ts';
-import type { MirrorAccessControl } from './mirror-access.ts';
+import type { MirrorConnections } from './mirror-access.ts';
 import { isDriftPending } from './pending-jobs.ts';
 import type { ActiveProblems } from './problems.ts';
 
@@ -12,16 +12,16 @@ import type { ActiveProblems } from './problems.ts';
 export function followUps(
   ended: EndedJob,
   config: Config,
-  mirrorAccess: MirrorAccessControl,
+  mirrorAccess: MirrorConnections,
   problems: ActiveProblems,
 ): readonly QueuedJob[] {
   const { row } = ended;
   if (row.name !== 'sync') return [];
-  const isMeasured = isDriftOwed(row.source, config, mirrorAccess, problems);
-  const isBackedUp = row.outcome === 'done' && config.backup !== null;
+  const needsDrift = needsDriftJob(row.source, config, mirrorAccess, problems);
+  const needsBackup = row.outcome === 'done' && config.backup !== null;
   return [
-    ...(isMeasured ? [after('drift', row.source)] : []),
-    ...(isBackedUp ? [after('backup', null)] : []),
+    ...(needsDrift ? [after('drift', row.source)] : []),
+    ...(needsBackup ? [after('backup', null)] : []),
   ];
 }
 
@@ -30,10 +30,10 @@ function after(name: JobName, source: string | null): QueuedJob {
 }
 
 /** False where drift of the source is not looked for at all. What an earlier sync changed counts as well: its drift may have failed. */
-function isDriftOwed(
+function needsDriftJob(
   source: string | null,
   { schedules: { drift } }: Config,
-  mirrorAccess: MirrorAccessControl,
+  mirrorAccess: MirrorConnections,
   problems: ActiveProblems,
 ): boolean {
   if (drift === null || source === null || !drift.sources.includes(source)) return false;

@@ -13,7 +13,7 @@ import type { ProblemSink } from './problems.ts';
 const LOCK_RETRY_MS = 5_000;
 
 export interface WriterLease {
-  /** @throws Error while it is lent */
+  /** @throws Error while it is suspended */
   readonly mirror: Mirror;
   /** Closes the mirror for a process that works on it for this one. The turn stays: nobody else here gets it meanwhile. */
   suspend(): void;
@@ -23,7 +23,7 @@ export interface WriterLease {
   release(): void;
 }
 
-export class MirrorAccessControl {
+export class MirrorConnections {
   readonly #effects: DaemonEffects;
   readonly #problems: ProblemSink;
   readonly #config: () => Config;
@@ -51,7 +51,7 @@ export class MirrorAccessControl {
     this.#turn = new Promise((resolve) => {
       pass = resolve;
     });
-    // Whoever gives up its turn must not let the next one overtake who has it.
+    // A cancelled waiter passes the lock on only after the current holder has released it.
     const passOn = (): void => void before.then(pass);
     try {
       await untilSettled(before, signal);
@@ -84,7 +84,7 @@ export class MirrorAccessControl {
     };
     return {
       get mirror() {
-        if (held === null) throw new Error('the mirror is lent');
+        if (held === null) throw new Error('the mirror is suspended');
         return held;
       },
       suspend,

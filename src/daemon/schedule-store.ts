@@ -8,7 +8,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { DaemonEffects } from './effects.ts';
 import type { JobRunner } from './jobs/runner.ts';
 import type { QueuedJob, JobWork } from './jobs/work.ts';
-import type { MirrorAccessControl } from './mirror-access.ts';
+import type { MirrorConnections } from './mirror-access.ts';
 import { pendingJobs } from './pending-jobs.ts';
 import type { ActiveProblems } from './problems.ts';
 import type { Timetable, DueSchedule } from './schedule/timetable.ts';
@@ -26,7 +26,7 @@ interface StoredSchedules {
 
 export class ScheduleStore {
   readonly #effects: DaemonEffects;
-  readonly #mirrorAccess: MirrorAccessControl;
+  readonly #mirrorAccess: MirrorConnections;
   readonly #timetable: Timetable;
   readonly #problems: ActiveProblems;
   /** Jobs whose process died wait to be marked in the mirror. */
@@ -34,7 +34,7 @@ export class ScheduleStore {
 
   constructor(
     effects: DaemonEffects,
-    mirrorAccess: MirrorAccessControl,
+    mirrorAccess: MirrorConnections,
     timetable: Timetable,
     problems: ActiveProblems,
   ) {

@@ -71,7 +71,7 @@ export interface LeftOut {
 }
 
 /** Records that are new to the mirror, because no run had read their collection before: neither added nor compared. */
-export interface NewlyRead {
+export interface FirstRead {
   readonly kind: Kind;
   readonly scope: Scope;
   readonly records: number;
@@ -105,7 +105,7 @@ export interface DiffDocument {
   readonly stale?: readonly Stale[];
   readonly left_out?: readonly LeftOut[];
   /** Of what a run changed; missing where every collection had been read before. */
-  readonly first_read?: readonly NewlyRead[];
+  readonly first_read?: readonly FirstRead[];
   readonly changes: readonly RecordChange[];
   readonly summary: {
     readonly added: number;

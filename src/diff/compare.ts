@@ -74,7 +74,7 @@ interface Pending {
  *
  * In every mode but `all`, a field that the answer shows elsewhere stands in its own place (`shown-fields.ts`), and where it
  * changed, what shows it takes no part; what moves by itself in records that a response-only field embeds takes no part, and a user who is embedded there counts by who
- * it is (`compare.ts`).
+ * it is (`comparedInside`).
  */
 export function compareBodies(
   definition: ResourceDefinition,
@@ -102,11 +102,11 @@ export function compareBodies(
       embedding: isWhole ? undefined : embeddingOf(definition).inside.get(name),
     });
   }
-  return mode === 'all' ? changes : withoutBackups(definition, changes);
+  return mode === 'all' ? changes : withoutRepeated(definition, changes);
 }
 
 /** One change of a query is one change: the member that shows it again (`shownAt`) has moved with it. */
-function withoutBackups(definition: ResourceDefinition, changes: FieldChange[]): FieldChange[] {
+function withoutRepeated(definition: ResourceDefinition, changes: FieldChange[]): FieldChange[] {
   const copies = definition.fields.flatMap(({ name, shownAt }) => {
     const isOther =
       shownAt !== undefined && changes.some(({ path }) => topSegment(path) === escapeSegment(name));

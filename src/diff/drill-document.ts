@@ -59,7 +59,7 @@ export interface DrillDocument {
   readonly source?: string;
   /** The snapshot that was practised with. */
   readonly from: StateReference;
-  /** `equal`: every record that requests can bring back came back equal. */
+  /** `equal`: every record that requests can restore was restored unchanged. */
   readonly outcome: 'equal' | 'short';
   /** Records that come back, of all records of kinds that a restore writes; each record counts the same. 0 to 1. */
   readonly score: number;

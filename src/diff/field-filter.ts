@@ -27,7 +27,7 @@ export function fieldFilter(pointers: readonly string[]): FieldFilter {
   return (change) => {
     // By the path as it is shown, or by the place that names elements by their ids.
     const fields = change.fields.filter((field) =>
-      [field.path, placeOf(field)].some((path) => isOnTheWay(path, pointers)),
+      [field.path, placeOf(field)].some((path) => overlapsPointer(path, pointers)),
     );
     if (fields.length === 0) return null;
     return fields.length === change.fields.length ? change : { ...change, fields };
@@ -35,7 +35,7 @@ export function fieldFilter(pointers: readonly string[]): FieldFilter {
 }
 
 /** True for a path at, below or above one of the pointers. */
-export function isOnTheWay(path: string, pointers: readonly string[]): boolean {
+export function overlapsPointer(path: string, pointers: readonly string[]): boolean {
   return pointers.some((pointer) => isPointerWithin(path, pointer) || isPointerWithin(pointer, path));
 }
 

@@ -10,7 +10,7 @@ import {
 } from '../catalog/definition.ts';
 import { type Embedding, embeddingOf } from '../catalog/embedded.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
-import { namesAPlace } from '../catalog/place-names.ts';
+import { isAssignedByService } from '../catalog/place-names.ts';
 import { isVolatileMember, changesInside } from '../catalog/volatile-names.ts';
 import {
   type JsonObject,
@@ -232,7 +232,7 @@ function portableBody(
     // Where the payload is not documented, "not writable" says nothing about who sets the field.
     const isOwned =
       (definition.hasDocumentedFields && fields.has(name) && !isWritable) ||
-      (!isWritable && (namesAPlace(name) || isVolatileMember(definition, fields.get(name), name)));
+      (!isWritable && (isAssignedByService(name) || isVolatileMember(definition, fields.get(name), name)));
     const isId = definition.idPath.length === 1 && definition.idPath[0] === name;
     if (isId || inside.some(({ isLater }) => isLater) || (isOwned && inside.length === 0)) continue;
     const embedding = isWritable ? undefined : embeddingOf(definition).inside.get(name);
@@ -261,7 +261,8 @@ function withoutPlaces(value: JsonValue, embedding: Embedding | undefined): Json
   if (isUser && email !== null) return { email };
   const kept: JsonObject = {};
   for (const [name, member] of Object.entries(value)) {
-    const isOwn = (isUser || embedding.holds === 'record') && (namesAPlace(name) || changesInside(name));
+    const isOwn =
+      (isUser || embedding.holds === 'record') && (isAssignedByService(name) || changesInside(name));
     if (!isOwn) setOwn(kept, name, withoutPlaces(member, embedding.inside.get(name)));
   }
   return kept;

@@ -57,11 +57,11 @@ export type DiffSteps = Generator<undefined, DiffDocument, undefined>;
  * is out of order or repeats a key: comparing on would invent differences
  */
 export function diffStates(from: State, to: State, options: CompareOptions): DiffDocument {
-  return inOneGo(stepsOverStates(from, to, options));
+  return runToEnd(stepsOverStates(from, to, options));
 }
 
 /** All steps at once. */
-export function inOneGo(steps: DiffSteps): DiffDocument {
+export function runToEnd(steps: DiffSteps): DiffDocument {
   for (;;) {
     const { done, value } = steps.next();
     if (done === true) return value;

@@ -64,7 +64,7 @@ const ANSWER_BYTES = 150;
 const RECORD_BYTES = 700;
 
 /** Absent records of one collection that a live reading looks for (state/live-parents.ts). */
-const LOOKED_UP_AT_MOST = 200;
+const MAX_LOOKUPS = 200;
 /** Those that a sync looks for where it holds the removals (src/sync/absence.ts). */
 const SAMPLED_AT_MOST = 10;
 
@@ -91,7 +91,7 @@ function estimateOf(prospect: Prospect, source: SourceConfig): CollectionEstimat
   }
   const pages = lastPages ?? (records === null ? 1 : pagesFor(records, source.pageSize, pageCap));
   const rows = records ?? page;
-  const most = prospect.parents === 'budget' ? SAMPLED_AT_MOST : LOOKED_UP_AT_MOST;
+  const most = prospect.parents === 'budget' ? SAMPLED_AT_MOST : MAX_LOOKUPS;
   const isLooked = operationOf(definition, 'retrieve') !== undefined;
   const looks = isLooked ? Math.min(prospect.held ?? 0, most) : 0;
   // Where rows are a reduced form, each record is asked for by itself.

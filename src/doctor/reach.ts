@@ -9,7 +9,7 @@ import type { SourceConfig } from '../config/config.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { type TidemarkError, asTidemarkError, isLocalError } from '../core/errors.ts';
 import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
-import { parentLimits, wantedKinds } from '../sync/extent.ts';
+import { parentLimits, wantedKinds } from '../sync/run-extent.ts';
 import { clockSkew } from './source-reach.ts';
 import {
   type CollectionProbe,

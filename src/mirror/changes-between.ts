@@ -6,7 +6,7 @@
 import type { Kind, Scope } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
 import { type HistoryHead, headOf, prepareHeads, prepareHistory } from './history.ts';
-import { CHANGE } from './publish-records.ts';
+import { REVISION_CHANGE } from './publish-records.ts';
 import { type RecordFilter, type SelectedCollection, selectCollections } from './record-filter.ts';
 
 /** A record that has a revision between two runs. At least one body is given; they may be equal. */
@@ -107,7 +107,7 @@ function* touchedRows(connection: Connection, collection: SelectedCollection): G
 export function readCountsAt(connection: Connection, run: number, filter: RecordFilter): CollectionCount[] {
   const net = connection
     .prepare<{ after: number; sources: string }, { collection: number; records: number }>(
-      `SELECT r.collection AS collection, sum((r.change = ${CHANGE.added}) - (r.change = ${CHANGE.removed})) AS records
+      `SELECT r.collection AS collection, sum((r.change = ${REVISION_CHANGE.added}) - (r.change = ${REVISION_CHANGE.removed})) AS records
        FROM ${REVISIONS} WHERE n.run > :after AND ${IS_OF_SOURCE} GROUP BY r.collection`,
     )
     .all({ after: run, sources: sourcesText(filter) });

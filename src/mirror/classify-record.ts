@@ -6,7 +6,7 @@ import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../cor
 import { type SealingRule, ruleAt } from './sealing.ts';
 import type { CurrentRow } from './stage.ts';
 
-export interface RecordChange {
+export interface StagedChange {
   readonly action:
     | 'fresh' // the mirror never had it
     | 'returned' // it was removed earlier
@@ -19,10 +19,10 @@ export interface RecordChange {
 }
 
 /** What happens to a record that the mirror has or had. */
-export type KnownAction = Exclude<RecordChange['action'], 'fresh'>;
+export type KnownAction = Exclude<StagedChange['action'], 'fresh'>;
 
 /** True for a record that the mirror does not hold now. */
-export function isAddition(judgement: RecordChange | null | undefined): boolean {
+export function isAddition(judgement: StagedChange | null | undefined): boolean {
   return judgement?.action === 'fresh' || judgement?.action === 'returned';
 }
 
@@ -39,7 +39,7 @@ export function classifyRecord(
   hash: Buffer,
   rules: readonly SealingRule[],
   isEqual: (kind: Kind, oldText: string, newText: string) => boolean,
-): RecordChange {
+): StagedChange {
   const { record } = current;
   if (current.body === received.text) return { action: 'unchanged', record };
   if (hasSameStableText(current, received, hash, rules)) return { action: 'volatile', record };

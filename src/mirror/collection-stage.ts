@@ -75,7 +75,7 @@ export interface CollectionStage {
   /** How many these are; `heldBy` is the time (ISO 8601) that parts confirmed from waiting ones. */
   countAbsent(heldBy: string): Promise<AbsentCounts>;
   /** One verdict for all of them, or for a share; returns how many got it. */
-  judgeAbsent(verdict: 'remove' | 'hold', share?: AbsentShare): Promise<number>;
+  decideAbsent(verdict: 'remove' | 'hold', share?: AbsentShare): Promise<number>;
   /** It is there after all; a removal that was held is forgotten. Without any verdict a record stays as it is. */
   keep(id: string): void;
   /** It is gone: publishing makes its tombstone. */
@@ -83,7 +83,7 @@ export interface CollectionStage {
   /** Absent, but too many are: kept until confirmed. */
   hold(id: string): void;
   /** True for a record that publishing will remove, as things stand. */
-  isGoing(id: string): boolean;
+  willBeRemoved(id: string): boolean;
   /** For kinds that are read one by one: the parent record `id` was asked for and answered. */
   markChecked(id: string): void;
 }

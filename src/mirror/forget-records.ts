@@ -10,7 +10,7 @@ import { TidemarkError } from '../core/errors.ts';
 import type { Connection } from './database.ts';
 import { hashStart, scanBody, stableHash, volatileMark } from './classify-record.ts';
 import { type HistoryHead, type StoredRevision, prepareHistory } from './history.ts';
-import { CHANGE } from './publish-records.ts';
+import { REVISION_CHANGE } from './publish-records.ts';
 import { keepAgainst, keepWhole } from './replaced-body.ts';
 import type { RetentionPolicy } from './retention.ts';
 import { type SealingRule, readRules, ruleAt, ruleText } from './sealing.ts';
@@ -96,7 +96,9 @@ function merge(
     if (last === undefined) continue;
     const { text } = last;
     const change =
-      group.length === 1 ? CHANGE[last.revision.change] : changeBetween(collection, before, text, isEqual);
+      group.length === 1
+        ? REVISION_CHANGE[last.revision.change]
+        : changeBetween(collection, before, text, isEqual);
     if (change !== undefined) merged.push({ run, change, text, hash: hashAt(last, run, rules) });
     before = text;
   }
@@ -111,9 +113,9 @@ function changeBetween(
   isEqual: MergeOptions['isEqual'],
 ): number | undefined {
   if (before === text) return undefined;
-  if (before === null) return CHANGE.added;
-  if (text === null) return CHANGE.removed;
-  return isEqual(sourceName, kind, before, text) ? CHANGE.rewritten : CHANGE.changed;
+  if (before === null) return REVISION_CHANGE.added;
+  if (text === null) return REVISION_CHANGE.removed;
+  return isEqual(sourceName, kind, before, text) ? REVISION_CHANGE.rewritten : REVISION_CHANGE.changed;
 }
 
 /** A hash leaves out what was volatile at its run: in another run that may be something else. */

@@ -2,7 +2,7 @@
 import { TidemarkError } from '../core/errors.ts';
 import type { Kind } from '../catalog/definition.ts';
 import type { Connection } from './database.ts';
-import { CHANGE } from './publish-records.ts';
+import { REVISION_CHANGE } from './publish-records.ts';
 import { ENCODING, replacedBytes } from './replaced-body.ts';
 
 /** Where a record's history begins: its current row, or its tombstone. */
@@ -194,7 +194,7 @@ function textOf(revision: StoredRevision, newer: string | null): string | null {
 }
 
 const NAMES = new Map<number, RevisionChange>(
-  (['added', 'changed', 'removed', 'rewritten'] as const).map((name) => [CHANGE[name], name]),
+  (['added', 'changed', 'removed', 'rewritten'] as const).map((name) => [REVISION_CHANGE[name], name]),
 );
 
 function changeName(change: number): RevisionChange {

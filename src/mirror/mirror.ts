@@ -71,7 +71,7 @@ export interface Mirror {
   /** The records that those are. */
   heldRecords(source: string): HeldRecord[];
   /** The last published run before `before` that looked at the whole collection; undefined for none that is known. */
-  lastFullLook(collection: number, before: number): RunTime | undefined;
+  lastFullSweep(collection: number, before: number): RunTime | undefined;
 
   /** Current records in catalog order, then by source, scope and remote id (bytes); one snapshot, streamed. */
   readRecords(filter?: RecordFilter): IterableIterator<MirrorRecord>;

@@ -190,7 +190,7 @@ export class OpenMirror implements Mirror {
     return this.#read((connection) => readHeldRecords(connection, source));
   }
 
-  lastFullLook(collection: number, before: number): RunTime | undefined {
+  lastFullSweep(collection: number, before: number): RunTime | undefined {
     return this.#read((connection) => readLastFullSweep(connection, collection, before));
   }
 

@@ -145,7 +145,7 @@ class OpenRun implements RunWriter {
   }
 
   async retire(kind: Kind, scope: Scope): Promise<number> {
-    const removed = await this.stage(kind, scope).judgeAbsent('remove');
+    const removed = await this.stage(kind, scope).decideAbsent('remove');
     this.#collections.of(kind, scope).isRetired = true;
     return removed;
   }
@@ -249,7 +249,7 @@ class OpenRun implements RunWriter {
     if (this.#state === 'over') return;
     const { writer, path, clock, onEnd } = this.#context;
     this.#state = 'over';
-    // First the stage: on a full disk that makes room for the row.
+    // The stage goes first: on a full disk this frees space for the UPDATE.
     translated(path, () => detachStage(writer));
     removeStage(path);
     onEnd();

@@ -4,7 +4,7 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Connection, translated } from './database.ts';
-import { ACTION, VERDICT } from './stage.ts';
+import { STAGED_ACTION, VERDICT } from './stage.ts';
 
 /** Numbers of the kind's collection and of its parents'. */
 export interface LinkedCollections {
@@ -64,7 +64,7 @@ export async function countUnchecked(
     `stage.fresh_keys f WHERE f.collection = :parent AND ${withinSlice('f.remote_id')} AND ${isUnasked('f.remote_id')}`,
   );
   const returned = count(
-    `stage.moved m WHERE m.collection = :parent AND m.action = ${ACTION.returned}
+    `stage.moved m WHERE m.collection = :parent AND m.action = ${STAGED_ACTION.returned}
        AND ${isUnchecked('m.record')} AND ${isUnasked('m.remote_id')}`,
   );
   const numbers = { own, parent };

@@ -6,13 +6,13 @@ import type { RunShapes } from './field-shapes-store.ts';
 import { HASH_START_BYTES, hashStart } from './classify-record.ts';
 import { type ReplacedBody, ENCODING, keepAgainst, keepWhole, readReplaced } from './replaced-body.ts';
 import { perKind } from './stage.ts';
-import { ACTION } from './stage.ts';
+import { STAGED_ACTION } from './stage.ts';
 
 /** `revisions.change`. */
-export const CHANGE = { added: 1, changed: 2, removed: 3, rewritten: 4 } as const;
+export const REVISION_CHANGE = { added: 1, changed: 2, removed: 3, rewritten: 4 } as const;
 
 /** A row of `stage.moved`. */
-export interface MovedRow {
+export interface ChangedRow {
   readonly record: number;
   readonly collection: number;
   readonly remoteId: string;
@@ -76,7 +76,7 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
   );
   const addManyRevisions = writer.prepare<BatchOfFresh>(
     `${NUMBERED} INSERT INTO revisions (run, collection, record, change, previous, ordinal, hash)
-     SELECT :run, collection, record, ${CHANGE.added}, NULL, 1, hash FROM numbered`,
+     SELECT :run, collection, record, ${REVISION_CHANGE.added}, NULL, 1, hash FROM numbered`,
   );
   const addKey = writer.prepare<[number, string, number, Buffer, number | null]>(
     `INSERT INTO record_keys VALUES (?, ?, ?, ?, ?)`,
@@ -118,7 +118,7 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
     if (link === undefined) throw inconsistent(`record ${record} has no revision of run ${at}`);
     return link;
   };
-  /** The current revision hands its body to its row of `revisions`; returns its ordinal. */
+  /** Copies the current body into its revision row (current bodies are stored in the kind's table only); returns its ordinal. */
   const archive = (
     collection: number,
     record: number,
@@ -153,22 +153,22 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
     },
 
     /** A record that moved or returned. */
-    move(kind: Kind, row: MovedRow): void {
+    move(kind: Kind, row: ChangedRow): void {
       const { record, collection } = row;
-      if (row.action === ACTION.returned) {
+      if (row.action === STAGED_ACTION.returned) {
         const goneIn = removedRun.get(record);
         if (goneIn === undefined) throw inconsistent(`record ${record} returned without having left`);
         const { ordinal } = linkOf(goneIn, collection, record);
         dropRemoved.run(record);
         insertCurrent(kind).run(record, collection, row.remoteId, run, row.body);
         addKey.run(collection, row.remoteId, record, hashStart(row.hash), row.volatile);
-        addRevision.run(run, collection, record, CHANGE.added, goneIn, ordinal + 1, row.hash);
+        addRevision.run(run, collection, record, REVISION_CHANGE.added, goneIn, ordinal + 1, row.hash);
         shapes.move(kind, null, row.body);
         return;
       }
       const current = currentOf(kind, record);
       shapes.move(kind, current.body, row.body);
-      if (row.action === ACTION.volatile) {
+      if (row.action === STAGED_ACTION.volatile) {
         rebase(collection, record, current, row.body);
         replaceCurrent(kind).run(current.run, row.body, record);
         // The hash is the same under the rule of that revision, and it is that rule's hash that stays.
@@ -176,7 +176,8 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
         return;
       }
       const ordinal = archive(collection, record, current, (at) => keepAgainst(current.body, row.body, at));
-      const change = row.action === ACTION.rewritten ? CHANGE.rewritten : CHANGE.changed;
+      const change =
+        row.action === STAGED_ACTION.rewritten ? REVISION_CHANGE.rewritten : REVISION_CHANGE.changed;
       addRevision.run(run, collection, record, change, current.run, ordinal + 1, row.hash);
       replaceCurrent(kind).run(run, row.body, record);
       replaceKey.run(hashStart(row.hash), row.volatile, collection, current.remoteId);
@@ -187,7 +188,7 @@ export function prepareRecordPublisher(writer: Connection, run: number, shapes: 
       const current = currentOf(kind, record);
       shapes.move(kind, current.body, null);
       const ordinal = archive(collection, record, current, () => keepWhole(current.body));
-      addRevision.run(run, collection, record, CHANGE.removed, current.run, ordinal + 1, null);
+      addRevision.run(run, collection, record, REVISION_CHANGE.removed, current.run, ordinal + 1, null);
       addRemoved.run(record, collection, current.remoteId, run);
       deleteCurrent(kind).run(record);
       dropKey.run(collection, current.remoteId);

@@ -8,7 +8,7 @@ import type { StageCounts } from './collection-stage.ts';
 import type { Connection } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
 import { settleHeld } from './held-removals.ts';
-import { type MovedRow, type RecordPublisher, prepareRecordPublisher } from './publish-records.ts';
+import { type ChangedRow, type RecordPublisher, prepareRecordPublisher } from './publish-records.ts';
 import { sealRow } from './row-seals.ts';
 import { type RunDigests, digestRun } from './run-digests.ts';
 import { rootOf, ruleText } from './sealing.ts';
@@ -146,7 +146,7 @@ function* publishMoved(
   publisher: RecordPublisher,
   facts: PublishFacts,
 ): Generator<undefined> {
-  const read = writer.prepare<[number, number], MovedRow>(
+  const read = writer.prepare<[number, number], ChangedRow>(
     `SELECT record, collection, remote_id AS remoteId, action, hash, volatile, body FROM stage.moved
      WHERE record > ? ORDER BY record LIMIT ?`,
   );
@@ -168,7 +168,7 @@ function* publishRemovals(
   facts: PublishFacts,
   removedIn: Map<number, number>,
 ): Generator<undefined> {
-  // A walk after the verdict may have seen it after all.
+  // A later walk may have seen it.
   const read = writer.prepare<[number, number], { record: number; collection: number }>(
     `SELECT record, collection FROM stage.verdicts v WHERE record > ? AND verdict = ${VERDICT.remove}
        AND NOT EXISTS (SELECT 1 FROM stage.seen s WHERE s.record = v.record) ORDER BY record LIMIT ?`,
@@ -292,7 +292,7 @@ function prepareSweepRecorder(
       errorCode,
       error,
       isComplete: isComplete ? 1 : 0,
-      // What it held back is not settled: the next look has to be at the whole list again.
+      // A sweep with held removals does not count as full, so that the next one reads the whole list.
       isFull: isComplete && sweep.outcome !== 'held' && sweep.mode !== 'head' ? 1 : 0,
       pageCap: sweep.pageCap ?? null,
       // A skipped collection was not looked at: where it went away, it stays so.

@@ -12,7 +12,7 @@ import {
   type StoredRevision,
   prepareHeads,
 } from './history.ts';
-import { CHANGE } from './publish-records.ts';
+import { REVISION_CHANGE } from './publish-records.ts';
 import { type RecordRow, prepareTimes } from './records.ts';
 
 /** Records between two anchors. A page begins at most so many keys behind one: some 15 µs of a covering index. */
@@ -173,7 +173,7 @@ function pastSql(list: RecordList, from: string | null, columns: 'id' | 'all'): 
  */
 function wasThere(row: 'k' | 'x'): string {
   return `ifnull(
-    (SELECT v.change <> ${CHANGE.removed} FROM revisions v
+    (SELECT v.change <> ${REVISION_CHANGE.removed} FROM revisions v
      WHERE v.record = ${row}.record AND v.run <= :run AND v.previous IS NOT NULL ORDER BY v.run DESC LIMIT 1),
     (SELECT v.previous <= :run FROM revisions v
      WHERE v.record = ${row}.record AND v.previous IS NOT NULL ORDER BY v.run LIMIT 1))`;

@@ -10,7 +10,7 @@ import type { Connection } from './database.ts';
 
 export type RestoreOutcome = 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';
 
-/** `sent`: the request left and its answer is not known; every other one but `planned` is final until it is resumed. */
+/** `sent`: the request may have been sent; its result is not known; every other one but `planned` is final until it is resumed. */
 type StepOutcome = 'planned' | 'sent' | 'applied' | 'failed' | 'skipped' | 'blocked' | 'manual';
 
 /** One restore, as `restores list` shows it. */

@@ -78,7 +78,7 @@ export function rowSeal(set: SealedSet, { member, text }: SealedRow): Buffer {
 }
 
 /** What a seal contributes to that of its set. */
-export function shareOf(set: SealedSet, member: string, seal: Buffer): Buffer {
+export function setContribution(set: SealedSet, member: string, seal: Buffer): Buffer {
   return sha256(`set of a mirror, 1\n${set}\n${member}\n${seal.toString('hex')}`);
 }
 
@@ -106,12 +106,12 @@ export function rowSealer(writer: Connection, set: SealedSet): (key: RowKey) => 
     const member = found?.member ?? JSON.stringify(key);
     const before = read(member);
     let whole = read('') ?? EMPTY_SET;
-    if (before !== undefined) whole = combined(whole, shareOf(set, member, before));
+    if (before !== undefined) whole = combined(whole, setContribution(set, member, before));
     if (found === undefined) {
       drop.run(member);
     } else {
       const seal = rowSeal(set, found);
-      whole = combined(whole, shareOf(set, member, seal));
+      whole = combined(whole, setContribution(set, member, seal));
       write(member, seal);
     }
     write('', whole);
@@ -129,7 +129,7 @@ export function sealOldRows(writer: Connection): void {
         let whole = EMPTY_SET;
         for (const row of writer.prepare<[], SealedRow>(sealedRowsSql(set)).all()) {
           const seal = rowSeal(set, row);
-          whole = combined(whole, shareOf(set, row.member, seal));
+          whole = combined(whole, setContribution(set, row.member, seal));
           write(row.member, seal);
         }
         write('', whole);

@@ -10,7 +10,7 @@ import { type Connection, createPrivateFile } from './database.ts';
 import type { RunShapes } from './field-shapes-store.ts';
 
 /** What happens to a record that the mirror knows. */
-export const ACTION = { changed: 2, rewritten: 4, volatile: 5, returned: 6 } as const;
+export const STAGED_ACTION = { changed: 2, rewritten: 4, volatile: 5, returned: 6 } as const;
 /** The verdict on a current record that the run did not see. */
 export const VERDICT = { keep: 1, remove: 2, hold: 3 } as const;
 
@@ -110,7 +110,7 @@ export interface StageContext {
 
 // The prepared statements behind staging: they run once per record, a million times in a run.
 
-type ActionName = keyof typeof ACTION;
+type ActionName = keyof typeof STAGED_ACTION;
 
 export type StageStatements = ReturnType<typeof prepareStageStatements>;
 
@@ -178,11 +178,11 @@ export function prepareStageStatements(writer: Connection) {
       .pluck(),
     putChecked: writer.prepare<[number, string]>(`INSERT OR IGNORE INTO stage.checked VALUES (?, ?)`),
     actionName: (action: number): ActionName => {
-      const name = (Object.keys(ACTION) as ActionName[]).find((key) => ACTION[key] === action);
+      const name = (Object.keys(STAGED_ACTION) as ActionName[]).find((key) => STAGED_ACTION[key] === action);
       if (name === undefined) throw new Error(`no staged action has the number ${action}`);
       return name;
     },
-    actionNumber: (name: ActionName): number => ACTION[name],
+    actionNumber: (name: ActionName): number => STAGED_ACTION[name],
   };
 }
 

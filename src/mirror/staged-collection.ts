@@ -21,7 +21,7 @@ import { translated } from './database.ts';
 import type { KindShapes } from './field-shapes.ts';
 import { hashStart, stableHash, volatileMark } from './classify-record.ts';
 import {
-  type RecordChange,
+  type StagedChange,
   type KnownAction,
   countOf,
   isAddition,
@@ -122,10 +122,10 @@ class StagedCollection implements CollectionStage {
   /** Reads only: whatever it throws, nothing of the page was staged. */
   #comparePage(records: readonly ScannedRecord[]): {
     matches: readonly Match[];
-    changes: readonly (RecordChange | Unkept | null)[];
+    changes: readonly (StagedChange | Unkept | null)[];
   } {
     const matches: Match[] = [];
-    const changes: (RecordChange | Unkept | null)[] = [];
+    const changes: (StagedChange | Unkept | null)[] = [];
     try {
       for (const record of records) matches.push(this.#match(record));
       for (const match of matches) changes.push(match.record === 0 ? this.#judge(match) : null);
@@ -151,7 +151,7 @@ class StagedCollection implements CollectionStage {
 
   #markPage(
     matches: readonly Match[],
-    changes: readonly (RecordChange | Unkept | null)[],
+    changes: readonly (StagedChange | Unkept | null)[],
   ): { fresh: number; again: number; known: number } {
     let fresh = 0;
     let again = 0;
@@ -193,7 +193,7 @@ class StagedCollection implements CollectionStage {
       : statements.matchingSince(this.kind).get(this.#facts.id, id, start, volatile, since);
   }
 
-  #judge(match: Match): RecordChange | Unkept {
+  #judge(match: Match): StagedChange | Unkept {
     // Text whose hash is known was parsed when it came first; this one is new to us.
     const body: unknown = JSON.parse(match.received.text);
     const { statements, isEqual } = this.#context;
@@ -251,7 +251,7 @@ class StagedCollection implements CollectionStage {
     return before === undefined ? 'first' : 'again';
   }
 
-  #mark(match: Match, change: RecordChange): Sight {
+  #mark(match: Match, change: StagedChange): Sight {
     if (change.action === 'fresh') return this.#markFresh(match);
     return this.#markMoved(change.record, change.action, match);
   }
@@ -318,7 +318,7 @@ class StagedCollection implements CollectionStage {
     return await countAbsent(this.#context.writer, this.#context.path, this.#facts.id, heldBy);
   }
 
-  async judgeAbsent(verdict: 'remove' | 'hold', share?: AbsentShare): Promise<number> {
+  async decideAbsent(verdict: 'remove' | 'hold', share?: AbsentShare): Promise<number> {
     const { writer, path, check } = this.#context;
     return await decideAbsences(writer, path, this.#facts.id, { verdict, share }, (work) => {
       check();
@@ -338,7 +338,7 @@ class StagedCollection implements CollectionStage {
     this.#verdict(id, VERDICT.hold);
   }
 
-  isGoing(id: string): boolean {
+  willBeRemoved(id: string): boolean {
     this.#context.check();
     const { statements, path } = this.#context;
     return translated(path, () => statements.going.get(this.#facts.id, id) !== undefined);

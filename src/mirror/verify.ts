@@ -19,7 +19,7 @@ import {
   rowSeal,
   SEALED_SETS,
   sealedRowsSql,
-  shareOf,
+  setContribution,
 } from './row-seals.ts';
 import { type CollectionRow, readCollections } from './run-rows.ts';
 import { type SealingRule, readRules } from './sealing.ts';
@@ -280,7 +280,7 @@ function* verifyRows(connection: Connection, set: SealedSet, findings: Findings)
     if (member === '') whole = seal;
     else {
       seals.set(member, seal);
-      combinedSeal = combined(combinedSeal, shareOf(set, member, seal));
+      combinedSeal = combined(combinedSeal, setContribution(set, member, seal));
     }
     if (index % SLICE === SLICE - 1) yield undefined;
   }

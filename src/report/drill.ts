@@ -262,7 +262,7 @@ export interface DrillReportOptions extends ReportOptions {
 const VERDICT_TEXT: Readonly<Record<DrillVerdict, string>> = {
   comes_back: 'comes back',
   needs_secret: 'needs a secret',
-  needs_person: 'needs a person',
+  needs_person: 'needs manual work',
   cannot: 'cannot come back',
   unknown: 'unknown',
 };
@@ -297,8 +297,8 @@ export function pluralVerdict(verdict: DrillVerdict, records: number): string {
 
 export function outcomeText({ outcome }: Pick<DrillDocument, 'outcome'>): string {
   return outcome === 'equal'
-    ? 'equal: all that requests can bring back came back equal'
-    : 'short: a restore would not bring back all that it could';
+    ? 'equal: everything that requests can restore was restored unchanged'
+    : 'short: a restore would not bring back everything; the list above says what is missing';
 }
 
 /** Members of bodies that the service gives anew, though their record comes back. */

@@ -6,13 +6,13 @@ import { groupedNotes } from './note-groups.ts';
 type Definitions = (kind: Kind) => ResourceDefinition;
 
 /** The old readings that speak against "no differences" (`mayHide`): they make exit code 3. */
-export function hidingReadings({ stale = [] }: Pick<DiffDocument, 'stale'>): readonly Stale[] {
+export function readingsThatMayHideChanges({ stale = [] }: Pick<DiffDocument, 'stale'>): readonly Stale[] {
   return stale.filter(mayHide);
 }
 
-/** These, a line a reason. */
+/** The same as text, one line per reason. */
 export function hidingLines(document: Pick<DiffDocument, 'stale'>, definitions: Definitions): string[] {
-  const hiding = hidingReadings(document);
+  const hiding = readingsThatMayHideChanges(document);
   const of = (isPartial: boolean, side: Stale['side']): readonly Stale[] =>
     hiding.filter((each) => (each.is_partial === true) === isPartial && each.side === side);
   return [

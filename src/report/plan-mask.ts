@@ -247,7 +247,7 @@ export function planSummary({ summary, steps }: ShownPlan): string {
     ...actCounts(steps),
     count(summary.remove, 'to remove'),
     count(summary.blocked, 'blocked'),
-    count(summary.manual, summary.manual === 1 ? 'needs a person' : 'need a person'),
+    count(summary.manual, summary.manual === 1 ? 'needs manual work' : 'need manual work'),
   ].filter((part) => part !== null);
   const unchanged = `${formatInteger(summary.unchanged)} unchanged`;
   return parts.length === 0 ? `nothing to do; ${unchanged}` : `${parts.join(', ')}; ${unchanged}`;

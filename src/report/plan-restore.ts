@@ -94,7 +94,7 @@ export function renderRestoreText(whole: ShownRestore, options: RestoreTextOptio
     ),
     ...obstructed('blocked', of('blocked'), options),
     ...secretsLines(of('blocked'), options),
-    ...obstructed('needs a person', of('manual'), options),
+    ...obstructed('needs manual work', of('manual'), options),
     ...newIds(report, options),
     '',
     ...nextLines(report),
@@ -107,7 +107,7 @@ function isOther({ verified }: ShownRestoreStep): boolean {
   return verified === false;
 }
 
-/** E.g. `12 applied and read back as sent, 1 failed, 2 blocked`; of one that was gone on with, what was done this time. */
+/** E.g. `12 applied and verified, 1 failed, 2 blocked`; of one that was gone on with, what was done this time. */
 export function restoreSummary(report: ShownRestore): string {
   const { steps, summary, outcome, this_time: now = summary, undone_by: undo } = report;
   const { applied, unverified, failed, skipped, blocked, manual, open } = now;
@@ -119,7 +119,7 @@ export function restoreSummary(report: ShownRestore): string {
   );
   const unanswered = steps.filter((step) => step.outcome === 'sent').length;
   const parts = [
-    count(applied - unverified, 'applied and read back as sent'),
+    count(applied - unverified, 'applied and verified'),
     count(unverified - unseen, 'applied, but not as sent'),
     count(unseen, 'applied, but not read back'),
     count(failed, 'failed'),
@@ -127,7 +127,7 @@ export function restoreSummary(report: ShownRestore): string {
     count(unanswered, 'sent without an answer'),
     count(open - unanswered, 'not reached'),
     count(blocked, 'blocked'),
-    count(manual, manual === 1 ? 'needs a person' : 'need a person'),
+    count(manual, manual === 1 ? 'needs manual work' : 'need manual work'),
   ].filter((part) => part !== null);
   const head = outcome === 'interrupted' ? 'interrupted; ' : '';
   const earlier = summary.applied - applied;
@@ -274,7 +274,7 @@ function nextLines({
     ...(summary.failed + summary.skipped > 0 && isOver && summary.open === 0 && !isLost
       ? [`try what failed again: \`tidemark restore --resume ${restore}\``]
       : []),
-    ...(isStanding ? [`take it back: \`tidemark undo ${restore}\``] : []),
+    ...(isStanding ? [`to undo it: \`tidemark undo ${restore}\``] : []),
     ...(summary.applied > 0 ? ['`tidemark sync` brings the mirror up to date'] : []),
   ];
 }

@@ -41,7 +41,7 @@ export function renderPlanText(whole: ShownPlan, options: PlanTextOptions): stri
     ...[numbersNote(plan)].flatMap((note) => (note === '' ? [] : ['', colors.dim(note)])),
     ...obstructedLines('blocked', obstructed(plan, 'blocked', options), options),
     ...secretsLines(plan, options),
-    ...obstructedLines('needs a person', obstructed(plan, 'manual', options), options),
+    ...obstructedLines('needs manual work', obstructed(plan, 'manual', options), options),
     ...adoptedLines(plan, options),
     ...leftLines(plan, options),
   ];

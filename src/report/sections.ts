@@ -10,7 +10,7 @@ import type { DriftSummary } from '../diff/drift.ts';
 import { type SeverityOf, changeSeverity, compareSeverities, severities } from '../diff/severity.ts';
 import { maskedChange, withMaskedId } from './mask.ts';
 import { escapeControlCharacters } from './escape-control.ts';
-import { hidingLines, hidingReadings } from './not-fresh.ts';
+import { hidingLines, readingsThatMayHideChanges } from './not-fresh.ts';
 import type { ReportOptions } from './options.ts';
 import { folded } from './value-text.ts';
 
@@ -211,12 +211,12 @@ export function skippedText(skipped: DiffDocument['skipped'][number], options: R
 
 /** True where something could not be compared, or not as it is now: exit code 3. */
 export function isInDoubt(document: Pick<DiffDocument, 'skipped' | 'stale'>): boolean {
-  return document.skipped.length > 0 || hidingReadings(document).length > 0;
+  return document.skipped.length > 0 || readingsThatMayHideChanges(document).length > 0;
 }
 
 /** E.g. `2 collections not compared, part of 1 more, 3 not fresh`; a colon and the reasons follow. */
 function skippedSummary(document: Pick<DiffDocument, 'skipped' | 'stale'>): string {
-  const hiding = hidingReadings(document);
+  const hiding = readingsThatMayHideChanges(document);
   const parts = document.skipped.filter(({ name }) => name !== undefined).length;
   const whole = document.skipped.length - parts;
   const partial = hiding.filter((stale) => stale.is_partial === true).length;

@@ -1,5 +1,5 @@
 /** Steps of a restore that is gone on with which need nothing any more: another restore, or somebody, did them since. */
-import type { Slot } from '../api/write-client.ts';
+import type { ConcurrencySlot } from '../api/write-client.ts';
 import { managedDigest } from './live-records.ts';
 import { differencesFrom } from './read-back.ts';
 import type { ReadyStep, StepContext } from './step-context.ts';
@@ -20,7 +20,7 @@ export interface AlreadyApplied {
 export async function findAlreadyApplied(
   context: StepContext,
   ready: ReadyStep,
-  slot?: Slot,
+  slot?: ConcurrencySlot,
 ): Promise<AlreadyApplied | null> {
   const { isResumed, live, signal, idMap } = context;
   const { step, request, definition, scope, sent } = ready;

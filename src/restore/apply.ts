@@ -167,7 +167,7 @@ function contextOf(
     perhapsSent: new Set(),
     unknownPaths: new Set(),
     isResumed: options.restore !== undefined,
-    // One of its own: a signal made of several looks at each of them whenever it is asked.
+    // Not AbortSignal.any(): that checks each of its sources on every read of `aborted`.
     signal: halt,
     grace,
   };
@@ -195,14 +195,14 @@ async function applyLevels(
   };
   const open = plan.steps.filter((step) => isExecutable(step) && isOpen(step));
   events.started(journal.restore, open.length);
-  /** Seen done, and not yet known to be on the disk. */
-  const unsaid = new Set<PlanStep>();
+  /** Applied steps whose journal entry is not durable yet. */
+  const awaitingDisk = new Set<PlanStep>();
   const over = (step: PlanStep): void => {
-    unsaid.delete(step);
+    awaitingDisk.delete(step);
     events.stepEnded(step, journal.row(step.n));
   };
   const overOnDisk = (step: PlanStep, onDisk: Promise<void>): void => {
-    unsaid.add(step);
+    awaitingDisk.add(step);
     onDisk
       .then(() => over(step))
       .catch((error: unknown) => log.debug({ step: step.n, error }, 'not journaled yet: it is tried again'));
@@ -221,14 +221,14 @@ async function applyLevels(
         return;
       }
       const end = await runStep(context, step);
-      if (end === 'hopeless') halt.abort();
+      if (end === 'stop_restore') halt.abort();
       // The next step need not wait for the disk: its own request will, after it.
       if (typeof end === 'object') overOnDisk(step, end.onDisk);
       else over(step);
     });
     await journal.settled();
     // Their own write failed, and this one did not.
-    for (const step of unsaid) over(step);
+    for (const step of awaitingDisk) over(step);
   }
 }
 

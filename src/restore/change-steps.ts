@@ -43,7 +43,7 @@ import {
   liveSlots,
   requestFor,
   stopped,
-  waitsFor,
+  requiredSteps,
   type Planning,
   needsText,
 } from './step-parts.ts';
@@ -188,7 +188,7 @@ function planSorted(
 ): void {
   const { input, drafts } = planning;
   const { act } = sorted;
-  const moved = act?.order === 'before' ? movedFields(definition, act.moves, desired, sorted.send) : [];
+  const moved = act?.order === 'before' ? fieldsSetByAction(definition, act.moves, desired, sorted.send) : [];
   const built = separateFields(input, definition, desired, remap, [...sorted.send, ...moved], live.body);
   const slots = liveSlots(definition, live);
   const present = {
@@ -232,7 +232,7 @@ function planSorted(
       },
       precondition: first ? { state: 'after', step: actKey } : present,
       inverse: inverseOf(definition, changes, live.body, names),
-      after: [...waitsFor(slots, fills), ...(first ? [actKey] : [])],
+      after: [...requiredSteps(slots, fills), ...(first ? [actKey] : [])],
     });
   }
   if (act === null) return;
@@ -268,7 +268,7 @@ function movedText(action: string, moved: readonly FieldDefinition[]): string {
 }
 
 /** Fields that the action ahead moves by itself: sent again as desired, though they may be equal now. */
-function movedFields(
+function fieldsSetByAction(
   definition: ResourceDefinition,
   names: readonly string[],
   desired: ParsedRecord,

@@ -5,7 +5,7 @@ import { type ParsedRecord, compareRecords } from '../diff/change.ts';
 import { idText } from '../diff/match-records.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { naturalKeyDigest } from './live-records.ts';
-import { type Draft, type DraftFill, type Slot, draftKey } from './draft.ts';
+import { type Draft, type DraftFill, type KnownOrStepId, draftKey } from './draft.ts';
 import { awaitedAcceptance, planInvitation, textAt } from './invitation-step.ts';
 import { personReason } from './person-reason.ts';
 import { ownerObstacle } from './protected-records.ts';
@@ -22,7 +22,7 @@ import {
   shownScope,
   slotsOf,
   stopped,
-  waitsFor,
+  requiredSteps,
   type Planning,
 } from './step-parts.ts';
 import {
@@ -124,7 +124,7 @@ function planRequest(
   definition: ResourceDefinition,
   desired: ParsedRecord,
   draft: Draft,
-  slots: Readonly<Record<string, Slot>>,
+  slots: Readonly<Record<string, KnownOrStepId>>,
 ): void {
   const { input, references } = planning;
   const remap = remapped(definition, desired, references);
@@ -146,7 +146,7 @@ function planRequest(
     planning.drafts.set(draft.key, stopped(draft, 'blocked', 'reference_unknown', reason));
     return;
   }
-  const needs = waitsFor(slots, fills);
+  const needs = requiredSteps(slots, fills);
   const acceptance = awaitedAcceptance(planning, needs);
   if (acceptance !== null) {
     if (acceptance.isOpen) planning.leave(definition.kind, acceptance.reason, draft.name);
@@ -233,7 +233,7 @@ function planFollowingAct(
   definition: ResourceDefinition,
   desired: ParsedRecord,
   created: Draft,
-  slots: Readonly<Record<string, Slot>>,
+  slots: Readonly<Record<string, KnownOrStepId>>,
   act: string,
 ): void {
   const key = draftKey(desired, act);

@@ -52,7 +52,7 @@ export function dependentsOf(
       : references.isRead(other.kind, within);
   if (!isRead) return { unread: `the live ${other.title.many} that would go with it could not be read` };
   const live = matching.kinds.get(other.kind)?.live ?? [];
-  return { records: live.filter((record) => goesWith(other, record, definition, removed)) };
+  return { records: live.filter((record) => isRemovedWith(other, record, definition, removed)) };
 
   /** True where every collection of the kind inside the scope was read, and so were those that lead to it. */
   function isReadWithin(kind: ResourceDefinition, scope: Scope): boolean {
@@ -77,7 +77,7 @@ export function dependentsOf(
 }
 
 /** True for a record of `other` that goes when this one is removed. */
-export function goesWith(
+export function isRemovedWith(
   other: ResourceDefinition,
   record: ParsedRecord,
   definition: ResourceDefinition,

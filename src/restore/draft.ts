@@ -2,11 +2,11 @@
 import type { Kind, Method, Scope } from '../catalog/definition.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { placeOf } from './record-place.ts';
+import { recordKeyText } from './record-place.ts';
 import type { Inverse, Obstacle, PlanStep, SecretNeed, StepAction } from './plan.ts';
 
 /** A known text, or the id that the step of that key gives. */
-export type Slot = { readonly value: string } | { readonly step: string };
+export type KnownOrStepId = { readonly value: string } | { readonly step: string };
 
 export type DraftFill = { readonly pointer: string } & (
   | { readonly from: 'step'; readonly step: string; readonly as: 'text' | 'number' }
@@ -16,7 +16,7 @@ export type DraftFill = { readonly pointer: string } & (
 
 export interface DraftPath {
   readonly template: string;
-  readonly parameters: Readonly<Record<string, Slot>>;
+  readonly parameters: Readonly<Record<string, KnownOrStepId>>;
 }
 
 export interface DraftRequest extends DraftPath {
@@ -58,7 +58,7 @@ export function draftKey(
   record: { readonly kind: Kind; readonly scope: Scope; readonly id: string },
   what: string,
 ): string {
-  return `${placeOf(record.kind, record.scope, record.id)}\0${what}`;
+  return `${recordKeyText(record.kind, record.scope, record.id)}\0${what}`;
 }
 
 /** The same step, not to be sent. */

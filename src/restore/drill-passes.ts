@@ -22,7 +22,7 @@ import { kindsToRead } from './kinds-to-read.ts';
 import type { PlanInput, PlanState } from './plan.ts';
 import { type Plan, isExecutable } from './plan.ts';
 import { planRestore } from './planner.ts';
-import { placeOf } from './record-place.ts';
+import { recordKeyText } from './record-place.ts';
 
 /** What restoring asks for by hand: once more after parents, members or verified domains are there. */
 const MOST_PASSES = 5;
@@ -103,7 +103,7 @@ export async function restoreInPasses(options: PassOptions): Promise<Restored> {
 }
 
 function keyOf({ kind, scope, id }: Pick<ParsedRecord, 'kind' | 'scope' | 'id'>): string {
-  return placeOf(kind, scope, id);
+  return recordKeyText(kind, scope, id);
 }
 
 function applyEvents(events: DrillEvents): ApplyEvents {

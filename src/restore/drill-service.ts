@@ -18,7 +18,7 @@ import { resolvePointer } from '../diff/pointer.ts';
 import type { DrillSnapshot } from './drill-passes.ts';
 import { placesOf } from './places.ts';
 import type { PlanInput } from './plan.ts';
-import { placeOf } from './record-place.ts';
+import { recordKeyText } from './record-place.ts';
 import { writableFields } from './unmanaged-settings.ts';
 
 export interface DrillService {
@@ -208,8 +208,8 @@ export function damage(records: readonly ParsedRecord[], options: DamageOptions)
 /** Kinds of one family share their records, and so the damage. */
 function keyOf({ kind, family }: ResourceDefinition, { scope, id }: ParsedRecord): string {
   return family === null
-    ? placeOf(kind, scope, id)
-    : `${family}${placeOf(kind, scope, id).slice(kind.length)}`;
+    ? recordKeyText(kind, scope, id)
+    : `${family}${recordKeyText(kind, scope, id).slice(kind.length)}`;
 }
 
 /** What goes with a record: its children, and whatever names it. Until nothing more does. */

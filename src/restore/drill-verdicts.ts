@@ -16,7 +16,7 @@ import { isForeign, type DrillSnapshot } from './drill-passes.ts';
 import { matchStates, type Matching } from './matching.ts';
 import { placesOf } from './places.ts';
 import type { Obstacle, PlanStep } from './plan.ts';
-import { placeOf } from './record-place.ts';
+import { recordKeyText } from './record-place.ts';
 import { referencesOf, remapped, type References } from './references.ts';
 import { creatableFields, topMember, writableFields } from './unmanaged-settings.ts';
 
@@ -134,7 +134,7 @@ export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string,
         const why = plan.left.find(({ kind, names }) => kind === record.kind && names.length > 0);
         return { verdict: 'cannot', reason: why?.reason ?? 'the restore leaves it alone' };
       }
-      const change = remaining.get(placeOf(record.kind, record.scope, record.id));
+      const change = remaining.get(recordKeyText(record.kind, record.scope, record.id));
       if (change === undefined) return { verdict: 'comes_back', reason: null };
       const paths = change.fields.slice(0, 5).map(({ path }) => path);
       return { verdict: 'unknown', reason: `it came back with another value at ${paths.join(', ')}` };
@@ -146,8 +146,8 @@ export function drillVerdicts(restored: Restored, remaining: ReadonlyMap<string,
 /** Equal for the records of one family, whichever kind shows them. */
 function recordKey({ kind, family }: ResourceDefinition, scope: Scope, id: string): string {
   return family === null
-    ? placeOf(kind, scope, id)
-    : `${family}${placeOf(kind, scope, id).slice(kind.length)}`;
+    ? recordKeyText(kind, scope, id)
+    : `${family}${recordKeyText(kind, scope, id).slice(kind.length)}`;
 }
 
 function livePairs(
@@ -264,11 +264,11 @@ export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Res
   const own = new Set(
     input.live.records
       .filter((record) => !isForeign(definitions(record.kind), record))
-      .map(({ kind, scope, id }) => placeOf(kind, scope, id)),
+      .map(({ kind, scope, id }) => recordKeyText(kind, scope, id)),
   );
   const to: State = {
     reference: input.live.reference,
-    records: states.filter(({ kind, scope, id }) => own.has(placeOf(kind, scope, id))),
+    records: states.filter(({ kind, scope, id }) => own.has(recordKeyText(kind, scope, id))),
   };
   const modeOf = (kind: Kind): 'managed' | 'default' =>
     writableFields(definitions(kind)).length > 0 || definitions(kind).family !== null ? 'managed' : 'default';
@@ -291,7 +291,7 @@ export function remainingChanges(snapshot: DrillSnapshot, { input, states }: Res
           ? change
           : withoutStrangers(change, counterparts.desired(kind, change)?.body);
       if (own.change === 'changed' && own.fields.length === 0) continue;
-      byRecord.set(placeOf(kind, desired.scope, desired.id), own);
+      byRecord.set(recordKeyText(kind, desired.scope, desired.id), own);
       changes.push(own);
     }
   }
@@ -324,9 +324,9 @@ function matchesOf(input: Restored['input']): {
     for (const { desired, live } of pairs) {
       for (const kind of kinds) {
         list.push({ kind, from: desired.id, to: live.id });
-        places.set(placeOf(kind, live.scope, live.id), desired);
+        places.set(recordKeyText(kind, live.scope, live.id), desired);
       }
     }
   }
-  return { list, desired: (kind, { scope, id }) => places.get(placeOf(kind, scope, id)) };
+  return { list, desired: (kind, { scope, id }) => places.get(recordKeyText(kind, scope, id)) };
 }

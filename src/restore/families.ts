@@ -17,7 +17,7 @@ interface SingleStates {
  * The records of both states, each family's record once: under the first kind that can be written, of those under which
  * both states show it, else live, else the desired one.
  */
-export function withoutDoubles(
+export function onePerFamily(
   desired: PlanState,
   live: PlanState,
   definitions: (kind: Kind) => ResourceDefinition,

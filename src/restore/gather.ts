@@ -18,10 +18,10 @@ import { requireKnownFields } from '../state/compared-fields.ts';
 import { type StateFilter, filterParts, selectsCollection, selectsRecord } from '../state/filter.ts';
 import { readNamed } from '../state/named-organizations.ts';
 import type { UnknownRecord, LoadedState } from '../state/state.ts';
-import { wantedKinds } from '../sync/extent.ts';
+import { wantedKinds } from '../sync/run-extent.ts';
 import { configuredSecrets } from './configured-secrets.ts';
 import { shownKinds } from './families.ts';
-import { everyId, idChoice, idLookup } from './id-map.ts';
+import { withMappedIds, idChoice, idLookup } from './id-map.ts';
 import { kindsToRead } from './kinds-to-read.ts';
 import type { PlanCollection, PlanInput, PlanState } from './plan.ts';
 import { scopeKeys } from './record-place.ts';
@@ -48,7 +48,7 @@ export interface Gathered {
  * organization that neither side has; `usage` for a kind that is never written, or a field that is not a pointer; what
  * reading live throws
  */
-export async function gather(options: GatherOptions): Promise<Gathered> {
+export async function readPlanInput(options: GatherOptions): Promise<Gathered> {
   const { request, desired, source, definitions, now } = options;
   // Ids name records, before and after they were created again; the rest of the filter names collections.
   const { ids, ...filter } = everyName(request.filter, options.idMap);
@@ -127,8 +127,8 @@ function everyName(filter: StateFilter, idMap: readonly IdMapping[]): StateFilte
     ...filter,
     ...(organizations === undefined
       ? {}
-      : { organizations: everyId(SCOPE_KIND.organization_id, organizations, idMap) }),
-    ...(projects === undefined ? {} : { projects: everyId(SCOPE_KIND.project_id, projects, idMap) }),
+      : { organizations: withMappedIds(SCOPE_KIND.organization_id, organizations, idMap) }),
+    ...(projects === undefined ? {} : { projects: withMappedIds(SCOPE_KIND.project_id, projects, idMap) }),
   };
 }
 
@@ -141,7 +141,7 @@ async function readWithin(
   if (asked === undefined) return { live: await readLive({ kinds }), within: { kinds } };
   const { live, organizations } = await readNamed({
     asked,
-    namesOf: (id) => everyId(SCOPE_KIND.organization_id, [id], idMap),
+    namesOf: (id) => withMappedIds(SCOPE_KIND.organization_id, [id], idMap),
     filter: { kinds },
     against: desired,
     readLive,

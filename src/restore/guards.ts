@@ -33,7 +33,7 @@ function otherOrganization(input: PlanInput, matching: Matching): Refusal[] {
     {
       guard: 'other_organization',
       kind: 'organizations',
-      reason: 'none of the organizations that were recorded is live: another organization than recorded',
+      reason: 'none of the recorded organizations exists in this service: it seems to be a different account',
       hint: 'check --source and its key; to make lost organizations anew, give --create-organizations',
     },
   ];

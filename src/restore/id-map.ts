@@ -24,7 +24,7 @@ export function idLookup(mappings: readonly IdMapping[]): (kind: Kind, id: strin
 }
 
 /** The ids with those that the same records had or got by being created again; the given ones first. */
-export function everyId(kind: Kind, ids: readonly string[], mappings: readonly IdMapping[]): string[] {
+export function withMappedIds(kind: Kind, ids: readonly string[], mappings: readonly IdMapping[]): string[] {
   return [...connected(kind, ids, links(mappings))];
 }
 

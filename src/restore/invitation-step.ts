@@ -6,10 +6,10 @@ import { type ParsedRecord, compareRecords } from '../diff/change.ts';
 import { equalValues } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { naturalKeyDigest, managedDigest } from './live-records.ts';
-import { type Draft, type Slot, draftKey } from './draft.ts';
+import { type Draft, type KnownOrStepId, draftKey } from './draft.ts';
 import { ownerObstacle, ownUserObstacle } from './protected-records.ts';
 import { hiddenFields, withoutSecrets } from './secret-values.ts';
-import { requestFor, stopped, waitsFor, type Planning, draftOf, liveSlots } from './step-parts.ts';
+import { requestFor, stopped, requiredSteps, type Planning, draftOf, liveSlots } from './step-parts.ts';
 import { memberPointer, writableFields } from './unmanaged-settings.ts';
 
 const COMES_BACK = 'invited: comes back when the invite is accepted';
@@ -120,7 +120,7 @@ export function planInvitation(
   desired: ParsedRecord,
   draft: Draft,
   creation: Extract<Creation, { by: 'invitation' }>,
-  slots: Readonly<Record<string, Slot>>,
+  slots: Readonly<Record<string, KnownOrStepId>>,
 ): void {
   const { input, matching, drafts } = planning;
   const invitation = input.definitions(creation.kind);
@@ -164,7 +164,7 @@ export function planInvitation(
     inverse: { action: 'remove' },
     after: [
       ...draft.after,
-      ...waitsFor(slots, []),
+      ...requiredSteps(slots, []),
       ...(open === undefined || replacesNamesake ? [] : [removalKey(open)]),
     ],
   });

@@ -103,8 +103,8 @@ export class RestoreJournal {
     return [...this.#rows.values()];
   }
 
-  /** A request is about to leave: resolves when that is on the disk. Steps that are ready together share the wait. */
-  sending(n: number): Promise<void> {
+  /** Writes outcome `sent` before the request; resolves once it is durable. Steps that are ready together share the wait. */
+  markSent(n: number): Promise<void> {
     const { attempts } = this.row(n);
     const change = { outcome: 'sent', attempts: attempts + 1, sentAt: this.#time(), endedAt: null } as const;
     this.#later(n, { ...change, status: null, errorCode: null, error: null });

@@ -2,7 +2,7 @@
  * Records of the service as they are at this moment, for the looks before and after each write. A record is retrieved
  * where the kind has that; else its collection is listed, and steps that look at the same time share one list.
  */
-import type { Slot } from '../api/limiter.ts';
+import type { ConcurrencySlot } from '../api/limiter.ts';
 import type { FoundRecord, ReadClient } from '../api/read-client.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import { type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
@@ -67,7 +67,7 @@ export class LiveRecords {
     id: string,
     isFresh: boolean,
     signal?: AbortSignal,
-    slot?: Slot,
+    slot?: ConcurrencySlot,
   ): Promise<JsonValue | undefined> {
     if (!isRetrieved(definition)) return this.#listed(definition, scope, id, isFresh, signal);
     return this.#options.reader.retrieve(definition, scope, id, signal, slot).then((retrieved) => {

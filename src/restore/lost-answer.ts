@@ -4,7 +4,7 @@ import type { JsonValue } from '../core/json.ts';
 import { equalValues } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
 import { managedDigest } from './live-records.ts';
-import { movedFields, plannedDigest } from './precondition.ts';
+import { fieldsChangedSincePlan, plannedDigest } from './precondition.ts';
 import { differencesFrom } from './read-back.ts';
 import { holdsContent } from './same-content.ts';
 import { type ReadyStep, type StepContext, claim, isTaken, keyOfStep } from './step-context.ts';
@@ -54,7 +54,7 @@ export async function isReplaced(context: StepContext, ready: ReadyStep): Promis
  */
 function holdsSome({ step, request, sent }: ReadyStep, body: JsonValue): boolean {
   if (request.role !== 'update' || sent === null) return false;
-  const moved = new Set(movedFields(step, body));
+  const moved = new Set(fieldsChangedSincePlan(step, body));
   return step.fields.some(({ path }) => {
     if (!moved.has(topMember(path))) return false;
     const [now, wanted] = [resolvePointer(body, path), resolvePointer(sent, path)];
@@ -96,7 +96,10 @@ const LOOK_AGAIN_MS = [2000];
 const LOOK_LONG_MS = [2000, 4000, 8000, 16_000, 30_000];
 
 /** After which waits a request without an answer is looked for again, milliseconds. */
-export function waitsFor({ request: { role } }: ReadyStep, error: TidemarkError | null): readonly number[] {
+export function retryDelays(
+  { request: { role } }: ReadyStep,
+  error: TidemarkError | null,
+): readonly number[] {
   const isTimeout =
     error?.code === 'timeout' ||
     error?.code === 'unresponsive' ||

@@ -12,7 +12,7 @@ import type { ParsedRecord } from '../diff/change.ts';
 import { matchRecords, MatchedIds } from '../diff/match-records.ts';
 import { recordName } from '../diff/name.ts';
 import { naturalKeyDigest } from './live-records.ts';
-import { withoutDoubles } from './families.ts';
+import { onePerFamily } from './families.ts';
 import type { PlanInput } from './plan.ts';
 import type { Adoption } from './plan.ts';
 import { PlacesOfKind } from './record-place.ts';
@@ -38,7 +38,7 @@ export interface Matching {
 
 /** Matches kind by kind, parents first. */
 export function matchStates(input: PlanInput): Matching {
-  const records = withoutDoubles(input.desired, input.live, input.definitions);
+  const records = onePerFamily(input.desired, input.live, input.definitions);
   const desiredByKind = Map.groupBy(records.desired, ({ kind }) => kind);
   const liveByKind = Map.groupBy(records.live, ({ kind }) => kind);
   const counterparts = new MatchedIds();
@@ -140,7 +140,7 @@ function matchById(
     let inScope = scopes.get(scope);
     if (inScope === undefined) {
       const found = counterparts.scope(scope);
-      inScope = { liveScope: found, isLasting: isIdLasting(definition, scope, found) };
+      inScope = { liveScope: found, isLasting: isIdStable(definition, scope, found) };
       scopes.set(scope, inScope);
     }
     const { liveScope, isLasting } = inScope;
@@ -201,10 +201,9 @@ function pairsOf(
 }
 
 /**
- * True where an equal id in live is the same record: its parent kept its id too, or ids of the kind are never given
- * twice. Numbers are counted anew by every instance.
+ * True where an equal id in live is the same record: its parent kept its id too, or UUIDs are unique; integer ids are only unique within one parent of one instance.
  */
-export function isIdLasting(
+export function isIdStable(
   { idType }: Pick<ResourceDefinition, 'idType'>,
   desiredScope: Scope,
   liveScope: Scope | null,

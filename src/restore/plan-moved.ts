@@ -4,12 +4,12 @@ import { scopeKey } from '../catalog/catalog.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import { type FieldChange, equalValues } from '../diff/compare.ts';
 import { resolvePointer } from '../diff/pointer.ts';
-import { dependentKinds, goesWith } from './dependents.ts';
+import { dependentKinds, isRemovedWith } from './dependents.ts';
 import { managedDigest, naturalKeyDigest } from './live-records.ts';
 import { isExecutable, type Plan, type PlanStep } from './plan.ts';
 import { textsWhere } from './places.ts';
 import type { PlanState } from './plan.ts';
-import { placeOf } from './record-place.ts';
+import { recordKeyText } from './record-place.ts';
 import { holdsContent } from './same-content.ts';
 import { HIDDEN, hiddenFields } from './secret-values.ts';
 import type { DesiredLookup } from './step-context.ts';
@@ -28,14 +28,14 @@ export interface Moved {
  * The steps under which live moved since the plan was made, in the plan's order; empty: it may be applied. `desired` tells
  * a record that came meanwhile from one of the same name that the plan knew.
  */
-export function movedSince(
+export function changedSincePlan(
   plan: Pick<Plan, 'steps' | 'adopted'>,
   live: PlanState,
   definitions: (kind: Kind) => ResourceDefinition,
   desired: DesiredLookup,
 ): Moved[] {
   const byPlace = new Map(
-    live.records.map((record) => [placeOf(record.kind, record.scope, record.id), record]),
+    live.records.map((record) => [recordKeyText(record.kind, record.scope, record.id), record]),
   );
   const names = new Map<string, string[]>();
   const adopted = new Set(plan.adopted.map(({ kind, live_id }) => `${kind} ${live_id}`));
@@ -67,7 +67,7 @@ export function movedSince(
       const by = namesakes.find((id) => !goesFirst(plan, kind, id) && !isKnown(step, id));
       return by === undefined ? [] : [{ step, how: 'taken', fields: [], by }];
     }
-    const record = byPlace.get(placeOf(kind, scope, precondition.id));
+    const record = byPlace.get(recordKeyText(kind, scope, precondition.id));
     if (record === undefined) {
       return [
         { step, how: whole.has(`${kind} ${scopeKey(scope)}`) ? 'gone' : 'unread', fields: [], by: null },
@@ -108,12 +108,14 @@ function unplannedBelow(
   const kinds = dependentKinds(removed.kind, definitions);
   if (kinds.length === 0) return undefined;
   const planned = new Set(
-    steps.flatMap(({ action, kind, scope, id }) => (action === 'remove' ? [placeOf(kind, scope, id)] : [])),
+    steps.flatMap(({ action, kind, scope, id }) =>
+      action === 'remove' ? [recordKeyText(kind, scope, id)] : [],
+    ),
   );
   return live.records.find(
     (record) =>
-      kinds.some((definition) => goesWith(definition, record, definitions(removed.kind), removed)) &&
-      !planned.has(placeOf(record.kind, record.scope, record.id)),
+      kinds.some((definition) => isRemovedWith(definition, record, definitions(removed.kind), removed)) &&
+      !planned.has(recordKeyText(record.kind, record.scope, record.id)),
   );
 }
 

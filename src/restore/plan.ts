@@ -80,7 +80,7 @@ export interface SecretNeed {
   readonly because?: 'redacted' | 'masked';
 }
 
-/** Why a step is blocked, or needs a person: what to decide on. */
+/** Why a step is blocked, or needs manual work: what to decide on. */
 export type Obstacle =
   | 'ambiguous'
   /** An undo: the record is not as the restore left it. */
@@ -148,7 +148,7 @@ export interface Adoption {
 }
 
 /** Records that no step is about though the states differ, and why. */
-export interface LeftAlone {
+export interface IgnoredRecords {
   readonly kind: Kind;
   readonly count: number;
   readonly reason: string;
@@ -177,7 +177,7 @@ export interface Plan {
   readonly hash: string;
   readonly steps: readonly PlanStep[];
   readonly adopted: readonly Adoption[];
-  readonly left: readonly LeftAlone[];
+  readonly left: readonly IgnoredRecords[];
   readonly refused: readonly Refusal[];
   /** What was asked for and could not be read; left out where there is nothing of it. */
   readonly skipped?: readonly Skipped[];

@@ -16,7 +16,7 @@ import {
   type DraftPath,
   type DraftPrecondition,
   type DraftRequest,
-  type Slot,
+  type KnownOrStepId,
 } from './draft.ts';
 import { refusalsOf } from './guards.ts';
 import { matchStates } from './matching.ts';
@@ -26,7 +26,7 @@ import { placesOf, withMember } from './places.ts';
 import { planHash } from './plan.ts';
 import type { PlanInput, PlanOptions } from './plan.ts';
 import type {
-  LeftAlone,
+  IgnoredRecords,
   Plan,
   PlanStep,
   Adoption,
@@ -84,7 +84,7 @@ export function planRestore(input: PlanInput): Plan {
     to: input.live.reference,
     steps,
     adopted: listedAdoptions(planning, steps),
-    left: [...left.values()] satisfies readonly LeftAlone[],
+    left: [...left.values()] satisfies readonly IgnoredRecords[],
     refused: refusalsOf(input, matching, steps),
     ...(input.skipped === undefined || input.skipped.length === 0 ? {} : { skipped: input.skipped }),
     summary: { ...countsOf(steps), unchanged },
@@ -219,8 +219,7 @@ function minutesFor(requests: number, rate: KindRate): number {
   return hours * 60 + (rate.perMinute === 0 ? 0 : Math.floor((rest - 1) / rate.perMinute));
 }
 
-// Names that one step frees and another one takes: the first goes first, or a unique name would be refused. Names that go
-// round in a circle are left to a person: a name in between would be seen, and could be what is left of a restore that died.
+// If one step frees a name that another takes, the freeing step runs first: a unique name would be refused otherwise. Cyclic renames are blocked: a temporary name would be visible, and could remain after a crash.
 
 /** Adds to every step that takes a natural key the step that frees it. */
 function orderNames(planning: Planning): void {
@@ -347,7 +346,7 @@ function finishedPath({ template, parameters }: DraftPath, numberOf: NumberOf): 
   };
 }
 
-function parameter(name: string, slot: Slot, numberOf: NumberOf): Parameter {
+function parameter(name: string, slot: KnownOrStepId, numberOf: NumberOf): Parameter {
   return 'step' in slot ? { name, step: numberOf(slot.step) } : { name, value: slot.value };
 }
 

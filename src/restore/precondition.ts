@@ -1,5 +1,5 @@
-/** The look before a write: is live still what the step was planned against? (design.md, Never broken 5). */
-import type { Slot } from '../api/limiter.ts';
+/** Checks a step's precondition immediately before its write. (design.md, Never broken 5). */
+import type { ConcurrencySlot } from '../api/limiter.ts';
 import { scopeKey } from '../catalog/catalog.ts';
 import { type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
 import { scopeKeyNaming } from '../catalog/lineage.ts';
@@ -25,10 +25,10 @@ const MOVED_HINT = 'look at what changed with `tidemark diff latest live`, then 
  * @param slot the step's place among the requests under way (`looksOnce`)
  * @throws TidemarkError when that cannot be found out
  */
-export async function obstacleTo(
+export async function failedPrecondition(
   context: StepContext,
   ready: ReadyStep,
-  slot?: Slot,
+  slot?: ConcurrencySlot,
 ): Promise<StepError | null> {
   const { step, definition } = ready;
   const { precondition } = step;
@@ -38,19 +38,19 @@ export async function obstacleTo(
   }
   const id = ready.id ?? step.id;
   const body = await context.live.read(definition, ready.scope, id, false, context.signal, slot);
-  if (body === undefined) return moved(`the ${definition.title.one} is gone`);
+  if (body === undefined) return movedError(`the ${definition.title.one} is gone`);
   const digest = plannedDigest(context, step);
   if (digest === null || managedDigest(definition, body) === digest) {
-    return ready.request.role === 'remove' ? await stillHolding(context, ready, id) : null;
+    return ready.request.role === 'remove' ? await unplannedChildren(context, ready, id) : null;
   }
-  const names = movedFields(step, body);
-  return moved(
+  const names = fieldsChangedSincePlan(step, body);
+  return movedError(
     `the ${definition.title.one} is no longer as planned${names.length === 0 ? '' : `: ${names.join(', ')} changed`}`,
   );
 }
 
 /** True for a step whose look is one request: it may share its place among the requests under way with the write. */
-export function looksOnce({ step, request, definition }: ReadyStep): boolean {
+export function checkIsOneRequest({ step, request, definition }: ReadyStep): boolean {
   const isChange = request.role === 'update' || request.role === 'act';
   return isChange && step.precondition?.state !== 'absent' && isRetrieved(definition);
 }
@@ -62,7 +62,7 @@ export function plannedDigest(context: StepContext, { precondition }: PlanStep):
 }
 
 /** The fields that the step would change and that are not as they were planned against. */
-export function movedFields({ fields }: PlanStep, body: JsonValue): string[] {
+export function fieldsChangedSincePlan({ fields }: PlanStep, body: JsonValue): string[] {
   const names = fields
     .filter(({ path, from_path, from }) => {
       const now = resolvePointer(body, from_path ?? path);
@@ -88,7 +88,7 @@ async function returned(context: StepContext, ready: ReadyStep): Promise<StepErr
     if (context.replaced.has(`${kind} ${id}`)) continue;
     const body = await context.live.read(definition, scope, id, true, context.signal);
     if (body !== undefined)
-      return moved(`the ${definition.title.one} is there after all${shown(definition, id)}`);
+      return movedError(`the ${definition.title.one} is there after all${idSuffix(definition, id)}`);
   }
   return null;
 }
@@ -103,7 +103,9 @@ async function matchOf(context: StepContext, ready: ReadyStep): Promise<StepErro
   const counterpart = ids.find((id) => !isTaken(context, ready, id));
   return counterpart === undefined
     ? null
-    : moved(`there is a ${definition.title.one} of that name by now${shown(definition, counterpart)}`);
+    : movedError(
+        `there is a ${definition.title.one} of that name by now${idSuffix(definition, counterpart)}`,
+      );
 }
 
 /** What has no name is recognized by its content. */
@@ -115,13 +117,13 @@ async function matchByContent(context: StepContext, ready: ReadyStep): Promise<S
   const counterpart = ids.find((id) => !isTaken(context, ready, id));
   return counterpart === undefined
     ? null
-    : moved(
-        `there is a ${definition.title.one} of that very content by now${shown(definition, counterpart)}`,
+    : movedError(
+        `there is a ${definition.title.one} of that very content by now${idSuffix(definition, counterpart)}`,
       );
 }
 
-/** What came into a record since the plan: it would go with it. What was planned to go has gone before. */
-async function stillHolding(
+/** Refuses a removal if the record has children that the plan does not remove; those that it removes are gone by now. */
+async function unplannedChildren(
   context: StepContext,
   { definition, scope }: ReadyStep,
   id: string,
@@ -133,7 +135,7 @@ async function stillHolding(
     const ids = await idsWithin(context, below, { ...scope, [key]: id });
     if (ids.length === 0) continue;
     const what = ids.length === 1 ? below.title.one : below.title.many;
-    return moved(`the ${definition.title.one} has ${ids.length} ${what} that the plan does not know`);
+    return movedError(`the ${definition.title.one} has ${ids.length} ${what} that the plan does not know`);
   }
   return null;
 }
@@ -157,13 +159,13 @@ function absentKey({ precondition }: PlanStep): string | null {
 }
 
 /** The id as the end of a sentence; nothing where it is a secret: an invite's is its sign-up link. */
-export function shown(definition: ResourceDefinition, id: string): string {
+export function idSuffix(definition: ResourceDefinition, id: string): string {
   const isSecret = definition.fields.some(
     (field) => field.isSecret && field.name === definition.idPath.at(-1),
   );
   return isSecret ? '' : `: ${id}`;
 }
 
-export function moved(message: string): StepError {
+export function movedError(message: string): StepError {
   return { code: 'moved', message, hint: MOVED_HINT };
 }

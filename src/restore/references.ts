@@ -6,14 +6,14 @@ import { type JsonValue, isJsonObject, isRawNumber, parseLossless } from '../cor
 import type { ParsedRecord } from '../diff/change.ts';
 import { idText } from '../diff/match-records.ts';
 import { pointerTo, resolvePointer, splitPointer } from '../diff/pointer.ts';
-import { type DraftFill, type Slot, draftKey } from './draft.ts';
-import { type Matching, isIdLasting, parentOf } from './matching.ts';
+import { type DraftFill, type KnownOrStepId, draftKey } from './draft.ts';
+import { type Matching, isIdStable, parentOf } from './matching.ts';
 import { placesOf, withMember } from './places.ts';
-import { placeOf } from './record-place.ts';
+import { recordKeyText } from './record-place.ts';
 import type { PlanInput } from './plan.ts';
 
 /** What an id of the desired state leads to. */
-export type Resolved = Slot | { readonly unknown: string };
+export type Resolved = KnownOrStepId | { readonly unknown: string };
 
 export interface References {
   /** The live record that an id of the desired state means, seen from a record of that (desired) scope. */
@@ -39,10 +39,10 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
   const named = namedKinds(input);
   for (const [kind, match] of matching.kinds) {
     if (!named.has(kind)) continue;
-    for (const { scope, id } of match.live) liveKeys.add(placeOf(kind, scope, id)).add(`${kind} ${id}`);
-    for (const record of match.missing) missing.set(placeOf(kind, record.scope, record.id), record);
+    for (const { scope, id } of match.live) liveKeys.add(recordKeyText(kind, scope, id)).add(`${kind} ${id}`);
+    for (const record of match.missing) missing.set(recordKeyText(kind, record.scope, record.id), record);
     for (const { desired, live } of match.pairs) {
-      pairs.set(placeOf(kind, desired.scope, desired.id), live.id);
+      pairs.set(recordKeyText(kind, desired.scope, desired.id), live.id);
     }
   }
 
@@ -61,16 +61,16 @@ export function referencesOf(input: PlanInput, matching: Matching): References {
     const { title } = input.definitions(kind);
     const scope = within(kind, from);
     if (scope !== null) {
-      const key = placeOf(kind, scope, id);
+      const key = recordKeyText(kind, scope, id);
       const paired = pairs.get(key);
       if (paired !== undefined) return { value: paired };
       if (missing.has(key)) return { step: draftKey({ kind, scope, id }, 'create') };
       const liveScope = matching.liveScope(scope);
       if (liveScope !== null) {
-        const isLasting = isIdLasting(input.definitions(kind), scope, liveScope);
-        if (isLasting && liveKeys.has(placeOf(kind, liveScope, id))) return { value: id };
+        const isLasting = isIdStable(input.definitions(kind), scope, liveScope);
+        if (isLasting && liveKeys.has(recordKeyText(kind, liveScope, id))) return { value: id };
         const now = input.idMap(kind, id);
-        if (now !== undefined && liveKeys.has(placeOf(kind, liveScope, now))) return { value: now };
+        if (now !== undefined && liveKeys.has(recordKeyText(kind, liveScope, now))) return { value: now };
       }
     } else if (liveKeys.has(`${kind} ${id}`)) {
       return { value: id };

@@ -59,7 +59,7 @@ export interface RestoreReport {
   /** The restore that this one undoes; null for an ordinary one. */
   readonly undoes: number | null;
   /**
-   * `complete`: every step was applied and read back as sent. `partial`: not every one. `failed`: there were requests
+   * `complete`: every step was applied and verified. `partial`: not every one. `failed`: there were requests
    * to send, and none was applied. `interrupted`: ended before its end; `restore --resume` goes on.
    */
   readonly outcome: 'running' | 'complete' | 'partial' | 'failed' | 'interrupted';

@@ -1,6 +1,6 @@
 /** Which fields of a changed record a request sends, which an action moves, and which nothing can put back. */
 import type { FieldDefinition, ResourceDefinition } from '../catalog/definition.ts';
-import type { StateField } from '../catalog/definition.ts';
+import type { ActionField } from '../catalog/definition.ts';
 import { type JsonValue, getOwn, isJsonObject } from '../core/json.ts';
 import type { ParsedRecord } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
@@ -10,7 +10,7 @@ import { topMember } from './unmanaged-settings.ts';
 /** What of a changed record goes which way. */
 export interface SortedFields {
   readonly send: FieldDefinition[];
-  readonly act: StateField['actions'][number] | null;
+  readonly act: ActionField['actions'][number] | null;
   /** Fields that cannot be put back by a request, each with the reason. */
   readonly stuck: {
     readonly name: string;

@@ -19,6 +19,7 @@ import type { PlannedRequest, PlanStep, PathPlan } from './plan.ts';
 import { unsendableReferences } from './unmanaged-settings.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
 
+/** Looks up the body of a desired record, for the secrets that it holds in clear. */
 export type DesiredLookup = (key: {
   readonly kind: Kind;
   readonly scope: Scope;

@@ -1,20 +1,20 @@
 /** What follows on a write that was done: its new id is kept, and the record is read back. */
-import type { Slot } from '../api/write-client.ts';
+import type { ConcurrencySlot } from '../api/write-client.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { managedDigest } from './live-records.ts';
 import type { NewId } from './journal.ts';
 import { lookUp } from './lost-answer.ts';
 import { notifyPersons } from './person-reason.ts';
-import { shown } from './precondition.ts';
+import { idSuffix } from './precondition.ts';
 import { differencesFrom, unsentDifferences } from './read-back.ts';
 import { type StepError, PERHAPS_SENT } from './restore-report.ts';
 import { holdsContent } from './same-content.ts';
 import { type ReadyStep, type StepContext, claim, isTaken, keyOfStep } from './step-context.ts';
 import { type StepEnd, errorColumns, notReadBack } from './step-failure.ts';
 
-/** It was done: that and its id are journaled before anything else, and on the disk before the step is over. */
-export async function done(
+/** Journals the success and the new id, then reads the record back; returns when both are done. */
+export async function recordApplied(
   context: StepContext,
   ready: ReadyStep,
   id: string | null,
@@ -35,22 +35,22 @@ export async function done(
   return end;
 }
 
-/** A change that was done, and read back, while that is on its way to the disk: nothing more is to be done for it. */
-export interface SeenDone {
+/** Applied and read back; the journal entry is not on disk yet (`onDisk`). */
+export interface AppliedNotDurable {
   readonly outcome: 'seen';
   /** The step is not over before. What fails here is tried again, and told, by the next thing that is journaled. */
   readonly onDisk: Promise<void>;
 }
 
 /** As `done`, for a change whose place among the requests under way is kept until it was read back, and no longer. */
-export function doneInSlot(
+export function recordAppliedInSlot(
   context: StepContext,
   ready: ReadyStep,
   status: number | null,
-  slot: Slot,
-): Promise<SeenDone> {
+  slot: ConcurrencySlot,
+): Promise<AppliedNotDurable> {
   const onDisk = context.journal.applied(ready.step.n, { status, errorCode: null, error: null });
-  // Told to whoever waits for it, some time later.
+  // The error reaches whoever awaits `onDisk`; this avoids an unhandled rejection.
   onDisk.catch(() => undefined);
   return readBack(context, ready, slot).then(() => ({ outcome: 'seen', onDisk }));
 }
@@ -67,7 +67,7 @@ async function reportDuplicate(context: StepContext, ready: ReadyStep, id: strin
       : live.idsOf(definition, scope, key, true, grace));
     const counterpart = ids.find((each) => each !== id && !isTaken(context, ready, each));
     if (counterpart === undefined) return;
-    const which = `${shown(definition, id)}${shown(definition, counterpart)}`;
+    const which = `${idSuffix(definition, id)}${idSuffix(definition, counterpart)}`;
     const message = `there are two ${key === null ? 'of that content' : 'of that name'} now${which}: a request that was given up was done after all; remove one of them`;
     journal.readBack(step.n, { verified: false, ...errorColumns({ code: 'rejected', message }) });
   } catch (error) {
@@ -108,7 +108,11 @@ async function lookedUpId(context: StepContext, ready: ReadyStep): Promise<strin
 }
 
 /** Whether it holds what was sent. Given up, or not possible now, a resumed restore does it. */
-export async function readBack(context: StepContext, ready: ReadyStep, slot?: Slot): Promise<StepEnd> {
+export async function readBack(
+  context: StepContext,
+  ready: ReadyStep,
+  slot?: ConcurrencySlot,
+): Promise<StepEnd> {
   const { journal, live, grace } = context;
   const { step, definition, scope } = ready;
   const end = (

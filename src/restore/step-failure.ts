@@ -9,7 +9,7 @@ import { withoutSecretIds } from './scrubbed.ts';
 import { hintFor } from './restore-report.ts';
 
 /** What fails for every further request too. */
-const HOPELESS: ReadonlySet<ErrorCode> = new Set([
+const STOPS_RESTORE: ReadonlySet<ErrorCode> = new Set([
   'unauthorized',
   'unreachable',
   'unresponsive',
@@ -18,10 +18,10 @@ const HOPELESS: ReadonlySet<ErrorCode> = new Set([
 ]);
 
 /** `hopeless`: no other step should be begun. `not_begun`: interrupted before anything was sent. */
-export type StepEnd = 'ended' | 'hopeless' | 'not_begun';
+export type StepEnd = 'ended' | 'stop_restore' | 'not_begun';
 
-/** Nothing left this machine: the journal says what it said before. */
-export function notBegun(
+/** Nothing was sent: restores the journal row. */
+export function resetToUnsent(
   { journal }: StepContext,
   { n, outcome, attempts, sentAt, status }: RestoreStepRow,
 ): StepEnd {
@@ -57,7 +57,7 @@ export function alreadyApplied(
 
 /** Done, and not seen again: a resumed restore reads it back. */
 export function notReadBack({ journal }: StepContext, step: PlanStep, cause: unknown): StepEnd {
-  const known = localOrKnown(cause);
+  const known = rethrowLocalError(cause);
   const message = `applied, but not read back: ${known.message}`;
   journal.readBack(step.n, {
     ...{ verified: null, differences: [], digest: null },
@@ -67,13 +67,13 @@ export function notReadBack({ journal }: StepContext, step: PlanStep, cause: unk
 }
 
 /** What became of the request is not known: a resumed restore looks it up. */
-export function leaveOpen(
+export function keepAsSent(
   context: StepContext,
   step: PlanStep,
   cause: unknown,
   why = 'its answer was lost',
 ): StepEnd {
-  const known = localOrKnown(cause);
+  const known = rethrowLocalError(cause);
   context.journal.note(step.n, {
     outcome: 'sent',
     ...errorColumns({
@@ -81,11 +81,11 @@ export function leaveOpen(
       message: `${why}, and looking failed: ${known.message}`,
     }),
   });
-  return HOPELESS.has(known.code) ? 'hopeless' : 'ended';
+  return STOPS_RESTORE.has(known.code) ? 'stop_restore' : 'ended';
 }
 
 export function failBy(context: StepContext, step: PlanStep, thrown: unknown): StepEnd {
-  const known = localOrKnown(thrown);
+  const known = rethrowLocalError(thrown);
   return fail(context, step, stepError(known), known.status ?? null);
 }
 
@@ -104,11 +104,11 @@ export function fail(
     { step: n, action, kind, name, code, status, error: said, ...(hint === undefined ? {} : { hint }) },
     'a step of a restore failed',
   );
-  return HOPELESS.has(error.code as ErrorCode) ? 'hopeless' : 'ended';
+  return STOPS_RESTORE.has(error.code as ErrorCode) ? 'stop_restore' : 'ended';
 }
 
 /** This machine's problem ends the restore; everything else ends the step. */
-export function localOrKnown(thrown: unknown): TidemarkError {
+export function rethrowLocalError(thrown: unknown): TidemarkError {
   const known = asTidemarkError(thrown);
   if (isLocalError(known.code)) throw thrown;
   return known;

@@ -5,7 +5,7 @@ import type { ParsedRecord } from '../diff/change.ts';
 import { valueDigest } from '../diff/canonical.ts';
 import { idText } from '../diff/match-records.ts';
 import { recordName } from '../diff/name.ts';
-import type { Draft, DraftFill, DraftPath, DraftRequest, Slot } from './draft.ts';
+import type { Draft, DraftFill, DraftPath, DraftRequest, KnownOrStepId } from './draft.ts';
 import type { Matching } from './matching.ts';
 import type { Obstacle, PlanStep, SecretNeed } from './plan.ts';
 import type { PlanInput } from './plan.ts';
@@ -60,7 +60,7 @@ function pinned({ scope, id, body }: ParsedRecord, kind: Kind): NonNullable<Plan
 export function requestFor(
   definition: ResourceDefinition,
   role: DraftRequest['role'],
-  parameters: Readonly<Record<string, Slot>>,
+  parameters: Readonly<Record<string, KnownOrStepId>>,
   body: JsonObject | null,
   fills: readonly DraftFill[],
   act: string | null = null,
@@ -87,13 +87,13 @@ export function requestFor(
 export function alternativePath(
   definition: ResourceDefinition,
   role: 'create' | 'update',
-  parameters: Readonly<Record<string, Slot>>,
+  parameters: Readonly<Record<string, KnownOrStepId>>,
   body: JsonValue,
   fills: readonly DraftFill[],
 ): DraftPath | null {
   const template = definition.restore.alternativePaths[role];
   if (template === undefined) return null;
-  const all: Record<string, Slot> = { ...parameters };
+  const all: Record<string, KnownOrStepId> = { ...parameters };
   for (const [, name = ''] of template.matchAll(/:([a-z_]+)/g)) {
     if (Object.hasOwn(all, name)) continue;
     const fill = fills.find((each) => each.pointer === `/${name}` && each.from === 'step');
@@ -108,8 +108,8 @@ export function alternativePath(
 /** Scope parameters as slots, or the reason why one of them leads nowhere. */
 export function slotsOf(
   scope: Readonly<Record<string, Resolved>>,
-): { readonly slots: Readonly<Record<string, Slot>> } | { readonly unknown: string } {
-  const slots: Record<string, Slot> = {};
+): { readonly slots: Readonly<Record<string, KnownOrStepId>> } | { readonly unknown: string } {
+  const slots: Record<string, KnownOrStepId> = {};
   for (const [name, resolved] of Object.entries(scope)) {
     if ('unknown' in resolved) return resolved;
     slots[name] = resolved;
@@ -118,7 +118,10 @@ export function slotsOf(
 }
 
 /** Keys of the steps that slots and fills wait for. */
-export function waitsFor(slots: Readonly<Record<string, Slot>>, fills: readonly DraftFill[]): string[] {
+export function requiredSteps(
+  slots: Readonly<Record<string, KnownOrStepId>>,
+  fills: readonly DraftFill[],
+): string[] {
   const steps = [
     ...Object.values(slots).flatMap((slot) => ('step' in slot ? [slot.step] : [])),
     ...fills.flatMap((fill) => (fill.from === 'step' ? [fill.step] : [])),
@@ -127,8 +130,8 @@ export function waitsFor(slots: Readonly<Record<string, Slot>>, fills: readonly 
 }
 
 /** Slots of a live record: everything is known. */
-export function liveSlots(definition: ResourceDefinition, live: ParsedRecord): Record<string, Slot> {
-  const slots: Record<string, Slot> = {};
+export function liveSlots(definition: ResourceDefinition, live: ParsedRecord): Record<string, KnownOrStepId> {
+  const slots: Record<string, KnownOrStepId> = {};
   for (const [name, value] of Object.entries(live.scope)) slots[name] = { value };
   slots[definition.idParameter] = { value: live.id };
   return slots;

@@ -1,24 +1,24 @@
-/** One step from the look before it to the look after it (design.md, Restore: Apply). */
-import type { Reservation, Slot, WriteOutcome } from '../api/write-client.ts';
+/** Runs one step: check, journal, write, read back (design.md, Restore: Apply). */
+import type { Reservation, ConcurrencySlot, WriteOutcome } from '../api/write-client.ts';
 import type { TidemarkError } from '../core/errors.ts';
 import type { RestoreStepRow } from '../mirror/restores.ts';
 import { findAlreadyApplied } from './already-applied.ts';
-import { type LookUp, isReplaced, lookUp, waitsFor } from './lost-answer.ts';
+import { type LookUp, isReplaced, lookUp, retryDelays } from './lost-answer.ts';
 import type { PlanStep } from './plan.ts';
-import { looksOnce, moved, obstacleTo } from './precondition.ts';
+import { checkIsOneRequest, movedError, failedPrecondition } from './precondition.ts';
 import type { StepError } from './restore-report.ts';
 import { scrubbedOutcome } from './scrubbed.ts';
 import { type ReadyStep, type StepContext, readyStep } from './step-context.ts';
-import { done, doneInSlot, readBack, type SeenDone } from './step-done.ts';
+import { recordApplied, recordAppliedInSlot, readBack, type AppliedNotDurable } from './step-done.ts';
 import {
   type StepEnd,
   errorColumns,
   fail,
   failBy,
   failUnsent,
-  leaveOpen,
-  localOrKnown,
-  notBegun,
+  keepAsSent,
+  rethrowLocalError,
+  resetToUnsent,
   alreadyApplied,
   notReadBack,
   stepError,
@@ -26,18 +26,18 @@ import {
 
 /** Times that a write is sent when looking up shows that it was not done. */
 const MAX_SENDS = 3;
-/** How long a request may be at work after its process was killed. */
+/** How long the service may still be executing a request whose process was killed. */
 const AT_WORK_MS = 60_000;
 /** The oldest look that a write may follow on, and how many there may be until one is young enough. */
 const MAX_LOOK_AGE_MS = 5000;
 const MAX_LOOKS = 5;
 
 /**
- * Takes a step as far as it goes; what becomes of it stands in the journal, and of what was seen done (`SeenDone`) will
+ * Takes a step as far as it goes; what becomes of it stands in the journal, and of what was seen done (`AppliedNotDurable`) will
  * stand there.
  * @throws TidemarkError this machine's error
  */
-export async function runStep(context: StepContext, step: PlanStep): Promise<StepEnd | SeenDone> {
+export async function runStep(context: StepContext, step: PlanStep): Promise<StepEnd | AppliedNotDurable> {
   const { journal, signal } = context;
   if (step.request === null) throw new Error(`step ${step.n} has no request`);
   const row = journal.row(step.n);
@@ -45,12 +45,12 @@ export async function runStep(context: StepContext, step: PlanStep): Promise<Ste
   try {
     ready = readyStep(context, step, step.request);
     if (row.outcome === 'applied') return await readBack(context, ready);
-    // What was refused, or settled as not done, is begun anew: a namesake that is there by now is somebody else's.
+    // Refused steps, and steps known not to be done, start from the beginning: a record of that name found now was created by somebody else.
     if (row.outcome === 'sent') return await settleLost(context, ready, null);
   } catch (error) {
     if (signal.aborted) return 'not_begun';
-    // What was done, or may have been, is not undone by what cannot be found out now.
-    if (row.outcome === 'sent') return leaveOpen(context, step, error);
+    // A failed look-up does not change the outcome of a step that was, or may have been, applied.
+    if (row.outcome === 'sent') return keepAsSent(context, step, error);
     if (row.outcome === 'applied') return notReadBack(context, step, error);
     return failBy(context, step, error);
   }
@@ -61,14 +61,13 @@ export async function runStep(context: StepContext, step: PlanStep): Promise<Ste
  * Looks, and sends while what was seen is fresh: between the two there is no wait but that for a connection. A turn that
  * comes too late all the same (the service asked for a pause) makes it look again.
  */
-async function begin(context: StepContext, ready: ReadyStep): Promise<StepEnd | SeenDone> {
+async function begin(context: StepContext, ready: ReadyStep): Promise<StepEnd | AppliedNotDurable> {
   const { journal, signal } = context;
   const { step } = ready;
   if (signal.aborted) return 'not_begun';
   const before = journal.row(step.n);
   tell(context, step, 'the step begins', {});
-  // On the disk before the look, so that the write need not wait for it. Not so a creation: what is found after a crash
-  // would count as made by it.
+  // Journaled before the check, so that the write does not wait for the disk. A creation is journaled after the check: otherwise a record found after a crash would count as created by it.
   let isJournaled = ready.request.role !== 'create';
   if (isJournaled) await sending(context, step);
   for (let looks = 1; ; looks += 1) {
@@ -96,18 +95,18 @@ async function attempt(
   ready: ReadyStep,
   before: RestoreStepRow,
   isJournaled: boolean,
-): Promise<WriteOutcome | SeenDone | StepEnd> {
+): Promise<WriteOutcome | AppliedNotDurable | StepEnd> {
   const { client, signal } = context;
   let held: Reservation | null;
   try {
-    held = await client.hold(signal, ready.request.kind);
+    held = await client.reserve(signal, ready.request.kind);
   } catch (error) {
     return lookFailed(context, ready, before, error);
   }
-  const work = (slot?: Slot): Promise<WriteOutcome | SeenDone | StepEnd> =>
+  const work = (slot?: ConcurrencySlot): Promise<WriteOutcome | AppliedNotDurable | StepEnd> =>
     lookAndSend(context, ready, { before, isJournaled, held, slot });
   try {
-    return await (looksOnce(ready) ? client.withSlot(ready.request.kind, work) : work());
+    return await (checkIsOneRequest(ready) ? client.withSlot(ready.request.kind, work) : work());
   } finally {
     // Also when the journal fails: others may wait for the start that was kept.
     held?.release();
@@ -120,20 +119,20 @@ interface Attempt {
   /** Whether it stands in the journal that the write is sent. */
   readonly isJournaled: boolean;
   readonly held: Reservation | null;
-  readonly slot?: Slot | undefined;
+  readonly slot?: ConcurrencySlot | undefined;
 }
 
 async function lookAndSend(
   context: StepContext,
   ready: ReadyStep,
   { before, isJournaled, held, slot }: Attempt,
-): Promise<WriteOutcome | SeenDone | StepEnd> {
+): Promise<WriteOutcome | AppliedNotDurable | StepEnd> {
   const { clock, signal } = context;
   let obstacle: StepError | null;
   try {
     if (ready.request.role === 'remove' && (await isReplaced(context, ready)))
-      return await done(context, ready, null, null);
-    obstacle = await obstacleTo(context, ready, slot);
+      return await recordApplied(context, ready, null, null);
+    obstacle = await failedPrecondition(context, ready, slot);
     tell(context, ready.step, 'looked at what the write expects', {
       fits: obstacle === null,
       ...(obstacle === null ? {} : { code: obstacle.code }),
@@ -152,7 +151,7 @@ async function lookAndSend(
   if (!isJournaled) await sending(context, ready.step);
   const answer = await request(context, ready, before, { held, lookedAt, slot });
   if (slot === undefined || answer?.outcome !== 'done') return answer ?? 'not_begun';
-  const seen = await doneInSlot(context, ready, answer.status, slot);
+  const seen = await recordAppliedInSlot(context, ready, answer.status, slot);
   tellReadBack(context, ready.step);
   return seen;
 }
@@ -163,8 +162,8 @@ function lookFailed(
   before: RestoreStepRow,
   error: unknown,
 ): StepEnd {
-  if (context.signal.aborted) return notBegun(context, before);
-  const known = localOrKnown(error);
+  if (context.signal.aborted) return resetToUnsent(context, before);
+  const known = rethrowLocalError(error);
   return failUnsent(context, step, stepError(known), before, known.status);
 }
 
@@ -182,10 +181,10 @@ async function sendAgain(
   if (ready.request.role === 'remove') {
     // What came into the record since it was first looked at would go with it.
     try {
-      const obstacle = await obstacleTo(context, ready);
+      const obstacle = await failedPrecondition(context, ready);
       if (obstacle !== null) return fail(context, step, obstacle, before.status);
     } catch (cause) {
-      return context.signal.aborted ? 'not_begun' : leaveOpen(context, step, cause);
+      return context.signal.aborted ? 'not_begun' : keepAsSent(context, step, cause);
     }
   }
   const lookedAt = clock.monotonicMs();
@@ -209,7 +208,7 @@ async function settle(
   const { journal } = context;
   const { step } = ready;
   if (answer.outcome === 'done') {
-    const end = await done(context, ready, answer.id, answer.status);
+    const end = await recordApplied(context, ready, answer.id, answer.status);
     tellReadBack(context, step);
     return end;
   }
@@ -226,9 +225,9 @@ async function settle(
       found = await lookUp(context, ready);
     } catch (cause) {
       if (context.grace.aborted) return 'not_begun';
-      return leaveOpen(context, step, cause, `it was refused (${answer.error.message})`);
+      return keepAsSent(context, step, cause, `it was refused (${answer.error.message})`);
     }
-    if (found.found === 'done') return await done(context, ready, found.id, status);
+    if (found.found === 'done') return await recordApplied(context, ready, found.id, status);
   }
   // What was refused was not done: a creation that succeeds later is no second one.
   if (ready.id === null) journal.note(step.n, { attempts: before.attempts });
@@ -258,7 +257,7 @@ async function request(
   const common = {
     signal: grace,
     begin: signal,
-    isLate: () => held?.isLone !== true && clock.monotonicMs() - lookedAt > MAX_LOOK_AGE_MS,
+    isLate: () => held?.isUnavailable !== true && clock.monotonicMs() - lookedAt > MAX_LOOK_AGE_MS,
     slot,
   };
   const send = (path: string | null, start: Attempt['held']): Promise<WriteOutcome> => {
@@ -284,7 +283,7 @@ async function request(
     return outcome;
   } catch (error) {
     if (![grace, signal].some(({ aborted }) => aborted)) throw error;
-    notBegun(context, before);
+    resetToUnsent(context, before);
     return null;
   }
 }
@@ -306,7 +305,7 @@ function isUnknownPath(answer: WriteOutcome): boolean {
 
 /** Journals that the step is about to be sent. */
 async function sending(context: StepContext, step: PlanStep): Promise<void> {
-  await context.journal.sending(step.n);
+  await context.journal.markSent(step.n);
   tell(context, step, 'journaled as about to be sent', {});
 }
 
@@ -350,17 +349,17 @@ async function settleLost(
     // Journaled as about to leave, and nothing after it: the process ended, and whether it left nobody knows.
     if (error === null && errorCode === null) context.perhapsSent.add(step.n);
     const isYoung = sentAt !== null && clock.now() - Date.parse(sentAt) < AT_WORK_MS;
-    for (const wait of error !== null || isYoung ? waitsFor(ready, error) : []) {
+    for (const wait of error !== null || isYoung ? retryDelays(ready, error) : []) {
       if (looked.found !== 'not_done') break;
       // Given up: it stays `sent`, and is looked up by a resumed restore.
       if (grace.aborted) return 'not_begun';
       await clock.sleep(wait, grace);
       looked = await lookUp(context, ready);
     }
-    if (looked.found === 'done') return await done(context, ready, looked.id, status);
+    if (looked.found === 'done') return await recordApplied(context, ready, looked.id, status);
     if (looked.found === 'moved') {
       const what = `the ${ready.definition.title.one} is neither as before nor as sent`;
-      return fail(context, step, moved(what), status);
+      return fail(context, step, movedError(what), status);
     }
     if (signal.aborted) {
       // Certainly not done: it may be begun anew.
@@ -373,7 +372,7 @@ async function settleLost(
   } catch (cause) {
     if (grace.aborted) return 'not_begun';
     // Not known: it stays `sent`, so that nothing sends it again before it was looked up.
-    return leaveOpen(context, step, cause);
+    return keepAsSent(context, step, cause);
   }
   return await sendAgain(context, ready, error, sends);
 }

@@ -10,7 +10,7 @@ import { nothingCompared } from '../state/nothing-compared.ts';
 import type { CollectionKey, Coverage, LoadedState } from '../state/state.ts';
 import type { Redaction } from '../sync/redaction.ts';
 import type { PlanOptions } from './plan.ts';
-import { placeOf } from './record-place.ts';
+import { recordKeyText } from './record-place.ts';
 
 /**
  * Collections that were asked for and could not be compared.
@@ -54,8 +54,8 @@ export function extraIn(
   wanted: readonly ParsedRecord[],
   there: readonly ParsedRecord[],
 ): ReadonlySet<string> {
-  const known = new Set(wanted.map(({ kind, scope, id }) => placeOf(kind, scope, id)));
-  const extra = there.filter(({ kind, scope, id }) => !known.has(placeOf(kind, scope, id)));
+  const known = new Set(wanted.map(({ kind, scope, id }) => recordKeyText(kind, scope, id)));
+  const extra = there.filter(({ kind, scope, id }) => !known.has(recordKeyText(kind, scope, id)));
   return new Set(extra.map(({ kind, scope }) => `${kind} ${scopeKey(scope)}`));
 }
 

@@ -7,7 +7,7 @@ import type { Mirror } from '../mirror/mirror.ts';
 import type { IdMapping, RestoreRow } from '../mirror/restores.ts';
 import { type AppliedStep, appliedSteps } from './applied-steps.ts';
 import { idLookup } from './id-map.ts';
-import { placeOf } from './record-place.ts';
+import { recordKeyText } from './record-place.ts';
 
 interface Place {
   readonly scope: Scope;
@@ -105,5 +105,5 @@ function recreated(
 }
 
 function keyOf({ kind, scope, id }: Key): string {
-  return placeOf(kind, scope, id);
+  return recordKeyText(kind, scope, id);
 }

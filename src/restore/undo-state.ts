@@ -7,11 +7,11 @@ import { compareBodies } from '../diff/compare.ts';
 import { recordName } from '../diff/name.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { appliedSteps, type AppliedStep } from './applied-steps.ts';
-import { dependentKinds, goesWith } from './dependents.ts';
+import { dependentKinds, isRemovedWith } from './dependents.ts';
 import { managedDigest } from './live-records.ts';
 import type { PlanState } from './plan.ts';
-import { type Inverse, type LeftAlone, type Plan, type PlanStep, isExecutable } from './plan.ts';
-import { placeOf } from './record-place.ts';
+import { type Inverse, type IgnoredRecords, type Plan, type PlanStep, isExecutable } from './plan.ts';
+import { recordKeyText } from './record-place.ts';
 import { undoChain, type UndoChain } from './undo-chain.ts';
 import { type LiveKnowledge, UndoUnread } from './undo-unread.ts';
 import { topMember } from './unmanaged-settings.ts';
@@ -52,7 +52,7 @@ export interface ChangedSince extends Pick<ParsedRecord, 'kind' | 'scope' | 'id'
 export interface Settled {
   readonly kind: Kind;
   readonly name: string;
-  readonly reason: LeftAlone['reason'];
+  readonly reason: IgnoredRecords['reason'];
 }
 
 const CAN_BE_FORCED = '--force-changed takes it back all the same';
@@ -234,7 +234,7 @@ class BeforeRestore {
     return [...this.#records.values()].filter(
       (other) =>
         !this.#created.has(keyOf(other)) &&
-        dependents.some((dependent) => goesWith(dependent, other, definition, record)),
+        dependents.some((dependent) => isRemovedWith(dependent, other, definition, record)),
     );
   }
 }
@@ -272,7 +272,7 @@ function stateBefore({ restore: { state } }: ResourceDefinition, act: string): J
 }
 
 function keyOf({ kind, scope, id }: Pick<ParsedRecord, 'kind' | 'scope' | 'id'>): string {
-  return placeOf(kind, scope, id);
+  return recordKeyText(kind, scope, id);
 }
 
 // What an undo may touch: the records that its restore wrote, and of those that it changed, the fields that it wrote.
@@ -301,11 +301,11 @@ class UndoExtent {
   }
 
   /** For `PlanInput.isAbout`. */
-  readonly has = ({ kind, scope, id }: Key): boolean => this.#own.has(placeOf(kind, scope, id));
+  readonly has = ({ kind, scope, id }: Key): boolean => this.#own.has(recordKeyText(kind, scope, id));
 
   /** For `PlanInput.isOwnField`. */
   readonly hasField = ({ kind, scope, id }: Key, path: string): boolean => {
-    const members = this.#own.get(placeOf(kind, scope, id));
+    const members = this.#own.get(recordKeyText(kind, scope, id));
     return members === 'whole' || members?.has(topMember(path)) === true;
   };
 
@@ -331,5 +331,5 @@ function placesOf({ kind, scope, id }: Key, definitions: (kind: Kind) => Resourc
     family === null
       ? []
       : CATALOG.filter((each) => each.kind !== kind && definitions(each.kind).family === family);
-  return [kind, ...counterparts.map((each) => each.kind)].map((each) => placeOf(each, scope, id));
+  return [kind, ...counterparts.map((each) => each.kind)].map((each) => recordKeyText(each, scope, id));
 }

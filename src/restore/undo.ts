@@ -12,9 +12,9 @@ import { naturalKeyDigest } from './live-records.ts';
 import { idLookup } from './id-map.ts';
 import { kindsToRead } from './kinds-to-read.ts';
 import type { PlanOptions } from './plan.ts';
-import { type LeftAlone, type Plan, type PlanStep, planHash } from './plan.ts';
+import { type IgnoredRecords, type Plan, type PlanStep, planHash } from './plan.ts';
 import { planRestore } from './planner.ts';
-import { placeOf } from './record-place.ts';
+import { recordKeyText } from './record-place.ts';
 import { undoChain } from './undo-chain.ts';
 import {
   undoneState,
@@ -98,7 +98,7 @@ function notTakenBack(
   { steps: applied, unknown }: AppliedSteps,
   { gone, settled }: Pick<UndoneState, 'gone' | 'settled'>,
   { definitions }: UndoOptions,
-): LeftAlone[] {
+): IgnoredRecords[] {
   const about = new Set(steps.map(({ id, kind }) => `${definitions(kind).family ?? kind} ${id}`));
   const whole = new Set(applied.flatMap((each) => (each.inverse === null ? [] : [keyOf(each)])));
   const silent = gone
@@ -121,7 +121,7 @@ function notTakenBack(
 function leftAlone(
   records: readonly { readonly kind: Kind; readonly name: string }[],
   reason: string,
-): LeftAlone[] {
+): IgnoredRecords[] {
   return [...Map.groupBy(records, ({ kind }) => kind)].map(([kind, same]) => ({
     ...{ kind, count: same.length, reason },
     names: same.slice(0, 10).map(({ name }) => name),
@@ -164,7 +164,7 @@ export function undoneInWords(mirror: Mirror, restore: number): string | null {
 }
 
 function keyOf({ kind, scope, id }: Pick<ParsedRecord, 'kind' | 'scope' | 'id'>): string {
-  return placeOf(kind, scope, id);
+  return recordKeyText(kind, scope, id);
 }
 
 // Which of the records that an undo keeps stood there when it was planned. Whoever looks up a write whose answer was lost
@@ -182,23 +182,23 @@ export function existingNamesakes(
   const created = new Map<string, Kind>();
   for (const { request, desired: made } of plan.steps) {
     if (request?.role === 'create' && made !== null)
-      created.set(placeOf(made.kind, made.scope, made.id), made.kind);
+      created.set(recordKeyText(made.kind, made.scope, made.id), made.kind);
   }
   const kinds = new Set(created.values());
   const keyOf = ({ kind, body }: ParsedRecord): string =>
     `${kind} ${naturalKeyDigest(definitions(kind), body)}`;
-  const isMade = ({ kind, scope, id }: ParsedRecord): boolean => created.has(placeOf(kind, scope, id));
+  const isMade = ({ kind, scope, id }: ParsedRecord): boolean => created.has(recordKeyText(kind, scope, id));
   const ofKinds = desired.filter(({ kind }) => kinds.has(kind));
   const keys = new Set(ofKinds.filter(isMade).map(keyOf));
   return ofKinds
     .filter((record) => !isMade(record) && keys.has(keyOf(record)))
-    .map(({ kind, scope, id }) => placeOf(kind, scope, id));
+    .map(({ kind, scope, id }) => recordKeyText(kind, scope, id));
 }
 
 /** The places that an undo's plan knows as desired: what its steps make, and what stood there (`existingNamesakes`). */
 export function plannedPlaces(plan: Pick<Plan, 'steps'>, standing: readonly string[]): ReadonlySet<string> {
   const made = plan.steps.flatMap(({ desired }) =>
-    desired === null ? [] : [placeOf(desired.kind, desired.scope, desired.id)],
+    desired === null ? [] : [recordKeyText(desired.kind, desired.scope, desired.id)],
   );
   return new Set([...made, ...standing]);
 }

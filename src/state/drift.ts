@@ -1,13 +1,13 @@
 /** Drift between two states of one source: what the command `drift` and the daemon's job of that name find. */
 import { scopeKey } from '../catalog/catalog.ts';
 import { type Kind, type ResourceDefinition, fieldsByName } from '../catalog/definition.ts';
-import { unlistedKinds } from '../catalog/unlisted-kinds.ts';
+import { activityKinds } from '../catalog/activity-kinds.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
 import { type DiffDocument, type RecordChange, compareRecords } from '../diff/change.ts';
 import { type ComparisonMode, isComparedMember } from '../diff/compare.ts';
 import { type Drift, assessDrift } from '../diff/drift.ts';
-import { isOnTheWay } from '../diff/field-filter.ts';
+import { overlapsPointer } from '../diff/field-filter.ts';
 import { type FingerprintOf, fingerprints, placeFingerprint } from '../diff/fingerprint.ts';
 import type { FormChange, FormFacts, ValueThen } from '../diff/form-change.ts';
 import type { IgnoreRule } from '../diff/ignore-rule.ts';
@@ -51,7 +51,7 @@ export interface SourceDrift extends Drift {
 
 /** Kinds that drift leaves out unless the filter names them: a new recording is no configuration drift. */
 export function kindsOutsideDrift(filter: StateFilter): Kind[] {
-  return unlistedKinds().filter((kind) => filter.kinds?.includes(kind) !== true);
+  return activityKinds().filter((kind) => filter.kinds?.includes(kind) !== true);
 }
 
 /**
@@ -152,7 +152,7 @@ function coverage(
     // That a record came or went is not told where only some fields are looked at, and it has none of them.
     if (member === undefined) return fields.length === 0;
     if (!isComparedMember(definitions(key.kind), member, mode)) return false;
-    return fields.length === 0 || isOnTheWay(path, fields);
+    return fields.length === 0 || overlapsPointer(path, fields);
   };
 }
 

@@ -1,15 +1,13 @@
-/** Whether the record that a collection belongs to is there now: what hangs from a removed one went with it. */
+/** Whether the record that a collection belongs to is there now: children of a removed parent are removed too. */
 import type { ReadClient } from '../api/read-client.ts';
 import { type Kind, type Scope, type ResourceDefinition, operationOf } from '../catalog/definition.ts';
 import { SCOPE_KIND } from '../catalog/lineage.ts';
+import { teamIds } from '../catalog/team-ids.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { type TidemarkError, asTidemarkError, isLocalError } from '../core/errors.ts';
-import { parseLossless, type JsonValue, isJsonObject } from '../core/json.ts';
 import type { Logger } from '../core/logger.ts';
-import { idText } from '../diff/match-records.ts';
 import type { RecordKey } from '../diff/order.ts';
-import { resolvePointer } from '../diff/pointer.ts';
 import { type RecordState, pairByKey } from '../diff/states.ts';
 import type { SweepReport } from '../sync/outcome.ts';
 import { type StateFilter, filterParts } from './filter.ts';
@@ -102,7 +100,7 @@ export class LiveParents {
       ids.add(`${kind} ${id}`);
       if (kind !== SCOPE_KIND.organization_id) continue;
       organizations.push(id);
-      for (const team of teamIds(parseLossless(body))) ids.add(`${SCOPE_KIND.project_id} ${team}`);
+      for (const team of teamIds(body)) ids.add(`${SCOPE_KIND.project_id} ${team}`);
     }
     this.#known = { ids, organizations };
     return this.#known;
@@ -114,7 +112,7 @@ export class LiveParents {
 // by a list in one page, or by reading a longer one a second time.
 
 /** Records looked up per collection: a request each. The rest is listed as absent, and the collection named. */
-export const LOOKED_UP_AT_MOST = 200;
+export const MAX_LOOKUPS = 200;
 /** Records compared in one go. */
 const RECORDS_PER_STEP = 1000;
 
@@ -220,7 +218,7 @@ async function absentFrom(
     const own = absent.get(key) ?? { kind, scope, ids: [], count: 0 };
     absent.set(key, own);
     own.count += 1;
-    if (own.ids.length < LOOKED_UP_AT_MOST) own.ids.push(id);
+    if (own.ids.length < MAX_LOOKUPS) own.ids.push(id);
   };
   /** Records that were made again, and what they are now. */
   const moved: { readonly record: RecordKey; readonly now: string }[] = [];
@@ -291,17 +289,7 @@ export function projectsIn(
   const found = new Set<string>();
   for (const { kind, id, body } of records({ kinds: ['organizations', 'projects'], organizations })) {
     if (kind === 'projects') found.add(id);
-    else for (const team of teamIds(parseLossless(body))) found.add(team);
+    else for (const team of teamIds(body)) found.add(team);
   }
   return [...found];
-}
-
-/** The ids in an organization's `teams`: objects with arbitrary keys, of which `id` is the project's. */
-function teamIds(organization: JsonValue): string[] {
-  const teams = resolvePointer(organization, '/teams');
-  if (!Array.isArray(teams)) return [];
-  return teams.flatMap((team) => {
-    const id = isJsonObject(team) ? resolvePointer(team, '/id') : undefined;
-    return id === undefined || id === null ? [] : [idText(id)];
-  });
 }

@@ -1,5 +1,5 @@
 /**
- * The state of a source right now, read by the very engine that syncs it, into a temporary mirror: the same walk, the
+ * The state of a source right now, read with the same code as a sync, into a temporary mirror: the same walk, the
  * same proof, the same verdicts. Nothing but GET, and only the collections that the filter needs.
  */
 import type { ReadClient } from '../api/read-client.ts';
@@ -14,7 +14,7 @@ import type { StateReference } from '../diff/change.ts';
 import { type RecordKey, compareKeys } from '../diff/order.ts';
 import { type RecordState, sortRecords } from '../diff/states.ts';
 import type { SyncEvents } from '../sync/events.ts';
-import { wantedKinds } from '../sync/extent.ts';
+import { wantedKinds } from '../sync/run-extent.ts';
 import type { SweepReport } from '../sync/outcome.ts';
 import { redactionWith } from '../sync/redaction.ts';
 import { syncSource, type RunReport } from '../sync/run.ts';
@@ -24,7 +24,7 @@ import {
   type AbsenceOptions,
   type LiveLists,
   settleLive,
-  LOOKED_UP_AT_MOST,
+  MAX_LOOKUPS,
 } from './live-parents.ts';
 import { LiveParents } from './live-parents.ts';
 import { projectsIn } from './live-parents.ts';
@@ -317,7 +317,7 @@ function doubt(absence: Absence | undefined): { readonly stale?: string } {
     ...(unconfirmed === 0
       ? []
       : [
-          `${plural(unconfirmed, 'record')} that it did not show were not looked up (at most ${LOOKED_UP_AT_MOST} are)`,
+          `${plural(unconfirmed, 'record')} that it did not show were not looked up (at most ${MAX_LOOKUPS} are)`,
         ]),
   ];
   return parts.length === 0 ? {} : { stale: parts.join('; ') };

@@ -12,14 +12,14 @@ import {
   type DiffSteps,
   type RecordState,
   type StatePair,
-  inOneGo,
+  runToEnd,
 } from '../diff/states.ts';
 import type { ChangedRecord } from '../mirror/changes-between.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { MirrorRecord } from '../mirror/records.ts';
 import type { StateFilter } from './filter.ts';
-import { NewlyReadCollections } from './newly-read.ts';
+import { FirstReadCollections } from './first-read-collections.ts';
 import type { Point } from './point.ts';
 import { projectsIn } from './live-parents.ts';
 import type { UnknownRecord, CollectionKey, Coverage, LoadedState } from './state.ts';
@@ -66,11 +66,11 @@ export function diffPoints(
   options: PointDiffOptions,
 ): DiffDocument {
   const [source, ...others] = options.filter.sources ?? [];
-  if (source === undefined || others.length > 0) return inOneGo(stepsOverPoints(mirror, from, to, options));
-  const reads = new NewlyReadCollections(
+  if (source === undefined || others.length > 0) return runToEnd(stepsOverPoints(mirror, from, to, options));
+  const reads = new FirstReadCollections(
     openMirrorState(mirror, source, { ref: from.ref, run: from.run, at: from.at ?? '', isLatest: false }),
   );
-  const document = inOneGo(
+  const document = runToEnd(
     stepsOverPoints(mirror, from, to, {
       ...options,
       isUnknown: (key, change) => {
@@ -193,7 +193,7 @@ class MirrorState implements LoadedState {
       this.#mirror.collectionsOf(this.source).map((row) => [collectionKey(row), row.id]),
     );
     const id = this.#idByKey.get(collectionKey({ kind, scope }));
-    return id !== undefined && this.#mirror.lastFullLook(id, this.point.run + 1) !== undefined;
+    return id !== undefined && this.#mirror.lastFullSweep(id, this.point.run + 1) !== undefined;
   }
 
   unknownIn(kind: Kind, scope: Scope): UnknownRecord | null {

@@ -7,7 +7,7 @@ import type { HistoryRevision, RenewedId, Sighting } from '../diff/history.ts';
 import type { IdMapping } from '../mirror/restores.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordRow, Revision } from '../mirror/records.ts';
-import { RecreatedBetween, NewIds } from './recreated.ts';
+import { RecreatedBetween, RecreatedIds } from './recreated.ts';
 
 interface RecordHistory {
   /** Newest first; none where the record came later. */
@@ -36,7 +36,7 @@ export function recordHistory(
     revisions,
     // What a revision replaced stood where the record was before it.
     sightingBefore: (run) =>
-      mirror.lastFullLook((found.find((each) => each.run < run) ?? found.at(-1) ?? row).collection, run) ??
+      mirror.lastFullSweep((found.find((each) => each.run < run) ?? found.at(-1) ?? row).collection, run) ??
       null,
     lastSeen:
       written === undefined
@@ -57,7 +57,7 @@ export function lastSeen(
   until: number,
 ): Sighting {
   // Only a complete sweep of the whole list tells of every record: a walk from the head may have ended before it.
-  const look = mirror.lastFullLook(collection, removed === null ? until + 1 : removed.run);
+  const look = mirror.lastFullSweep(collection, removed === null ? until + 1 : removed.run);
   return look === undefined || look.run < written.run ? { run: written.run, at: written.at } : look;
 }
 
@@ -67,7 +67,7 @@ function continuous(
   found: readonly Revision[],
   definitions: (kind: Kind) => ResourceDefinition,
 ): HistoryRevision[] {
-  let newIds: NewIds | undefined;
+  let newIds: RecreatedIds | undefined;
   return found.flatMap((revision, index): HistoryRevision[] => {
     const { run, at, change, id, body } = revision;
     const newer = found[index - 1];
@@ -76,7 +76,7 @@ function continuous(
     const older = found[index + 1];
     if (older === undefined || older.id === id) return [{ run, at, change, body }];
     const mappings: readonly IdMapping[] = mirror.idMap(source);
-    newIds ??= new NewIds(mirror, mappings);
+    newIds ??= new RecreatedIds(mirror, mappings);
     const again = newIds.told(kind, id, older.id);
     if (again === undefined) return [{ run, at, change, body }];
     const written = found.slice(index + 1).find((each) => each.body !== null);
@@ -88,6 +88,6 @@ function continuous(
       { from: { ref: '', run: written.run }, to: { ref: '', run } },
       definitions,
     );
-    return [{ ...renewed, before: between.namedAnew({ kind, body: written.body }) }];
+    return [{ ...renewed, before: between.withNewIds({ kind, body: written.body }) }];
   });
 }

@@ -25,8 +25,8 @@ export interface RecreatedCount {
   readonly records: number;
 }
 
-/** What restores gave new ids to, told by the new one. */
-export class NewIds {
+/** Records that restores gave new ids, by their new id. */
+export class RecreatedIds {
   readonly #mirror: Pick<Mirror, 'restoreSteps'>;
   readonly #byNew = new Map<string, IdMapping>();
   readonly #created = new Map<number, ReadonlySet<string>>();
@@ -68,7 +68,7 @@ export function recreatedIn(
 
 /** What was created again from one published run to a later one of the same source. */
 export class RecreatedBetween {
-  readonly #newIds: NewIds;
+  readonly #newIds: RecreatedIds;
   /** `kind id` before → the id after. */
   readonly #names: ReadonlyMap<string, string>;
   /** `kind id` after → the id before. */
@@ -89,7 +89,7 @@ export class RecreatedBetween {
     const mappings = mirror.idMap(source);
     const stateAt = ({ ref, run, at = '' }: RunPoint): ReturnType<typeof openMirrorState> =>
       openMirrorState(mirror, source, { ref, run, at, isLatest: false });
-    this.#newIds = new NewIds(mirror, mappings);
+    this.#newIds = new RecreatedIds(mirror, mappings);
     this.#names =
       mappings.length === 0 || runs.isNone === true
         ? new Map<string, string>()
@@ -174,7 +174,7 @@ export class RecreatedBetween {
   }
 
   /** The body of a record as of the first run, with the ids that it names as they are in the second. */
-  namedAnew(record: { readonly kind: Kind; readonly body: string }): string {
+  withNewIds(record: { readonly kind: Kind; readonly body: string }): string {
     return this.#references.renamed(record);
   }
 

@@ -12,7 +12,7 @@ import { asTidemarkError, isLocalError, TidemarkError } from '../core/errors.ts'
 import type { AbsentCounts, AbsentShare } from '../mirror/absence.ts';
 import type { CollectionStage } from '../mirror/collection-stage.ts';
 import {
-  confirmedFrom,
+  confirmationCutoff,
   isAlarming,
   removalLimit,
   type RemovalLimits,
@@ -23,7 +23,7 @@ import type { Logger } from '../core/logger.ts';
 import type { RunWriter } from '../mirror/run-rows.ts';
 import type { SyncEvents } from './events.ts';
 
-/** Records retrieved one by one before the next are looked up: their ids are in memory together. */
+/** Ids held in memory at a time. */
 const BATCH = 1000;
 /** Records retrieved before many are held: a list that leaks or came back empty shows itself in few. */
 const SAMPLE = 10;
@@ -44,7 +44,7 @@ export async function settleAbsences(
 ): Promise<Settlement> {
   const settled: Settlement = { outcome: 'complete', removed: 0, held: 0, leaked: 0, error: null };
   const { limits } = context;
-  const heldBy = confirmedFrom(limits, context.clock.now());
+  const heldBy = confirmationCutoff(limits, context.clock.now());
   let counts = await stage.countAbsent(heldBy);
   if (counts.absent === 0) return settled;
 
@@ -77,14 +77,14 @@ export async function settleAbsences(
   const lost = counts.absent - counts.replaced;
   const dependents = waitingCount === 0 ? 0 : await countBelow(context, stage, waiting);
   // Removing one organization takes all that is below it along: that counts too.
-  const isDragging = dependents > removalLimit(limits, context.sourceRecords);
-  const isHeld = waitingCount > 0 && (isDragging || isAlarming(limits, stage.known, lost));
+  const removesTooManyChildren = dependents > removalLimit(limits, context.sourceRecords);
+  const isHeld = waitingCount > 0 && (removesTooManyChildren || isAlarming(limits, stage.known, lost));
   if (isHeld && !context.accepted.take(lost + dependents)) {
     const sample = canRetrieve ? await findLeaked(removal, waiting, waitingCount) : null;
     if (sample !== null && sample.leaked > 0) return sample;
     // What was found absent long enough ago has had its second look; only the rest waits.
     const result = await removeAbsent({ ...removal, share: { which: 'confirmed', heldBy } });
-    const held = await stage.judgeAbsent('hold', waiting);
+    const held = await stage.decideAbsent('hold', waiting);
     return {
       ...result,
       outcome: 'held',
@@ -164,7 +164,7 @@ async function removeAbsent(removal: Removal): Promise<Settlement> {
   const { context, stage, canRetrieve, share } = removal;
   if (canRetrieve) return await confirmEach(removal);
   await reportRemoved(context, stage, share);
-  const removed = await stage.judgeAbsent('remove', share);
+  const removed = await stage.decideAbsent('remove', share);
   return { outcome: 'complete', removed, held: 0, leaked: 0, error: null };
 }
 

@@ -5,7 +5,7 @@
  */
 import type { Kind, ResourceDefinition, Scope, ScopeKey } from '../catalog/definition.ts';
 import { teamIds } from '../catalog/team-ids.ts';
-import type { ParentLimits } from './extent.ts';
+import type { ParentLimits } from './run-extent.ts';
 
 /** The parent records found so far in this run, and those that earlier runs knew. */
 export class Discovery {

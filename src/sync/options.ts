@@ -6,7 +6,7 @@ import type { Clock } from '../core/clock.ts';
 import type { Logger } from '../core/logger.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { SyncEvents } from './events.ts';
-import type { Only } from './extent.ts';
+import type { ParentFilter } from './run-extent.ts';
 import type { RunOutcome, SweepError, SweepReport } from './outcome.ts';
 
 export interface SyncOptions {
@@ -22,7 +22,7 @@ export interface SyncOptions {
   /** Only these kinds, and what is needed to find their collections; null for all that the source includes. */
   readonly kinds: readonly Kind[] | null;
   /** Only what belongs to these, of what the source's configuration allows. Left out: all of that. */
-  readonly only?: Only;
+  readonly only?: ParentFilter;
   /** Feeds whole, whatever their cadence says. */
   readonly isFull: boolean;
   /** Under which secrets are fingerprinted (`redact`): another mirror's, where its records are compared with; else its own. */

@@ -19,7 +19,7 @@ export function isAlarming(limits: RemovalLimits, known: number, absent: number)
 }
 
 /** An absence first found at this time (ISO 8601) or before, and found again now, has had its second look. */
-export function confirmedFrom(limits: RemovalLimits, nowMs: number): string {
+export function confirmationCutoff(limits: RemovalLimits, nowMs: number): string {
   return isoTime(nowMs - limits.confirmAfterMs);
 }
 

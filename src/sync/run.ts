@@ -8,7 +8,7 @@ import { isoTime } from '../core/clock.ts';
 import { asTidemarkError, isLocalError, TidemarkError } from '../core/errors.ts';
 import { duration } from '../core/wording.ts';
 import { isSameContent } from './content.ts';
-import { narrowedKinds } from './extent.ts';
+import { narrowedKinds } from './run-extent.ts';
 import type { RunReport, SyncOptions } from './options.ts';
 import { failureOf, runOutcome } from './outcome.ts';
 import { SyncRun } from './sync-run.ts';

@@ -35,7 +35,7 @@ const REFUSED: ReadonlySet<ErrorCode> = new Set(['forbidden', 'unauthorized']);
  * Checks parents of one scope, and removes what lost its parent. `pending` of the report counts the parents that no run
  * has had an answer for: those beyond the budget, and those that the limits had no room for.
  */
-export async function sweepEach(
+export async function sweepByParent(
   context: SweepContext,
   definition: ResourceDefinition,
   scope: Scope,
@@ -186,7 +186,7 @@ const SHARE_OF_HOUR = 0.5;
 const LEAST_SHARE = 0.01;
 
 /** How many a run may ask for: within its budget, and within that share where the kind has a limit of its own. */
-export function roomForEach({ client }: SweepContext, kind: Kind, budget: number): number {
+export function budgetByParent({ client }: SweepContext, kind: Kind, budget: number): number {
   const own = client.stats().kinds?.find(({ kinds }) => kinds.includes(kind));
   if (own === undefined || own.perHour.limit === 0) return budget;
   const { limit, used } = own.perHour;

@@ -10,11 +10,11 @@ import { eachConcurrently } from '../core/concurrently.ts';
 import type { CollectionRow } from '../mirror/run-rows.ts';
 import { Discovery, type DiscoveredScope } from './discovery.ts';
 import type { PlannedSweep } from './events.ts';
-import { parentLimits, wantedKinds, type ParentLimits } from './extent.ts';
+import { parentLimits, wantedKinds, type ParentLimits } from './run-extent.ts';
 import { sweepNamed } from './named.ts';
 import type { SyncOptions } from './options.ts';
 import { wasRead, type SweepError, type SweepReport } from './outcome.ts';
-import { retireEach, roomForEach, sweepEach } from './sharing.ts';
+import { retireEach, budgetByParent, sweepByParent } from './sharing.ts';
 import { sweepCollection } from './sweep.ts';
 import { type SweepContext } from './absence.ts';
 
@@ -171,7 +171,7 @@ export class SyncRun {
   }
 
   /**
-   * A parent that never was a record of its own, since only its grandparent's `teams` told of it: gone when this run read
+   * A project known only from `teams` of its organization, never mirrored as a record: gone when this run read
    * every list that could show it whole, or found it not offered, and none did. Weaker than a removal that was seen, so
    * that only a 404 of the collection itself makes it count.
    */
@@ -190,7 +190,7 @@ export class SyncRun {
     );
   }
 
-  /** A list that this run did not ask for takes nothing back; one that it could not read whole might. */
+  /** A list that was not read in this run does not contradict the removal; an incomplete one might. */
   #wasNotShown(kind: Kind, scope: Scope): boolean {
     const report = this.#reportOf(kind, scope);
     return report === undefined || report.outcome === 'complete' || report.outcome === 'held';
@@ -225,14 +225,14 @@ export class SyncRun {
     const parents = this.#context.run.stage(parentKind, scope);
     const total = parents.known + parents.counts().added;
     const budget =
-      sharingPerRun === 'all' ? total : roomForEach(this.#context, definition.kind, sharingPerRun);
+      sharingPerRun === 'all' ? total : budgetByParent(this.#context, definition.kind, sharingPerRun);
     // Those that this run found new are not in the mirror yet; the rest it knows best itself.
     const added = this.#addedParents.get(`${parentKind} ${scope.project_id ?? ''}`) ?? new Set<string>();
     const ids = new Set([...added].slice(0, budget));
     const due = mirror.dueForCheck(source.name, definition.kind, scope, budget - ids.size);
     // Those that this run removes take their records along: nothing to ask.
-    for (const id of due) if (ids.size < budget && !parents.isGoing(id)) ids.add(id);
-    return sweepEach(this.#context, definition, scope, {
+    for (const id of due) if (ids.size < budget && !parents.willBeRemoved(id)) ids.add(id);
+    return sweepByParent(this.#context, definition, scope, {
       parentKind,
       ids: [...ids],
       mayWait: sharingPerRun !== 'all',

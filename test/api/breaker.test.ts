@@ -159,7 +159,7 @@ describe.concurrent('writes', () => {
 
   it('free the start that is held for them also where they are given up before all else', async () => {
     const { client, target } = await rig();
-    const held = await client.hold(undefined, 'domains');
+    const held = await client.reserve(undefined, 'domains');
     if (held === null) throw new Error('expected a start to be held');
     let released = 0;
     const watched = { ...held, release: () => void (released += 1) };

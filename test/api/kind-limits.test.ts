@@ -127,7 +127,7 @@ describe('a kind with limits of its own', () => {
     const writes: Promise<number>[] = [];
     const waits: number[] = [];
     for (let n = 0; n < 4; n += 1) {
-      const held = await limiter.hold(undefined, kind);
+      const held = await limiter.reserve(undefined, kind);
       const lookedAt = await limiter.run(started, undefined, { kind });
       const write = limiter.run(started, undefined, { kind, held: held ?? undefined, isUrgent: true });
       writes.push(write);
@@ -136,8 +136,8 @@ describe('a kind with limits of its own', () => {
     expect(waits).toEqual([0, 0, 0, 0]);
     expect(densest(await Promise.all(writes), MINUTE)).toBeLessThanOrEqual(3);
     const lone = limiterWith({ kinds: [{ kinds: ['roles'], perMinute: 1, perHour: 0 }] }, clock);
-    expect(await lone.hold(undefined, kind)).toMatchObject({ isLone: true });
-    expect(await lone.hold(undefined, 'domains')).toBeNull();
+    expect(await lone.reserve(undefined, kind)).toMatchObject({ isLone: true });
+    expect(await lone.reserve(undefined, 'domains')).toBeNull();
   });
 
   it('names its own option where the wait would be too long', async () => {

@@ -190,7 +190,7 @@ describe('the limiter', () => {
 describe('a start that is held', () => {
   it('is kept free for whom it is held for, and counts for all others', async () => {
     const { limiter, clock } = limiterWith({ perMinute: 3 });
-    const held = await limiter.hold();
+    const held = await limiter.reserve();
     await limiter.run(started);
     await limiter.run(started);
     expect(clock.sleeps).toEqual([]);
@@ -206,7 +206,7 @@ describe('a start that is held', () => {
 
   it('given back, it is anybody else’s', async () => {
     const { limiter, clock } = limiterWith({ perMinute: 2 });
-    const held = await limiter.hold();
+    const held = await limiter.reserve();
     await limiter.run(started);
     held!.release();
     held!.release();
@@ -216,9 +216,9 @@ describe('a start that is held', () => {
 
   it('leaves room for the request before it: a second one waits until the first is over', async () => {
     const { limiter } = limiterWith({ perMinute: 2 });
-    const first = await limiter.hold();
+    const first = await limiter.reserve();
     let isThere = false;
-    const second = limiter.hold().then((held) => {
+    const second = limiter.reserve().then((held) => {
       isThere = true;
       return held;
     });
@@ -229,15 +229,15 @@ describe('a start that is held', () => {
   });
 
   it('is nothing where there is no limit, and says so where there is room for one only', async () => {
-    expect(await limiterWith({}).limiter.hold()).toBeNull();
-    expect(await limiterWith({ perMinute: 1 }).limiter.hold()).toMatchObject({ isLone: true });
+    expect(await limiterWith({}).limiter.reserve()).toBeNull();
+    expect(await limiterWith({ perMinute: 1 }).limiter.reserve()).toMatchObject({ isLone: true });
   });
 
   it('is not waited for once aborted', async () => {
     const { limiter } = limiterWith({ perMinute: 2 });
-    await limiter.hold();
+    await limiter.reserve();
     const stop = new AbortController();
-    const waiting = limiter.hold(stop.signal);
+    const waiting = limiter.reserve(stop.signal);
     stop.abort(new Error('enough'));
     await expect(waiting).rejects.toThrow('enough');
   });

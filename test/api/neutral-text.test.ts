@@ -47,6 +47,22 @@ const FORMS: readonly (readonly [string, string])[] = [
   ['in base64 over lines', base64(`Bearer ${KEY}`).replaceAll(/(.{10})/g, '$1\r\n')],
   ['in hexadecimal', Buffer.from(KEY).toString('hex')],
   ['in hexadecimal with colons', each((c) => `${hex(c, 2)}:`)],
+  ['in hexadecimal with dashes', each((c) => `${hex(c, 2)}-`)],
+  ['in hexadecimal in labels of a host', each((c) => `${hex(c, 2)}.`)],
+  ['as hexadecimal literals', each((c) => `0x${hex(c, 2)}, `)],
+  ['quoted-printable', each((c) => `=${hex(c, 2).toUpperCase()}`)],
+  ['percent-encoded with spaces', each((c) => `% ${hex(c, 2)}`)],
+  ['with variation selectors', each((c) => `${c}\ufe0f`)],
+  ['with one variation selector', `${KEY.slice(0, 8)}\ufe0f${KEY.slice(8)}`],
+  ['with supplementary variation selectors', each((c) => `${c}\u{e0100}`)],
+  ['with combining grapheme joiners', each((c) => `${c}\u034f`)],
+  ['with Hangul fillers', each((c) => `${c}\u3164`)],
+  ['with elements of HTML', each((c) => `${c}<b></b>`)],
+  ['in full-width letters', each((c) => String.fromCharCode(c.charCodeAt(0) + 0xfee0))],
+  [
+    'with zero-width characters that were read as Latin-1',
+    Buffer.from(each((c) => `${c}\u200b`)).toString('latin1'),
+  ],
 ];
 
 /** What a reader of the line could make of it. */
@@ -54,6 +70,7 @@ function decodings(line: string): string[] {
   const one = [
     line,
     line.replaceAll(/\s/g, ''),
+    line.normalize('NFKC').replaceAll(/<[^>]*>|[^\x21-\x7e]/g, ''),
     line.replaceAll(/%(?:25)?([0-9a-f]{2})/gi, (_m, code: string) => String.fromCharCode(parseInt(code, 16))),
     line.replaceAll(/\\+[ux]\{?([0-9a-f]+)\}?/gi, (_m, code: string) =>
       String.fromCharCode(parseInt(code, 16)),
@@ -61,7 +78,7 @@ function decodings(line: string): string[] {
     line.replaceAll(/&#(\d+);/g, (_m, code: string) => String.fromCharCode(Number(code))),
     line.replaceAll(/&#x([0-9a-f]+);/gi, (_m, code: string) => String.fromCharCode(parseInt(code, 16))),
   ];
-  const runs = line.replaceAll(/[\s:]/g, '').match(/[A-Za-z0-9+/_=-]{6,}/g) ?? [];
+  const runs = line.replaceAll(/0x|[\s:.,=%-]/g, '').match(/[A-Za-z0-9+/_=-]{6,}/g) ?? [];
   return [
     ...one,
     ...runs.flatMap((run) =>

@@ -1,51 +1,58 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Pace, notAhead, parsePace, rateAt, refused, untilFasterMs } from '../../src/api/pace.ts';
+import {
+  type Pace,
+  adjustedToClock,
+  parsePace,
+  rateAt,
+  paceAfterRefusal,
+  msUntilFaster,
+} from '../../src/api/pace.ts';
 
 const MINUTE = 60_000;
 const NOW = 1_000_000;
 
-function refusal(more: Partial<Parameters<typeof refused>[1]> = {}) {
+function refusal(more: Partial<Parameters<typeof paceAfterRefusal>[1]> = {}) {
   return { startedAt: NOW, now: NOW, waitMs: 1_000, observed: 40, passed: 0, ...more };
 }
 
 describe('a refusal', () => {
   it('pauses as long as asked and halves the rate, which doubles until it is what it was', () => {
-    const pace = refused(null, refusal());
+    const pace = paceAfterRefusal(null, refusal());
     expect(pace.pausedUntil).toBe(NOW + 1_000);
     const at = (ms: number): number | null => rateAt(pace, NOW + 1_000 + ms);
     expect([at(0), at(1_999), at(2_000)]).toEqual([20, 20, null]);
-    const second = refused(pace, refusal({ startedAt: NOW + 1_001, now: NOW + 1_001 }));
-    const third = refused(second, refusal({ startedAt: NOW + 2_002, now: NOW + 2_002 }));
+    const second = paceAfterRefusal(pace, refusal({ startedAt: NOW + 1_001, now: NOW + 1_001 }));
+    const third = paceAfterRefusal(second, refusal({ startedAt: NOW + 2_002, now: NOW + 2_002 }));
     const after = (ms: number): number | null => rateAt(third, third.pausedUntil + ms);
     expect([0, 2_000, 4_000, 6_000].map(after)).toEqual([5, 10, 20, null]);
   });
 
   it('of requests that were under way together is one; the longest wait holds', () => {
-    const first = refused(null, refusal({ waitMs: 62_000 }));
+    const first = paceAfterRefusal(null, refusal({ waitMs: 62_000 }));
     const others = [NOW - 30, NOW - 1, NOW].reduce<Pace>(
-      (pace, startedAt) => refused(pace, refusal({ startedAt, now: NOW + 20, waitMs: 10_000 })),
+      (pace, startedAt) => paceAfterRefusal(pace, refusal({ startedAt, now: NOW + 20, waitMs: 10_000 })),
       first,
     );
     expect(others).toEqual(first);
-    const longer = refused(first, refusal({ startedAt: NOW - 1, now: NOW + 20, waitMs: 90_000 }));
+    const longer = paceAfterRefusal(first, refusal({ startedAt: NOW - 1, now: NOW + 20, waitMs: 90_000 }));
     expect(longer).toEqual({ ...first, pausedUntil: NOW + 90_020 });
   });
 
   it('does not slow below one request a second where few requests are known', () => {
-    expect(refused(null, refusal({ observed: undefined })).rate).toBe(1);
-    expect(refused(null, refusal({ observed: 0.01 })).rate).toBe(1);
+    expect(paceAfterRefusal(null, refusal({ observed: undefined })).rate).toBe(1);
+    expect(paceAfterRefusal(null, refusal({ observed: 0.01 })).rate).toBe(1);
   });
 
   it('does not slow below what the service let through between two of them, pause included', () => {
-    const first = refused(null, refusal({ observed: 2 }));
-    const second = refused(first, refusal({ startedAt: NOW + 2_500, now: NOW + 2_500, passed: 2 }));
+    const first = paceAfterRefusal(null, refusal({ observed: 2 }));
+    const second = paceAfterRefusal(first, refusal({ startedAt: NOW + 2_500, now: NOW + 2_500, passed: 2 }));
     expect([second.granted, second.rate]).toEqual([0.8, 0.8]);
-    const third = refused(second, refusal({ startedAt: NOW + 3_600, now: NOW + 3_600 }));
+    const third = paceAfterRefusal(second, refusal({ startedAt: NOW + 3_600, now: NOW + 3_600 }));
     expect([third.granted, third.rate]).toEqual([0.8, 0.8]);
     // What it let through two minutes ago says nothing of now.
     const later = NOW + 5 * MINUTE;
-    expect(refused(third, refusal({ startedAt: later, now: later, observed: 2 })).granted).toBe(0);
+    expect(paceAfterRefusal(third, refusal({ startedAt: later, now: later, observed: 2 })).granted).toBe(0);
   });
 });
 
@@ -72,7 +79,7 @@ function played(refusals: readonly Refused[]): Pace[] {
   let pace: Pace | null = null;
   return refusals.map(({ afterMs, ...more }) => {
     now += afterMs;
-    pace = refused(pace, { startedAt: now, now, ...more });
+    pace = paceAfterRefusal(pace, { startedAt: now, now, ...more });
     return pace;
   });
 }
@@ -100,7 +107,7 @@ describe('whatever was refused', () => {
         expect(rateAt(pace, pace.pausedUntil + MINUTE)).toBeNull();
         let now = pace.pausedUntil;
         for (let rate = rateAt(pace, now); rate !== null;) {
-          now += untilFasterMs(pace, now);
+          now += msUntilFaster(pace, now);
           const next = rateAt(pace, now);
           if (next !== null) expect(next).toBe(rate * 2);
           rate = next;
@@ -111,14 +118,14 @@ describe('whatever was refused', () => {
   });
 
   it('a clock that was set back shortens no wait and lengthens none', () => {
-    const pace = refused(null, refusal({ waitMs: 30_000 }));
-    const back = notAhead(pace, NOW - 3_600_000);
+    const pace = paceAfterRefusal(null, refusal({ waitMs: 30_000 }));
+    const back = adjustedToClock(pace, NOW - 3_600_000);
     expect(back.pausedUntil - (NOW - 3_600_000)).toBe(30_000);
-    expect(notAhead(pace, NOW + 1)).toBe(pace);
+    expect(adjustedToClock(pace, NOW + 1)).toBe(pace);
   });
 
   it('the pace is read back as it was written; another form of it is none', () => {
-    const pace = refused(null, refusal());
+    const pace = paceAfterRefusal(null, refusal());
     expect(parsePace(JSON.stringify(pace))).toEqual(pace);
     expect(parsePace('{"rate":1}')).toBeNull();
   });

@@ -2,7 +2,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
-import type { HttpSide } from '../../src/daemon/http/http.ts';
+import type { RunningHttpServer } from '../../src/daemon/http/http.ts';
 import { KITTIWAKE_ID } from '../../src/server/seed/demo.ts';
 import { tellStory } from '../daemon/http/story.ts';
 import { MINUTE_MS, World } from '../daemon/http/world.ts';
@@ -88,7 +88,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
   const later = (end: () => Promise<void>): void => void ends.push(end);
   let browser: Browser;
   let world: World;
-  let http: HttpSide;
+  let http: RunningHttpServer;
   beforeAll(async () => {
     [browser, world] = await Promise.all([launch(), World.create({}, later)]);
     await world.send('POST', `/api/organizations/${KITTIWAKE_ID}/roles/`, { name: HOSTILE });
@@ -249,7 +249,7 @@ describe.skipIf(CHROMIUM === undefined)(title, () => {
     expect(problem).toEqual([]);
   });
 
-  it('answers first: fresh, complete, verified, restorable, drift; then what needs a person', async () => {
+  it('answers first: fresh, complete, verified, restorable, drift; then what needs manual work', async () => {
     const { page } = await open('/');
     expect(await page.locator('h1').textContent()).toBe('The copy is fine; the service drifted');
     const answers = await page.locator('.answers li').allInnerTexts();

@@ -1,7 +1,7 @@
 /** The writer's turn while another process works on the mirror for this one. */
 import { describe, expect, it } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
-import { MirrorAccessControl } from '../../src/daemon/mirror-access.ts';
+import { MirrorConnections } from '../../src/daemon/mirror-access.ts';
 import { ActiveProblems } from '../../src/daemon/problems.ts';
 import { type Mirror } from '../../src/mirror/mirror.ts';
 import { openMirror } from '../../src/mirror/open.ts';
@@ -9,7 +9,7 @@ import { Rig } from './rig.ts';
 
 interface World {
   readonly rig: Rig;
-  readonly mirrorAccess: MirrorAccessControl;
+  readonly mirrorAccess: MirrorConnections;
   readonly signal: AbortSignal;
   readonly openElsewhere: () => Mirror;
 }
@@ -18,7 +18,7 @@ async function world(): Promise<World> {
   const rig = await Rig.create({});
   const effects = rig.effects();
   const config: Config = effects.loadConfig();
-  const mirrorAccess = new MirrorAccessControl(
+  const mirrorAccess = new MirrorConnections(
     effects,
     new ActiveProblems(rig.clock, effects.log),
     () => config,

@@ -243,7 +243,9 @@ describe('how sound the copy is', () => {
     );
     const found = await story.cli('verify');
     expect(found.code).toBe(1);
-    expect(found.stderr).toMatch(/^tidemark: \S+ does not hold what it sealed: \d+ problems\n/);
+    expect(found.stderr).toMatch(
+      /^tidemark: the contents of \S+ do not match the stored hashes: \d+ problems\n/,
+    );
     const bad = await story.health();
     expect([bad.state, bad.reasons.map(({ code }) => code)]).toEqual(['degraded', ['verify_failed']]);
     expect(await story.get('/metrics')).toMatch(/^tidemark_verify_problems [1-9]/m);

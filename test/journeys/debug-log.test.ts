@@ -20,7 +20,9 @@ const linesOf = (stderr: string): Line[] =>
     .map((line) => JSON.parse(line) as Line);
 
 /** A second sync, in which a record is gone and two collections fail once. */
-async function problemdRun(level: string): Promise<{ stdout: string; stderr: string; service: FakeService }> {
+async function runWithFailures(
+  level: string,
+): Promise<{ stdout: string; stderr: string; service: FakeService }> {
   const service = await FakeService.start();
   const all = [1, 2, 3, 4, 5, 6, 7, 8].map(kept);
   service.set('domains', all);
@@ -54,7 +56,7 @@ async function problemdRun(level: string): Promise<{ stdout: string; stderr: str
 
 describe('--log-level', () => {
   it('debug tells each request, wait, retry, verdict and removal', { timeout: 60_000 }, async () => {
-    const { stderr, service } = await problemdRun('debug');
+    const { stderr, service } = await runWithFailures('debug');
     const lines = linesOf(stderr);
     const domains = `/api/organizations/${ORG}/domains/`;
     const requests = lines.filter(({ msg }) => msg === 'request');
@@ -101,13 +103,13 @@ describe('--log-level', () => {
   });
 
   it('info has none of that', { timeout: 60_000 }, async () => {
-    const { stderr } = await problemdRun('info');
+    const { stderr } = await runWithFailures('info');
     expect(linesOf(stderr).filter(({ level }) => Number(level) < 30)).toEqual([]);
     expect(stderr).not.toContain('/api/');
   });
 
   it('trace adds headers and sizes, and no credentials', { timeout: 60_000 }, async () => {
-    const { stderr } = await problemdRun('trace');
+    const { stderr } = await runWithFailures('trace');
     const headers = linesOf(stderr).filter(({ msg }) => msg === 'headers of the request and its answer');
     expect(headers.length).toBeGreaterThan(10);
     expect(headers.find(({ kind }) => kind === 'domains')).toMatchObject({

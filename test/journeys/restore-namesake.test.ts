@@ -25,7 +25,7 @@ describe('apply PLAN, after somebody made the record again by hand', () => {
       const lost = kind === 'batch_exports' ? await story.named(kind, 'Load test sink') : all[0];
       await story.call('DELETE', `${ORGANIZATION}${kind}/${String(lost?.['id'])}/`);
       const { steps } = await story.plan(2, '--kind', kind, '--out', 'plan.json').catch(() =>
-        // A domain needs a person besides.
+        // A domain needs manual work besides.
         story.plan(3, '--kind', kind, '--out', 'plan.json'),
       );
       expect(steps.filter(({ action }) => action === 'create')).toHaveLength(1);

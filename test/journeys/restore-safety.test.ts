@@ -374,7 +374,7 @@ describe('--resume without a number', () => {
     expect(stderr).toContain('`tidemark restore --resume 1`');
     expect(story.writes()).toHaveLength(from);
     const named = await story.expectRun(0, 'restore', '--resume', '1');
-    expect(named.stdout).toContain('1 applied and read back as sent; 1 applied before; undone by restore 2');
+    expect(named.stdout).toContain('1 applied and verified; 1 applied before; undone by restore 2');
     const { stdout } = await story.expectRun(0, 'restores', 'show', '1', '--json');
     expect(JSON.parse(stdout)).toMatchObject({ undone_by: 2 });
     await story.expectRun(4, 'restore', '--resume', '1');

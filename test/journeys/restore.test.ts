@@ -104,7 +104,7 @@ describe('what differs', () => {
     expect(story.writes()).toEqual([]);
 
     const report = await story.expectRun(0, 'restore', '--apply', '--yes');
-    expect(report.stdout).toContain('applied and read back as sent');
+    expect(report.stdout).toContain('applied and verified');
     expect(report.stdout).toContain('`tidemark undo 1`');
     await story.expectRun(0, 'diff', 'latest', 'live');
     expect(story.writes().every(({ method }) => method !== 'DELETE')).toBe(true);

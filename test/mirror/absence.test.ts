@@ -34,8 +34,8 @@ describe('absent records', () => {
     const absent = COUNT - 1;
     for (const [work, expected] of [
       [() => stage.countAbsent(never), { absent, confirmed: 0, replaced: 0, firstHeldAt: null }],
-      [() => stage.judgeAbsent('hold'), absent],
-      [() => stage.judgeAbsent('remove'), absent],
+      [() => stage.decideAbsent('hold'), absent],
+      [() => stage.decideAbsent('remove'), absent],
       [() => run.retire('roles', ORG), absent],
     ] as const) {
       let result: unknown;
@@ -60,7 +60,7 @@ describe('absent records', () => {
       const run = begin(mirror);
       const stage = run.stage('roles', ORG);
       stage.accept(seen.map((id) => scan('roles', role(id))));
-      await stage.judgeAbsent('hold');
+      await stage.decideAbsent('hold');
       const sweeps = [sweep('roles', ORG, seen.length, { outcome: 'held' })];
       return (await run.publish({ outcome: 'partial', sweeps, requests: 1, retries: 0 })).finishedAt;
     };
@@ -84,10 +84,10 @@ describe('absent records', () => {
     });
     const share = { which: 'confirmed', heldBy: first } as const;
     expect([...stage.absent(share)].map(({ id }) => id)).toEqual(['a']);
-    expect(await stage.judgeAbsent('remove', share)).toBe(1);
-    expect(await stage.judgeAbsent('hold', { which: 'waiting', heldBy: first })).toBe(1);
-    expect(stage.isGoing('a')).toBe(true);
-    expect(stage.isGoing('b')).toBe(false);
+    expect(await stage.decideAbsent('remove', share)).toBe(1);
+    expect(await stage.decideAbsent('hold', { which: 'waiting', heldBy: first })).toBe(1);
+    expect(stage.willBeRemoved('a')).toBe(true);
+    expect(stage.willBeRemoved('b')).toBe(false);
     await run.publish({
       outcome: 'partial',
       sweeps: [sweep('roles', ORG, 1, { outcome: 'held' })],
@@ -102,7 +102,7 @@ describe('absent records', () => {
     const mirror = open();
     await sync(mirror, 'roles', ORG, ['a', 'b'].map(role));
     const run = begin(mirror);
-    await run.stage('roles', ORG).judgeAbsent('hold');
+    await run.stage('roles', ORG).decideAbsent('hold');
     const sweeps = [sweep('roles', ORG, 0, { outcome: 'held' })];
     await run.publish({ outcome: 'partial', sweeps, requests: 1, retries: 0 });
     expect(mirror.collectionsOf()).toMatchObject([{ lastOutcome: 'held', lastFullRun: 1 }]);
@@ -118,7 +118,7 @@ async function share(
   const run = begin(mirror);
   const parents = run.stage('session_recordings', PROJECT);
   parents.accept(recordings.map((id) => scan('session_recordings', `{"id":"${id}"}`)));
-  await parents.judgeAbsent('remove');
+  await parents.decideAbsent('remove');
   const stage = run.stage('recording_sharing', PROJECT);
   for (const id of asked) {
     stage.accept([{ ...scan('recording_sharing', '{"enabled":true}'), id }]);

@@ -260,12 +260,12 @@ describe('forgetting', () => {
       completeAt: mirror.run(1)?.finishedAt,
     });
     const { id } = mirror.collectionsOf().find(({ kind }) => kind === 'roles')!;
-    const look = mirror.lastFullLook(id, 4);
+    const look = mirror.lastFullSweep(id, 4);
     expect(look).toMatchObject({ run: 1 });
     await forget(mirror, { last: 1 });
     expect(mirror.runs().map((row) => row.run)).toEqual([4, 3]);
     expect(mirror.sweepsAsOf('production', 3)).toEqual(before);
-    expect(mirror.lastFullLook(id, 4)).toEqual(look);
+    expect(mirror.lastFullSweep(id, 4)).toEqual(look);
     expect((await verifyMirror(mirror)).problems).toEqual([]);
     // Run 4 looked at everything itself: nothing is left to carry.
     mirror.unpin('three');

@@ -95,10 +95,12 @@ describe('what the mirror knew of a record', () => {
       });
     }
     const { collection } = mirror.record('production', 'roles', 'x')!;
-    const looks = [1, 2, 3, 4, 5, 6, 7].map((before) => mirror.lastFullLook(collection, before)?.run ?? null);
+    const looks = [1, 2, 3, 4, 5, 6, 7].map(
+      (before) => mirror.lastFullSweep(collection, before)?.run ?? null,
+    );
     expect(looks).toEqual([null, 1, 1, 1, 1, 5, 5]);
-    expect(mirror.lastFullLook(collection, 3)?.at).toBe(mirror.run(1)?.finishedAt);
-    expect(mirror.lastFullLook(99, 3)).toBeUndefined();
+    expect(mirror.lastFullSweep(collection, 3)?.at).toBe(mirror.run(1)?.finishedAt);
+    expect(mirror.lastFullSweep(99, 3)).toBeUndefined();
   });
 });
 

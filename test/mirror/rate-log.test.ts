@@ -124,21 +124,21 @@ describe('the log of requests beside the mirror', () => {
   it('counts a start that one process keeps free for the others, until that dies', async () => {
     const machine = new Machine();
     const [restore, sync] = [machine.process({ perMinute: 3 }), machine.process({ perMinute: 3 })];
-    const held = await restore.hold();
+    const held = await restore.reserve();
     await sync.run(started);
     const last = await sync.run(started);
     expect(machine.clock.sleeps).toEqual([]);
     expect(await restore.run(started, undefined, { held: held! })).toBe(last);
     // Nobody else takes the third.
     machine.clock.advance(2 * MINUTE);
-    await restore.hold();
+    await restore.reserve();
     const starts = [await sync.run(started), await sync.run(started), await sync.run(started)];
     expect(starts[2]! - starts[0]!).toBe(MINUTE);
     restore.close();
     // Of a process that was killed while it kept one.
     const killed = machine.process({ perMinute: 3 });
     machine.clock.advance(2 * MINUTE);
-    await killed.hold();
+    await killed.reserve();
     const from = machine.clock.monotonicMs();
     for (let n = 0; n < 3; n += 1) await sync.run(started);
     expect(machine.clock.monotonicMs() - from).toBeLessThanOrEqual(MINUTE);
@@ -151,7 +151,7 @@ describe('the log of requests beside the mirror', () => {
     const gaps: number[] = [];
     for (let n = 0; n < 12; n += 1) {
       const limiter = limiters[n % 2]!;
-      const held = await limiter.hold();
+      const held = await limiter.reserve();
       const looked = await limiter.run(started);
       const wrote = await limiter.run(started, undefined, { held: held! });
       starts.push(looked, wrote);

@@ -179,7 +179,7 @@ describe('what became of a restore', () => {
     });
     for (const part of [
       'restore 7',
-      '4 applied and read back as sent',
+      '4 applied and verified',
       '1 applied, but not as sent, 1 applied, but not read back',
       '1 sent without an answer, 1 not reached',
       'applied, but not read back (1)',

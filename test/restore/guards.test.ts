@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { EXIT } from '../../src/core/errors.ts';
-import { movedSince } from '../../src/restore/plan-moved.ts';
+import { changedSincePlan } from '../../src/restore/plan-moved.ts';
 import { kindsToRead } from '../../src/restore/kinds-to-read.ts';
 import type { Kind } from '../../src/catalog/definition.ts';
 import { planExitCode, type PlanStep } from '../../src/restore/plan.ts';
@@ -137,7 +137,8 @@ describe('removal', () => {
   it('is refused by a saved plan when it would take more along by now', () => {
     const live = [organization, ...roles(1), membership('m', 'r0', {})];
     const plan = planOf([organization], live, prune(9));
-    const moved = (records: typeof live) => movedSince(plan, stateOf(records), posthog, () => undefined);
+    const moved = (records: typeof live) =>
+      changedSincePlan(plan, stateOf(records), posthog, () => undefined);
     expect(moved(live)).toEqual([]);
     expect(moved([...live, membership('m2', 'r0', {})])).toMatchObject([{ how: 'holds', by: 'm2' }]);
   });

@@ -130,7 +130,7 @@ describe('what the journal promises', () => {
     expect(seen).toEqual(['journaled', 'journaled', 'journaled', 'over']);
   });
 
-  it('says nothing more of its steps once it has ended by problem', async () => {
+  it('says nothing more of its steps after it failed', async () => {
     const { rig, plan } = await altering('projects', 'timezone');
     expect(plan.steps.length).toBeGreaterThan(1);
     const second = Promise.withResolvers<undefined>();

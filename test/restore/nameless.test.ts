@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import { restoreExitCode } from '../../src/restore/apply.ts';
-import { movedSince } from '../../src/restore/plan-moved.ts';
+import { changedSincePlan } from '../../src/restore/plan-moved.ts';
 import { startRig, type Rig } from './apply-rig.ts';
 import { lines, organization, planOf, posthog, record, stateOf, withBody } from './states.ts';
 
@@ -40,7 +40,7 @@ describe('a record without a name, made again by hand', () => {
   it('after the plan was made, it is what moved; another one of other content is not', () => {
     const plan = planOf([organization, nameless(1)], [organization]);
     const moved = (live: Parameters<typeof stateOf>[0]) =>
-      movedSince(plan, stateOf(live), posthog, () => undefined).map(({ how, by }) => [how, by]);
+      changedSincePlan(plan, stateOf(live), posthog, () => undefined).map(({ how, by }) => [how, by]);
     expect(moved([organization, nameless(9)])).toEqual([['taken', '9']]);
     expect(moved([organization, nameless(9, 'v2')])).toEqual([]);
     expect(moved([organization, withBody(nameless(9), { name: 'named' })])).toEqual([]);

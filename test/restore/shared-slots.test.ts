@@ -80,7 +80,7 @@ it('a start that was kept is good for one request: sent again, it waits for the 
     clock,
     log: silentLogger,
   });
-  const held = await limiter.hold(undefined, 'roles');
+  const held = await limiter.reserve(undefined, 'roles');
   expect(held?.isOpen()).toBe(true);
   const starts: number[] = [];
   for (let n = 0; n < 5; n += 1) {

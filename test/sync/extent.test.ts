@@ -10,7 +10,7 @@ import { systemClock } from '../../src/core/clock.ts';
 import { silentLogger } from '../../src/core/logger.ts';
 import { openMirror } from '../../src/mirror/open.ts';
 import { silentEvents } from '../../src/sync/events.ts';
-import { type Only, narrowedKinds, parentLimits } from '../../src/sync/extent.ts';
+import { type ParentFilter, narrowedKinds, parentLimits } from '../../src/sync/run-extent.ts';
 import { syncSource, type RunReport } from '../../src/sync/run.ts';
 import { FakeService, organizationPaths } from '../journeys/service.ts';
 
@@ -42,7 +42,7 @@ async function service(): Promise<FakeService> {
 async function read(
   far: FakeService,
   kinds: readonly Kind[] | null,
-  only?: Only,
+  only?: ParentFilter,
   configured: Partial<SourceConfig> = {},
 ): Promise<Reading> {
   const directory = mkdtempSync(join(tmpdir(), 'tidemark-extent-'));
@@ -200,7 +200,7 @@ describe('limits of parents', () => {
 });
 
 describe('what narrows a run', () => {
-  it.each<[string, string, readonly Kind[] | null, Only | undefined, readonly Kind[] | null]>([
+  it.each<[string, string, readonly Kind[] | null, ParentFilter | undefined, readonly Kind[] | null]>([
     ['nothing', 'all', null, undefined, null],
     ['some kinds', 'all', ['roles'], undefined, ['roles']],
     [

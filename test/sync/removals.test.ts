@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { AcceptedRemovals, confirmedFrom, isAlarming, removalLimit } from '../../src/sync/removals.ts';
+import { AcceptedRemovals, confirmationCutoff, isAlarming, removalLimit } from '../../src/sync/removals.ts';
 
 const limits = { maxRecords: 10, maxShare: 0.1, confirmAfterMs: 3_600_000 };
 
@@ -31,7 +31,7 @@ describe('removals', () => {
   it('are confirmed by the same finding after confirmAfter, whichever way the clock stepped', () => {
     const at = '2026-03-01T12:00:00.000Z';
     const t = Date.parse(at);
-    const isConfirmed = (now: number): boolean => at <= confirmedFrom(limits, now);
+    const isConfirmed = (now: number): boolean => at <= confirmationCutoff(limits, now);
     expect(isConfirmed(t + 3_599_999)).toBe(false);
     expect(isConfirmed(t + 3_600_000)).toBe(true);
     expect(isConfirmed(t - 1)).toBe(false);

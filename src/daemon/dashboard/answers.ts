@@ -4,7 +4,7 @@ import { SEVERITIES } from '../../catalog/severities.ts';
 import { count, duration, plural } from '../../core/wording.ts';
 import { worst } from '../http/health.ts';
 import type { HealthSnapshot } from '../http/health-snapshot.ts';
-import { drillScores } from '../http/last-jobs.ts';
+import { drillScores } from '../last-jobs.ts';
 import { age, percent } from '../http/wording.ts';
 import { summaryOf } from '../jobs/summaries.ts';
 import { type Html, markup } from './pieces.ts';

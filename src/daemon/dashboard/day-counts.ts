@@ -7,8 +7,8 @@ import { isoTime } from '../../core/clock.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { type ChangeCounts, NO_CHANGES, readChangeCounts } from '../http/change-counts.ts';
 import { CONFIGURED_KINDS } from '../http/feeds.ts';
-import { TOOK_OVER } from '../http/newly-read.ts';
-import { selectRows, sqlText } from '../http/question.ts';
+import { ABSORBED_FORGOTTEN_RUNS } from '../http/newly-read.ts';
+import { selectRows, sqlText } from '../mirror-queries.ts';
 
 export interface DayOfChanges extends ChangeCounts {
   /** `YYYY-MM-DD`. */
@@ -63,7 +63,7 @@ function changedSince(mirror: Mirror, first: string): RunOfDay[] {
     mirror,
     `SELECT r.run AS run, substr(r.finished_at, 1, 10) AS day, hex(r.root) AS seal
      FROM runs r WHERE r.finished_at >= ${sqlText(first)} AND r.outcome IN ('complete', 'partial') AND r.root IS NOT NULL
-       AND (r.added + r.changed + r.removed > 0 OR r.run ${TOOK_OVER})
+       AND (r.added + r.changed + r.removed > 0 OR r.run ${ABSORBED_FORGOTTEN_RUNS})
        AND r.run NOT IN (SELECT min(f.run) FROM runs f WHERE f.outcome IN ('complete', 'partial') AND f.root IS NOT NULL GROUP BY f.source)`,
   );
 }

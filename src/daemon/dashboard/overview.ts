@@ -1,4 +1,4 @@
-/** The first page: is the copy fresh, complete, verified, restorable; what drifted; what needs a person. */
+/** The first page: is the copy fresh, complete, verified, restorable; what drifted; what needs manual work. */
 import { SEVERITIES } from '../../catalog/severities.ts';
 import type { BackupConfig } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';

@@ -10,7 +10,7 @@ import { parseLossless } from '../../core/json.ts';
 import { recordName } from '../../diff/name.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import { isSecretId, maskedId, withMaskedId } from '../../report/mask.ts';
-import { selectRows, sqlNumber, sqlText } from '../http/question.ts';
+import { selectRows, sqlNumber, sqlText } from '../mirror-queries.ts';
 
 /** A record as a list shows it: masked. */
 export interface ListedRecord {

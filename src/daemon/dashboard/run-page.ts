@@ -3,7 +3,7 @@ import { collectionKey } from '../../catalog/collection-key.ts';
 import type { Config } from '../../config/config.ts';
 import { definitionsFor } from '../../config/source.ts';
 import { count, plural, duration } from '../../core/wording.ts';
-import type { NewlyRead, RecordChange } from '../../diff/change.ts';
+import type { FirstRead, RecordChange } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow, SweepRow } from '../../mirror/run-rows.ts';
 import { forgottenInto, forgottenText } from '../../state/forgotten-history.ts';
@@ -103,7 +103,7 @@ ${moves === 0 ? NOTHING : markup`<p class="faint">${plural(moves, 'change')} of 
 
 function sweepsHtml(
   sweeps: readonly SweepRow[],
-  firstReads: readonly NewlyRead[],
+  firstReads: readonly FirstRead[],
   namesOf: (sweep: SweepRow) => [string, string],
 ): Html {
   if (sweeps.length === 0) return emptyHtml('None was read.', '');

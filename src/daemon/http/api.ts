@@ -4,7 +4,7 @@ import type { Kind } from '../../catalog/definition.ts';
 import { type Clock, isoTime } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import { suggest } from '../../core/suggest.ts';
-import type { NewlyRead } from '../../diff/change.ts';
+import type { FirstRead } from '../../diff/change.ts';
 import type { JobRow, JobName } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
@@ -229,7 +229,7 @@ async function changesShown(
 }
 
 /** A run's own, as documents show them. */
-function firstReadsIn(found: readonly NewlyReadCollection[], { run: number }: RunRow): NewlyRead[] {
+function firstReadsIn(found: readonly NewlyReadCollection[], { run: number }: RunRow): FirstRead[] {
   return found.flatMap(({ run, ...firstRead }) => (run === number ? [firstRead] : []));
 }
 

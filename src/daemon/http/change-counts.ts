@@ -5,11 +5,11 @@
  */
 import type { Kind } from '../../catalog/definition.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { CHANGE } from '../../mirror/publish-records.ts';
+import { REVISION_CHANGE } from '../../mirror/publish-records.ts';
 import { recreatedIn } from '../../state/recreated.ts';
 import { previousRun } from '../../state/published-run.ts';
-import { readNewlyReadCollections, TOOK_OVER } from './newly-read.ts';
-import { selectRows, sqlNumber } from './question.ts';
+import { readNewlyReadCollections, ABSORBED_FORGOTTEN_RUNS } from './newly-read.ts';
+import { selectRows, sqlNumber } from '../mirror-queries.ts';
 
 export interface ChangeCounts {
   readonly added: number;
@@ -33,11 +33,11 @@ export function readChangeCounts(
     mirror,
     `SELECT w.run AS run, sum(w.added) AS added, sum(w.changed) AS changed, sum(w.removed) AS removed
      FROM sweeps w JOIN collections c ON c.id = w.collection
-     WHERE w.run ${among} AND w.run NOT ${TOOK_OVER} ${isOfKinds} GROUP BY w.run
+     WHERE w.run ${among} AND w.run NOT ${ABSORBED_FORGOTTEN_RUNS} ${isOfKinds} GROUP BY w.run
      UNION ALL
-     SELECT r.run, ${times(CHANGE.added)}, ${times(CHANGE.changed)}, ${times(CHANGE.removed)}
+     SELECT r.run, ${times(REVISION_CHANGE.added)}, ${times(REVISION_CHANGE.changed)}, ${times(REVISION_CHANGE.removed)}
      FROM revisions r JOIN collections c ON c.id = r.collection
-     WHERE r.run ${among} AND r.run ${TOOK_OVER} ${isOfKinds} GROUP BY r.run`,
+     WHERE r.run ${among} AND r.run ${ABSORBED_FORGOTTEN_RUNS} ${isOfKinds} GROUP BY r.run`,
   );
   const counted = new Map(rows.map(({ run, ...counts }) => [run, counts]));
   for (const { run, records } of readNewlyReadCollections(mirror, runs, kinds)) {

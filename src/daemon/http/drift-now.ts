@@ -11,7 +11,7 @@ import { openMirrorState } from '../../state/mirror-diff.ts';
 import { pointOf } from '../../state/point.ts';
 import { parseReference } from '../../state/reference.ts';
 import { FEEDS } from './feeds.ts';
-import { selectRows, sqlNumber, sqlText } from './question.ts';
+import { selectRows, sqlNumber, sqlText } from '../mirror-queries.ts';
 
 /** Changed records that are laid out on a page or in an answer; beyond it the command line streams them. */
 const MOST_CHANGES = 5_000;

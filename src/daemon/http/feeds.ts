@@ -1,8 +1,8 @@
 /** Kinds that fill by themselves, apart from the others: nobody configured their records, and there are many. */
 import { type Kind, KINDS } from '../../catalog/definition.ts';
-import { unlistedKinds } from '../../catalog/unlisted-kinds.ts';
+import { activityKinds } from '../../catalog/activity-kinds.ts';
 
-export const FEEDS: readonly Kind[] = unlistedKinds();
+export const FEEDS: readonly Kind[] = activityKinds();
 
 /** All others. */
 export const CONFIGURED_KINDS: readonly Kind[] = KINDS.filter((kind) => !FEEDS.includes(kind));

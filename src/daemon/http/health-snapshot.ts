@@ -10,7 +10,7 @@ import { summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
 import type { HealthFacts, SourceFacts } from './health-input.ts';
 import { type Health, assessHealth } from './health.ts';
-import { type LastJobs, drillScores, readLastJobs } from './last-jobs.ts';
+import { type LastJobs, drillScores, readLastJobs } from '../last-jobs.ts';
 import { lastCompleteRun } from '../../state/whole-run.ts';
 import {
   type SourceStatus,

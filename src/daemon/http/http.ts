@@ -12,7 +12,7 @@ import { createMetrics } from './metrics.ts';
 import { Refusal, refusalDocument } from './refusal.ts';
 import { createRoutes, type HttpOptions } from './routes.ts';
 
-export interface HttpSide {
+export interface RunningHttpServer {
   readonly url: string;
   /** Stops: what is being answered is answered, connections end. */
   close(): Promise<void>;
@@ -23,7 +23,7 @@ export interface HttpSide {
  * @throws TidemarkError `config_invalid` for an address that is not loopback without a token, `port_in_use`, `usage` for
  * an address that is not of this machine
  */
-export async function startHttp(view: DaemonView, options: HttpOptions): Promise<HttpSide> {
+export async function startHttp(view: DaemonView, options: HttpOptions): Promise<RunningHttpServer> {
   const { host, port, token, log } = options;
   if (token === null && !isLoopback(host)) {
     throw new TidemarkError(

@@ -3,7 +3,7 @@ import { type DriftSummary, summaryOf } from '../jobs/summaries.ts';
 import type { DaemonView } from '../view.ts';
 import type { HealthSnapshot } from './health-snapshot.ts';
 import { HEALTH_STATES } from './health-input.ts';
-import { drillScores } from './last-jobs.ts';
+import { drillScores } from '../last-jobs.ts';
 import { tookMs } from './wording.ts';
 
 /** What a scrape reads, of one moment. */

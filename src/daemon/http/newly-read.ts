@@ -1,16 +1,16 @@
 /** What runs read for the first time, found by their sweeps: their records are new to the mirror and no change of the service. */
 import type { Kind, Scope } from '../../catalog/definition.ts';
-import type { NewlyRead } from '../../diff/change.ts';
+import type { FirstRead } from '../../diff/change.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { CHANGE } from '../../mirror/publish-records.ts';
-import { NewlyReadCollections } from '../../state/newly-read.ts';
+import { REVISION_CHANGE } from '../../mirror/publish-records.ts';
+import { FirstReadCollections } from '../../state/first-read-collections.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
-import { selectRows, kindOf, sqlNumber } from './question.ts';
+import { selectRows, kindOf, sqlNumber } from '../mirror-queries.ts';
 
 /** An SQL condition on the number of a run: it took over changes of others. */
-export const TOOK_OVER = `IN (SELECT into_run FROM replaced_roots WHERE into_run IS NOT NULL)`;
+export const ABSORBED_FORGOTTEN_RUNS = `IN (SELECT into_run FROM replaced_roots WHERE into_run IS NOT NULL)`;
 
-export interface NewlyReadCollection extends NewlyRead {
+export interface NewlyReadCollection extends FirstRead {
   readonly run: number;
 }
 
@@ -35,10 +35,10 @@ export function readNewlyReadCollections(
     mirror,
     `WITH came AS (
        SELECT w.run, w.collection, w.added FROM sweeps w
-       WHERE w.run ${among} AND w.run NOT ${TOOK_OVER} AND w.added > 0
+       WHERE w.run ${among} AND w.run NOT ${ABSORBED_FORGOTTEN_RUNS} AND w.added > 0
        UNION ALL
        SELECT r.run, r.collection, count(*) FROM revisions r
-       WHERE r.run ${among} AND r.run ${TOOK_OVER} AND r.change = ${CHANGE.added} GROUP BY r.run, r.collection)
+       WHERE r.run ${among} AND r.run ${ABSORBED_FORGOTTEN_RUNS} AND r.change = ${REVISION_CHANGE.added} GROUP BY r.run, r.collection)
      SELECT a.run AS run, s.name AS source, c.kind AS kind, c.scope AS scope, a.added AS added,
        (SELECT max(p.run) FROM runs p WHERE p.source = c.source AND p.run < a.run AND p.root IS NOT NULL) AS previous
      FROM came a JOIN collections c ON c.id = a.collection JOIN sources s ON s.id = c.source
@@ -49,12 +49,12 @@ export function readNewlyReadCollections(
          WHERE d.collection = a.collection AND d.run < a.run AND d.is_published AND d.${whole})
      ORDER BY a.run, c.id`,
   );
-  const states = new Map<number, NewlyReadCollections>();
+  const states = new Map<number, FirstReadCollections>();
   return rows.flatMap(({ run, previous, source, kind: name, scope: text, added }): NewlyReadCollection[] => {
     const kind = kindOf(name);
     if (kind === null) return [];
     const before = { ref: `run:${previous}`, run: previous, at: '', isLatest: false };
-    const reads = states.get(previous) ?? new NewlyReadCollections(openMirrorState(mirror, source, before));
+    const reads = states.get(previous) ?? new FirstReadCollections(openMirrorState(mirror, source, before));
     states.set(previous, reads);
     const scope = JSON.parse(text) as Scope;
     const reason = reads.reasonFor({ kind, scope });

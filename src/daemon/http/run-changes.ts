@@ -9,13 +9,13 @@ import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunRow } from '../../mirror/run-rows.ts';
 import { maskedChange, withMaskedId } from '../../report/mask.ts';
 import { RecreatedBetween } from '../../state/recreated.ts';
-import { NewlyReadCollections } from '../../state/newly-read.ts';
+import { FirstReadCollections } from '../../state/first-read-collections.ts';
 import { openMirrorState } from '../../state/mirror-diff.ts';
 import { previousRun } from '../../state/published-run.ts';
 import { type ForgottenRuns, forgottenInto } from '../../state/forgotten-history.ts';
 import { type ChangeCounts, countChanges, NO_CHANGES, readChangeCounts, totalOf } from './change-counts.ts';
 import { type ChangesCache, countsKey, cacheKey } from './changes-cache.ts';
-import { selectRows, sqlNumber } from './question.ts';
+import { selectRows, sqlNumber } from '../mirror-queries.ts';
 
 interface ChangesQuestion {
   /** ISO 8601; runs that ended within are shown, both ends included. */
@@ -149,7 +149,7 @@ async function gather(
   const at = previous.finishedAt ?? previous.startedAt;
   const before = { ref: `run:${previous.run}`, run: previous.run, at, isLatest: false };
   // What was only read for the first time is not a change of the service.
-  const reads = new NewlyReadCollections(openMirrorState(mirror, run.source, before));
+  const reads = new FirstReadCollections(openMirrorState(mirror, run.source, before));
   let read = 0;
   const again = RecreatedBetween.runs(mirror, { from: previous, to: run }, definitions);
   // The reader has a connection of its own: others may read and publish while this one waits for its turn.

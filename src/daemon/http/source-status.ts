@@ -8,7 +8,7 @@ import type { RunRow } from '../../mirror/run-rows.ts';
 import type { SourceState } from '../../state/status-document.ts';
 import { lastCompleteRun, lastEndedRunOfAllKinds } from '../../state/whole-run.ts';
 import type { EndedJob, SourceFacts, HealthReason } from './health-input.ts';
-import { selectRows, kindOf, sqlNumber, sqlText } from './question.ts';
+import { selectRows, kindOf, sqlNumber, sqlText } from '../mirror-queries.ts';
 import { tookMs } from './wording.ts';
 
 /** All collections of one kind of a source. */

@@ -8,7 +8,7 @@ import type { RequestStats, WindowUse } from '../../api/request-stats.ts';
 import { afterRealTime, type Clock } from '../../core/clock.ts';
 import { asTidemarkError, TidemarkError } from '../../core/errors.ts';
 import type { DaemonEffects, StartJob } from '../effects.ts';
-import type { MirrorAccessControl, WriterLease } from '../mirror-access.ts';
+import type { MirrorConnections, WriterLease } from '../mirror-access.ts';
 import type { ActiveProblems } from '../problems.ts';
 import { type Performed, type Task, type JobExecutor, commandOf, InProcessExecutor } from './executor.ts';
 import { type ToChild, type ToDaemon, errorOf, resultOf } from './job-messages.ts';
@@ -21,7 +21,7 @@ const LEAVE_MS = 3_000;
 interface ChildWorkOptions {
   readonly effects: DaemonEffects;
   readonly startJob: StartJob;
-  readonly mirrorAccess: MirrorAccessControl;
+  readonly mirrorAccess: MirrorConnections;
   readonly problems: ActiveProblems;
   /** For what the process does not do: a configuration in force that can be read no more. */
   readonly instead: JobExecutor;

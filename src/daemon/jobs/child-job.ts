@@ -3,7 +3,7 @@ import type { Config, SourceConfig } from '../../config/config.ts';
 import { type TidemarkError, asTidemarkError } from '../../core/errors.ts';
 import type { JobName } from '../../mirror/daemon.ts';
 import type { DaemonEffects } from '../effects.ts';
-import { MirrorAccessControl } from '../mirror-access.ts';
+import { MirrorConnections } from '../mirror-access.ts';
 import type { ProblemSink } from '../problems.ts';
 import { type ToChild, type ToDaemon, wireError, wireResult } from './job-messages.ts';
 import type { JobContext, JobWork } from './work.ts';
@@ -39,7 +39,7 @@ export async function performOrder(
     return;
   }
   const effects = options.effects(config);
-  const mirrorAccess = new MirrorAccessControl(effects, new ReportedProblems(tell), () => config);
+  const mirrorAccess = new MirrorConnections(effects, new ReportedProblems(tell), () => config);
   const watch = new ClientWatch(effects, tell);
   const task = { job, number, work, config, source, signal, onClient: watch.onClient };
   const { result, lease } = await new InProcessExecutor(effects, mirrorAccess).perform(task, null);

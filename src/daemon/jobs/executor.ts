@@ -1,7 +1,7 @@
 /** Where the work of a job is done: in this process, or in one of its own (`child-executor.ts`). */
 import type { Config, SourceConfig } from '../../config/config.ts';
 import type { DaemonEffects } from '../effects.ts';
-import type { MirrorAccessControl, WriterLease } from '../mirror-access.ts';
+import type { MirrorConnections, WriterLease } from '../mirror-access.ts';
 import { failedResult } from './job-log.ts';
 import type { JobContext, JobResult, JobWork, QueuedJob } from './work.ts';
 
@@ -36,9 +36,9 @@ export interface JobExecutor {
 /** In this process: its event loop and its memory are the work's too. */
 export class InProcessExecutor implements JobExecutor {
   readonly #effects: DaemonEffects;
-  readonly #mirrorAccess: MirrorAccessControl;
+  readonly #mirrorAccess: MirrorConnections;
 
-  constructor(effects: DaemonEffects, mirrorAccess: MirrorAccessControl) {
+  constructor(effects: DaemonEffects, mirrorAccess: MirrorConnections) {
     this.#effects = effects;
     this.#mirrorAccess = mirrorAccess;
   }

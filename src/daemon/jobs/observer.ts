@@ -3,7 +3,7 @@ import type { Kind } from '../../catalog/definition.ts';
 import type { JobRow } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
 import type { RunReport } from '../../sync/run.ts';
-import type { MirrorAccessControl } from '../mirror-access.ts';
+import type { MirrorConnections } from '../mirror-access.ts';
 
 export interface BegunJob {
   readonly row: JobRow;
@@ -21,7 +21,7 @@ export interface EndedJob extends BegunJob {
 /** What an observer may use beyond what it is given. */
 export interface ObserverContext {
   /** Opens the mirror; waits for the writer's lock where it has to. */
-  readonly mirrorAccess: MirrorAccessControl;
+  readonly mirrorAccess: MirrorConnections;
   /** Aborted when the daemon has no more time. */
   readonly signal: AbortSignal;
 }

@@ -7,12 +7,12 @@ import type { Kind } from '../../catalog/definition.ts';
 import type { Config, ScheduleName } from '../../config/config.ts';
 import { isoTime } from '../../core/clock.ts';
 import { asTidemarkError, exitCodeFor, TidemarkError, type ExitCode } from '../../core/errors.ts';
-import { withTimeout } from '../../core/within.ts';
+import { settlesWithin } from '../../core/within.ts';
 import type { JobName, JobRow } from '../../mirror/daemon.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { narrowedKinds } from '../../sync/extent.ts';
+import { narrowedKinds } from '../../sync/run-extent.ts';
 import type { DaemonEffects } from '../effects.ts';
-import type { MirrorAccessControl, WriterLease } from '../mirror-access.ts';
+import type { MirrorConnections, WriterLease } from '../mirror-access.ts';
 import type { ActiveProblems } from '../problems.ts';
 import type { RequestStatus, RunningJob, JobIdentity } from '../view.ts';
 import { type Task, type JobExecutor, commandOf } from './executor.ts';
@@ -23,14 +23,14 @@ import type { EndedJob } from './observer.ts';
 import type { Observers } from './observers.ts';
 import { JobQueue, type QueueEntry } from './queue.ts';
 import { StatsBySource } from './request-stats.ts';
-import { AnswerWatch, LastBeginnings, Rests, SILENT_MS, TURN_LOOK_MS } from './turns.ts';
+import { AnswerWatch, LastStarts, SourceBackoff, SILENT_MS, TURN_LOOK_MS } from './turns.ts';
 import type { JobResult, JobWork, QueuedJob } from './work.ts';
 
 interface RunnerOptions {
   readonly effects: DaemonEffects;
   readonly works: ReadonlyMap<JobName, JobWork>;
   readonly executor: JobExecutor;
-  readonly mirrorAccess: MirrorAccessControl;
+  readonly mirrorAccess: MirrorConnections;
   readonly problems: ActiveProblems;
   readonly observers: Observers;
   /** The configuration for the next job, read anew. */
@@ -66,8 +66,8 @@ export class JobRunner {
   /** As of the queue. */
   readonly requestedWith = (jobs: readonly QueuedJob[]): number => this.#queue.requestedWith(jobs);
   readonly #options: RunnerOptions;
-  readonly #beginnings: LastBeginnings;
-  readonly #rests: Rests;
+  readonly #beginnings: LastStarts;
+  readonly #rests: SourceBackoff;
   readonly #queue: JobQueue;
   readonly #tickets = new RequestLog();
   readonly #abort = new AbortController();
@@ -79,8 +79,8 @@ export class JobRunner {
   constructor(options: RunnerOptions) {
     this.#options = options;
     this.#jobLog = new JobLog(options.effects.log);
-    this.#beginnings = new LastBeginnings(() => options.mirrorAccess.reader());
-    this.#rests = new Rests(options.effects.clock);
+    this.#beginnings = new LastStarts(() => options.mirrorAccess.reader());
+    this.#rests = new SourceBackoff(options.effects.clock);
     this.#queue = new JobQueue(this.#beginnings.of);
   }
 
@@ -124,7 +124,7 @@ export class JobRunner {
     current.gaveWay = this.#rests.begin(job.source, silentMs);
     abort.abort(new TidemarkError('interrupted', 'the run gives way to other jobs'));
     const { clock } = this.#options.effects;
-    void withTimeout(over, GIVE_WAY_MS, clock).then((isOver) => isOver || this.#options.executor.kill());
+    void settlesWithin(over, GIVE_WAY_MS, clock).then((isOver) => isOver || this.#options.executor.kill());
   }
 
   /** Milliseconds until `look` is wanted again; null where nobody waits for what is at work. */
@@ -173,12 +173,12 @@ export class JobRunner {
       { job: current.number },
       `stopping: ${current.job.name} is given ${isWorthWaiting ? 'time to end' : 'up'}`,
     );
-    if (isWorthWaiting && (await withTimeout(current.over, finishMs, clock))) return true;
+    if (isWorthWaiting && (await settlesWithin(current.over, finishMs, clock))) return true;
     const reason = new TidemarkError('interrupted', 'the daemon was stopped');
     this.#abort.abort(reason);
     current.abort.abort(reason);
-    if (await withTimeout(current.over, isWorthWaiting ? graceMs - finishMs : graceMs, clock)) return true;
-    return this.#options.executor.kill() && withTimeout(current.over, KILL_MS, clock);
+    if (await settlesWithin(current.over, isWorthWaiting ? graceMs - finishMs : graceMs, clock)) return true;
+    return this.#options.executor.kill() && settlesWithin(current.over, KILL_MS, clock);
   }
 
   #next(): void {

@@ -1,5 +1,5 @@
 /**
- * Whose turn comes before whose, and when one that is at work has had enough of it: when the jobs of a source last began,
+ * Order of jobs, and when a running sync must yield: when the jobs of a source last began,
  * and whether their service answers.
  */
 import type { RequestStats } from '../../api/request-stats.ts';
@@ -7,7 +7,7 @@ import { type Clock, isoTime } from '../../core/clock.ts';
 import { TidemarkError } from '../../core/errors.ts';
 import { duration } from '../../core/wording.ts';
 import type { Mirror } from '../../mirror/mirror.ts';
-import { readLastJobs } from '../http/last-jobs.ts';
+import { readLastJobs } from '../last-jobs.ts';
 import type { QueuedJob } from './work.ts';
 
 type JobKey = Pick<QueuedJob, 'name' | 'source'>;
@@ -23,7 +23,7 @@ const LONGEST_REST_MS = 30 * 60_000;
 export const TURN_LOOK_MS = 10_000;
 
 /** When jobs last began, by name and source: from the mirror for what earlier daemons and the command line did. */
-export class LastBeginnings {
+export class LastStarts {
   readonly #mirror: () => Mirror;
   readonly #begun = new Map<string, string>();
   #isRead = false;
@@ -89,7 +89,7 @@ export class AnswerWatch {
 }
 
 /** Sources that gave way, and until when their schedule leaves them out. */
-export class Rests {
+export class SourceBackoff {
   readonly #clock: Clock;
   readonly #bySource = new Map<string, { readonly times: number; readonly until: number }>();
 

@@ -37,7 +37,7 @@ export function verifyResult(
       ? null
       : new TidemarkError(
           'mirror_corrupt',
-          `the mirror does not hold what it sealed: ${summary.found[0] ?? ''}`,
+          `the contents of the mirror do not match the stored hashes: ${summary.found[0] ?? ''}`,
           { hint: 'run `tidemark verify`, then restore the mirror from a copy' },
         ),
     report: null,

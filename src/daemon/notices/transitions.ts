@@ -66,7 +66,7 @@ function workTransition(states: readonly NoticeState[], { job, at }: JobObservat
   };
 }
 
-/** Subject `verify`: `failed` while the mirror does not hold what it sealed. More problems than before are reported again. */
+/** Subject `verify`: `failed` while the contents of the mirror do not match the stored hashes. More problems than before are reported again. */
 function verifyTransition(states: readonly NoticeState[], { job, at }: JobObservation): Transition {
   const summary = summaryOf('verify', job);
   if (summary === null) return NO_TRANSITION;
@@ -87,7 +87,7 @@ function verifyTransition(states: readonly NoticeState[], { job, at }: JobObserv
     { ...of, event: 'verify_failed' },
     {
       severity: 'critical',
-      title: `${subjectName(source)}: it does not hold what it sealed: ${plural(problems, 'problem')}`,
+      title: `${subjectName(source)}: the contents do not match the stored hashes: ${plural(problems, 'problem')}`,
       lines: summary.found,
       count: problems,
       job: 'verify',

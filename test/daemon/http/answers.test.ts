@@ -3,13 +3,13 @@ import { readFileSync, rmSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CATALOG } from '../../../src/catalog/catalog.ts';
 import { METRICS } from '../../../src/daemon/http/metric-rows.ts';
-import type { HttpSide } from '../../../src/daemon/http/http.ts';
+import type { RunningHttpServer } from '../../../src/daemon/http/http.ts';
 import { tellStory } from './story.ts';
 import { FULL_KEY, LOCAL_TOKEN, MINUTE_MS, World } from './world.ts';
 
 const ends: (() => Promise<void> | void)[] = [];
 let world: World;
-let http: HttpSide;
+let http: RunningHttpServer;
 
 beforeAll(async () => {
   const later = (end: () => Promise<void>): void => void ends.push(end);

@@ -10,7 +10,7 @@ import { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import { Secret } from '../../../src/core/secret.ts';
 import { BackupCatalog } from '../../../src/backup/work.ts';
-import { type HttpSide, startHttp } from '../../../src/daemon/http/http.ts';
+import { type RunningHttpServer, startHttp } from '../../../src/daemon/http/http.ts';
 import { type HttpOptions } from '../../../src/daemon/http/routes.ts';
 import { type SummaryByJob, storedSummary } from '../../../src/daemon/jobs/summaries.ts';
 import type { DaemonView, JobRequest, RequestStatus, ScheduleView } from '../../../src/daemon/view.ts';
@@ -192,7 +192,7 @@ export class World implements DaemonView {
   async listen(
     more: Partial<HttpOptions> = {},
     finished: (end: () => Promise<void>) => void = onTestFinished,
-  ): Promise<HttpSide> {
+  ): Promise<RunningHttpServer> {
     const http = await startHttp(this, {
       host: '127.0.0.1',
       port: 0,

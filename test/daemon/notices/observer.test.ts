@@ -8,7 +8,7 @@ import { TidemarkError } from '../../../src/core/errors.ts';
 import { silentLogger } from '../../../src/core/logger.ts';
 import type { DaemonEffects } from '../../../src/daemon/effects.ts';
 import type { EndedJob, ObserverContext } from '../../../src/daemon/jobs/observer.ts';
-import { MirrorAccessControl } from '../../../src/daemon/mirror-access.ts';
+import { MirrorConnections } from '../../../src/daemon/mirror-access.ts';
 import { createNoticeObserver } from '../../../src/daemon/notices/notice-observer.ts';
 import { ActiveProblems } from '../../../src/daemon/problems.ts';
 import type { DaemonView } from '../../../src/daemon/view.ts';
@@ -34,7 +34,7 @@ function rig(channels: readonly ChannelConfig[] = [webhook('a', 'http://a')]) {
       openMirror(mirror, { mode, command, clock, host: 'here', pid: 1 }),
   } as unknown as DaemonEffects;
   const problems = new ActiveProblems(clock, silentLogger);
-  const mirrorAccess = new MirrorAccessControl(effects, problems, () => config);
+  const mirrorAccess = new MirrorConnections(effects, problems, () => config);
   openMirror(mirror, { mode: 'write', command: 'test', clock }).close();
   onTestFinished(() => mirrorAccess.closeReader());
   const stop = new AbortController();
@@ -209,7 +209,7 @@ describe('the observer', () => {
 });
 
 /** A first run of now, that came to nothing. */
-async function old(mirrorAccess: MirrorAccessControl, { signal }: ObserverContext): Promise<void> {
+async function old(mirrorAccess: MirrorConnections, { signal }: ObserverContext): Promise<void> {
   const lease = await mirrorAccess.lease('job', false, signal);
   const run = begin(lease.mirror);
   run.abandon({ code: 'unreachable', message: 'no' });

@@ -3,11 +3,11 @@
  * says nothing of the service. A diff of the same two runs does not compare them either.
  */
 import { collectionKey } from '../catalog/collection-key.ts';
-import type { NewlyRead } from '../diff/change.ts';
+import type { FirstRead } from '../diff/change.ts';
 import type { RecordKey } from '../diff/order.ts';
 import type { CollectionKey, LoadedState } from './state.ts';
 
-export class NewlyReadCollections {
+export class FirstReadCollections {
   readonly #from: LoadedState;
   readonly #reasons = new Map<string, string | null>();
   readonly #found = new Map<
@@ -33,7 +33,7 @@ export class NewlyReadCollections {
     return true;
   }
 
-  found(): NewlyRead[] {
+  found(): FirstRead[] {
     return [...this.#found.values()].map(({ place, count, reason }) => ({
       ...place,
       records: count,

@@ -5,7 +5,7 @@ import type { SourceConfig } from '../config/config.ts';
 import { isNamedIn, kindsLeadingTo, mirroredKinds } from '../config/mirrored-kinds.ts';
 
 /** Narrows a run; what is not named is not narrowed. With both, projects count only within the organizations. */
-export interface Only {
+export interface ParentFilter {
   /** These organizations: their own records, and everything below them, their projects' recordings included. */
   readonly organizations?: readonly string[];
   /**
@@ -15,7 +15,7 @@ export interface Only {
   readonly projects?: readonly string[];
 }
 
-/** Which parents a run asks below of. */
+/** The parents whose children a run reads. */
 export interface ParentLimits {
   readonly organizations: 'all' | readonly string[];
   readonly projects: 'all' | readonly string[];
@@ -26,7 +26,7 @@ export interface ParentLimits {
 /** The parents that both the configuration and the caller allow. */
 export function parentLimits(
   source: Pick<SourceConfig, 'organizations' | 'projects'>,
-  only: Only = {},
+  only: ParentFilter = {},
 ): ParentLimits {
   return {
     organizations: common(source.organizations, only.organizations),
@@ -54,7 +54,7 @@ function common(
 export function wantedKinds(
   source: SourceConfig,
   asked: readonly Kind[] | null,
-  only: Only = {},
+  only: ParentFilter = {},
 ): ReadonlySet<Kind> {
   const definitions = new Map(source.definitions.map((definition) => [definition.kind, definition]));
   const mirrored = mirroredKinds(source);
@@ -106,7 +106,7 @@ function needed(source: SourceConfig, kind: Kind, limits: ParentLimits): Readonl
 export function narrowedKinds(
   source: SourceConfig,
   asked: readonly Kind[] | null,
-  only: Only = {},
+  only: ParentFilter = {},
 ): readonly Kind[] | null {
   const isWithinParents = only.organizations !== undefined || only.projects !== undefined;
   if (asked === null && !isWithinParents) return null;

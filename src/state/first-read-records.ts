@@ -1,5 +1,5 @@
 /**
- * Records that a run read for the first time: of collections that no run had read before (`newly-read.ts`), and of kinds
+ * Records that a run read for the first time: of collections that no run had read before (`first-read-collections.ts`), and of kinds
  * read one by one, where the parents were there before and only their turn had not come. That a mirror learns of them is
  * no change of the service.
  */
@@ -8,19 +8,19 @@ import { collectionKey } from '../catalog/collection-key.ts';
 import { plural } from '../core/wording.ts';
 import type { LeftOut } from '../diff/change.ts';
 import type { CompareOptions } from '../diff/states.ts';
-import { NewlyReadCollections } from './newly-read.ts';
+import { FirstReadCollections } from './first-read-collections.ts';
 import type { UnknownRecord, LoadedState } from './state.ts';
 
-export class FullSweeps {
+export class FirstReadRecords {
   readonly #from: LoadedState;
-  readonly #whole: NewlyReadCollections;
+  readonly #whole: FirstReadCollections;
   readonly #spots = new Map<string, UnknownRecord | null>();
   readonly #left = new Map<string, { readonly place: Omit<LeftOut, 'reason'>; count: number; why: string }>();
 
   /** `from`: the state before. */
   constructor(from: LoadedState) {
     this.#from = from;
-    this.#whole = new NewlyReadCollections(from);
+    this.#whole = new FirstReadCollections(from);
   }
 
   /** For a comparison with that state; counts what it says yes to. */

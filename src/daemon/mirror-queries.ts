@@ -2,9 +2,9 @@
  * Questions in SQL to the mirror, where its own methods would read more than a page or a scrape needs. Values are written
  * as numbers or as hexadecimal text, so that none of them can be anything but a value.
  */
-import { isKind } from '../../catalog/catalog.ts';
-import type { Kind } from '../../catalog/definition.ts';
-import type { Mirror } from '../../mirror/mirror.ts';
+import { isKind } from '../catalog/catalog.ts';
+import type { Kind } from '../catalog/definition.ts';
+import type { Mirror } from '../mirror/mirror.ts';
 
 type SqlValue = string | number | null;
 

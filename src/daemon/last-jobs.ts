@@ -1,8 +1,8 @@
 /** The latest ended job of each name and source, found by index whatever else ran since. */
-import type { JobName, JobRow } from '../../mirror/daemon.ts';
-import type { Mirror } from '../../mirror/mirror.ts';
-import { summaryOf } from '../jobs/summaries.ts';
-import { selectRows, sqlText } from './question.ts';
+import type { JobName, JobRow } from '../mirror/daemon.ts';
+import type { Mirror } from '../mirror/mirror.ts';
+import { summaryOf } from './jobs/summaries.ts';
+import { selectRows, sqlText } from './mirror-queries.ts';
 
 export interface LastJobs {
   /** All of a name, sources in order of their names; those of the mirror as a whole first. */

@@ -2,7 +2,7 @@
 import { CATALOG } from './catalog.ts';
 import type { Kind } from './definition.ts';
 
-/** Nobody configured their records: they are compared where somebody asks for them. */
-export function unlistedKinds(): Kind[] {
+/** Their records are created by use, not by configuration: compared only where the kind is named. */
+export function activityKinds(): Kind[] {
   return CATALOG.filter(({ reading }) => reading !== 'list').map(({ kind }) => kind);
 }

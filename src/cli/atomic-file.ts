@@ -1,4 +1,4 @@
-/** Files that are there whole or not at all: written beside their place, made durable, then put over it. */
+/** Files that are there whole or not at all: written to a temporary file beside the final path, synced, then renamed. */
 import { open, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
