@@ -136,7 +136,7 @@ describe('a kind with limits of its own', () => {
     expect(waits).toEqual([0, 0, 0, 0]);
     expect(densest(await Promise.all(writes), MINUTE)).toBeLessThanOrEqual(3);
     const lone = limiterWith({ kinds: [{ kinds: ['roles'], perMinute: 1, perHour: 0 }] }, clock);
-    expect(await lone.reserve(undefined, kind)).toMatchObject({ isLone: true });
+    expect(await lone.reserve(undefined, kind)).toMatchObject({ isUnavailable: true });
     expect(await lone.reserve(undefined, 'domains')).toBeNull();
   });
 

@@ -230,7 +230,7 @@ describe('a start that is held', () => {
 
   it('is nothing where there is no limit, and says so where there is room for one only', async () => {
     expect(await limiterWith({}).limiter.reserve()).toBeNull();
-    expect(await limiterWith({ perMinute: 1 }).limiter.reserve()).toMatchObject({ isLone: true });
+    expect(await limiterWith({ perMinute: 1 }).limiter.reserve()).toMatchObject({ isUnavailable: true });
   });
 
   it('is not waited for once aborted', async () => {

@@ -34,7 +34,7 @@ it('what came into a record before the restore went on keeps it from going', asy
   expect(plan.steps.map(({ action, kind }) => `${action} ${kind}`)).toEqual(['remove roles']);
 
   const state = { isDead: false };
-  const client: WriteClient = mortal(rig.client(), state, ['hold']);
+  const client: WriteClient = mortal(rig.client(), state, ['reserve']);
   const mirror: Mirror = mortal(rig.mirror(), state, []);
   await expect(rig.apply(plan, { client, mirror })).rejects.toThrow('killed');
 
