@@ -76,7 +76,7 @@ function unresponsive(last: TidemarkError, requests: number, cause?: unknown): T
     'unresponsive',
     `${requests} requests in a row had no answer, so no more are sent; the last: ${last.message}`,
     {
-      hint: 'run `tidemark doctor` to see whether the service answers, then run again; what is left was not asked for',
+      hint: 'run `tidemark doctor` to see whether the service answers, then run again; the rest was not requested',
       isRetryable: true,
       ...(cause === undefined ? {} : { cause }),
     },

@@ -68,7 +68,7 @@ export function refuseHtml(answer: Answer): void {
 }
 
 const CUT_HINT =
-  'the answer may have been cut or changed on its way: run again later; if it stays, check the service and what stands before it';
+  'the answer may have been cut or changed on its way: run again later; if it stays, check the service and what is in front of it';
 
 /** A success that is not what the interface promises: worth another try, it may be a proxy's passing problem. */
 export function malformed(

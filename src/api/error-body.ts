@@ -122,7 +122,7 @@ function redirectError(answer: Answer, neutral: NeutralText): TidemarkError {
   let target = 'nowhere in particular';
   if (answer.location !== undefined) {
     const url = URL.parse(answer.location, answer.origin);
-    target = url === null || url.origin === 'null' ? 'a place that is no address' : neutral(url.origin);
+    target = url === null || url.origin === 'null' ? 'an invalid address' : neutral(url.origin);
   }
   return new TidemarkError(
     'redirected',

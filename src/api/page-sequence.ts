@@ -284,7 +284,7 @@ export class PageSequence {
       const isFull = first !== null && this.#rules.acceptsQuery && first.records.length === first.limit;
       const hasRepeated = this.#hasMoved && this.#tally.pages > 1;
       if (isFull && hasRepeated)
-        return this.#finish(unprovenError('it ignores offset and fills the page asked for'));
+        return this.#finish(unprovenError('it ignores offset and fills the requested page'));
       return this.#finish(null, 'page');
     }
     if (!this.#hasChain) return this.#finish(null, this.#isLost ? 'none' : 'count');

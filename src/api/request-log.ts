@@ -105,7 +105,7 @@ interface LoggedWait {
 const WAIT_TEXT: Readonly<Record<LoggedWait['reason'], string>> = {
   perMinute: 'waiting for room in the window of a minute',
   perHour: 'waiting for room in the window of an hour',
-  refusal: 'waiting after a 429: the pause that it asked for, or the rate lowered by it',
+  refusal: 'waiting after a 429: the requested pause, or the lowered rate',
 };
 
 /** Said when the wait begins, so that a log that stands still says what it waits for. */
@@ -113,7 +113,7 @@ export function logWait(log: Logger, { ms, reason, kind }: LoggedWait): void {
   if (ms <= LEAST_WAIT_MS || !log.isLevelEnabled('debug')) return;
   log.debug(
     { waitMs: Math.ceil(ms), reason, ...(kind === null ? {} : { limitOf: kind }) },
-    kind === null ? WAIT_TEXT[reason] : 'waiting for the limit that the kind has of its own',
+    kind === null ? WAIT_TEXT[reason] : 'waiting for the limit of the kind',
   );
 }
 

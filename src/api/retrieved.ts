@@ -32,7 +32,7 @@ export function readRecord(
     const given = idAt(body, definition.idPath);
     // Some servers answer with a default record instead of 404.
     if (given !== undefined && given.toLowerCase() !== id.toLowerCase()) {
-      throw malformed(answer, `another ${one} than the one asked for`);
+      throw malformed(answer, `another ${one} than the one requested`);
     }
     return { found: true, text: answer.text.trim(), body };
   } catch (error) {

@@ -237,7 +237,7 @@ class Walk {
       const from = this.#limit;
       this.#limit = limit;
       if (from !== 0)
-        this.#tell(limit < from ? 'smaller pages are asked for' : 'larger pages are asked for', {
+        this.#tell(limit < from ? 'smaller pages are requested' : 'larger pages are requested', {
           from,
           to: limit,
         });

@@ -42,7 +42,7 @@ const COMPLETION_COMMANDS: readonly CommandRow[] = [
   {
     name: '__complete',
     isHidden: true,
-    description: 'What may stand in the place of the last word; for the scripts of `tidemark completion`',
+    description: 'Candidates for the last word; for the scripts of `tidemark completion`',
     arguments: [{ name: '[word...]', key: 'words', description: 'all words so far', values: 'free' }],
     options: [{ flags: '--shell <shell>', description: 'whose words they are', choices: SHELLS }],
     load: async () => (await import('./complete.ts')).complete(COMMANDS),

@@ -75,7 +75,7 @@ function wholeLossText(json: string): string {
   const secrets = needs_secret === 0 ? '' : `, ${needs_secret} a secret that was not given`;
   return (
     `${comes_back} of ${records} records (${share} %) come back by requests alone; ${needs_person} need manual work${secrets}:\n` +
-    'people come back by accepting an invitation, and what hangs from them comes after them'
+    'people come back by accepting an invitation; what belongs to them comes back after that'
   );
 }
 
@@ -135,7 +135,7 @@ export async function demo(context: CommandContext, options: DemoOptions): Promi
     const act = (title: string): Promise<void> =>
       print(context, `\n${createColors(isColoured(context)).bold(`— ${title} —`)}\n`);
 
-    await act('1. A sandbox of the service, in a process of its own');
+    await act('1. A sandbox of the service, in a separate process');
     await say(
       `it listens on ${sandbox.url}: an organization with projects, members, exports and thousands of recordings`,
     );

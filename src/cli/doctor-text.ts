@@ -87,7 +87,7 @@ function note(row: KindReach): string {
   const parts = [
     ...(probes.some(({ refusesQuery }) => refusesQuery) ? ['answers only without a query'] : []),
     ...(definition.reading === 'each' && state === 'readable'
-      ? [`${plural(probes.length, 'recording')} asked for`]
+      ? [`${plural(probes.length, 'recording')} requested`]
       : []),
     ...(collections > probes.length ? [`${probes.length} of ${count(collections)} lists looked at`] : []),
   ];
@@ -102,7 +102,7 @@ function facts({ kinds, pageCap, skew, requests, bytes, tookMs }: SourceReach): 
     lines.push(
       isCap
         ? `pages: the service gives at most ${count(received)} records (asked for ${count(asked)} ${kind})`
-        : `pages: ${count(received)} ${kind} came in one, as asked for; no limit was seen`,
+        : `pages: ${count(received)} ${kind} came in one page, as requested; no limit was seen`,
     );
   }
   const looks = kinds.flatMap(({ probes }) => probes.flatMap(({ next }) => (next === null ? [] : [next])));
@@ -145,7 +145,7 @@ export function renderHealth(
   const lines = [
     `mirror: ${path}, ${state}${size}, ${freeBytes === null ? 'free space not known' : `${mebibytes(freeBytes)} free`}`,
     ...(isThere ? [`writer: ${heldBy ?? 'nobody holds the lock'}`] : []),
-    `daemon: ${daemon === null ? 'none at work here' : `at work since ${daemon.since} (pid ${daemon.pid} on ${daemon.host})`}`,
+    `daemon: ${daemon === null ? 'none running here' : `running since ${daemon.since} (pid ${daemon.pid} on ${daemon.host})`}`,
     ...health.sources.map(({ source, lastPublished }) =>
       lastPublished === null
         ? `last run of ${source}: none`

@@ -92,7 +92,7 @@ export function staleText(
     `${plural(stale.length, 'collection')} could not be read whole ${when}: what is exported of ${them} may be old or incomplete`,
     ...groups.slice(0, NAMED).map((group) => {
       const source = isSourceNamed ? `${group[0].source}: ` : '';
-      return `  ${source}${groupText(group)}: ${group[0].outcome ?? 'never asked for'}${wholeText(group, run, now)}`;
+      return `  ${source}${groupText(group)}: ${group[0].outcome ?? 'never read'}${wholeText(group, run, now)}`;
     }),
     ...(groups.length > NAMED
       ? [`  and more: see \`tidemark ${run === null ? 'status' : `runs show ${run}`}\``]

@@ -276,7 +276,7 @@ export function renewalFacts(
   const isLater = renewals.findIndex(({ was }) => was === found.row.id);
   return renewals.map((renewal, index) => {
     const shown = shownRenewal(renewal, found, options);
-    const [what, id] = index <= isLater ? ['goes on as', shown.id] : ['id before', shown.was];
+    const [what, id] = index <= isLater ? ['continues as', shown.id] : ['id before', shown.was];
     return [what, `${nameText(id)}, ${recreatedByText(shown)}`];
   });
 }

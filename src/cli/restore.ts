@@ -104,10 +104,7 @@ function checkOptions(context: CommandContext, options: RestoreOptions): Referen
   if (options.apply !== true && options.yes === true)
     wrong('--yes agrees to what --apply sends', 'give --apply as well');
   if (options.apply === true && (options.format ?? 'text') !== 'text' && options.format !== 'json')
-    wrong(
-      `--format ${options.format} shows a plan, and --apply tells what became of it`,
-      'leave one of them out',
-    );
+    wrong(`--format ${options.format} shows a plan, and --apply reports its result`, 'leave one of them out');
   if (options.apply === true) requireConsent(context, options, 'tidemark restore');
   return reference;
 }
@@ -184,7 +181,7 @@ async function resumeRestore(context: CommandContext, options: RestoreOptions): 
     ([name, value]) => value !== undefined && !HARMLESS.has(name),
   );
   if (others.length > 0) {
-    throw new TidemarkError('usage', '--resume goes on with what was approved, and takes no other choice', {
+    throw new TidemarkError('usage', '--resume continues what was approved, and takes no other option', {
       hint: 'give --resume alone, or with the number of the restore',
     });
   }

@@ -139,7 +139,7 @@ export function runReason({ report }: ReportedRun): string[] {
   return [
     `run ${run} of ${source} is ${outcome}`,
     ...shortcomings(report).map((line) => `  ${line}`),
-    `  → what was not read stands as it was; \`tidemark doctor --source ${source}\` shows what the key reaches`,
+    `  → what was not read is unchanged; \`tidemark doctor --source ${source}\` shows what the key reaches`,
   ];
 }
 

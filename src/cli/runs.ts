@@ -124,7 +124,7 @@ function tookOver(forgotten: ForgottenRuns, { summary }: PrintedChanges): string
     summary === null
       ? ''
       : `: ${count(summary.added)} added, ${count(summary.changed)} changed, ${count(summary.removed)} removed`;
-  return `${forgottenText(forgotten)}. The counts are of its own reading, the changes below are of all of them${all}`;
+  return `${forgottenText(forgotten)}. The counts are those of this run, the changes below those of all of them${all}`;
 }
 
 function changeCounts({ added, removed, changed }: DiffDocument['summary']): object {

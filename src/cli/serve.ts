@@ -129,7 +129,7 @@ function replicaTokens(config: Config, cwd: string, file: string | undefined): r
     const key = apiKey.reveal();
     if (key === '' || !tokens.some((token) => token.reveal() === key)) continue;
     throw new TidemarkError('usage', `a token of the replica is the key of source ${name}`, {
-      hint: 'give the replica a token of its own, such as `openssl rand -hex 32` prints: the key opens the service itself',
+      hint: 'give the replica a separate token, such as `openssl rand -hex 32` prints: the key opens the service itself',
     });
   }
   return tokens;

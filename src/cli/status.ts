@@ -197,10 +197,7 @@ function problemLines(unread: readonly CollectionRow[], now: number): string[] {
   return groups.flatMap((rows) => {
     const [{ lastOutcome, lastError }] = rows;
     const error = lastError === null ? '' : `: ${lastError}`;
-    return [
-      `  ${namesText(rows)}: ${lastOutcome ?? 'never asked for'}${error}`,
-      `    ${wholeText(rows, now)}`,
-    ];
+    return [`  ${namesText(rows)}: ${lastOutcome ?? 'never read'}${error}`, `    ${wholeText(rows, now)}`];
   });
 }
 

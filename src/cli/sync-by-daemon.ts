@@ -73,7 +73,7 @@ function followingText({ pid }: DaemonLockfile, behind: readonly string[]): stri
   if (first === undefined) return `the daemon (pid ${pid}) syncs; following it`;
   const more =
     others.length === 0 ? '' : `, and ${plural(others.length, 'more job waits', 'more jobs wait')}`;
-  return `the daemon (pid ${pid}) is at work on a ${first}${more}: this sync waits for its turn`;
+  return `the daemon (pid ${pid}) is running a ${first}${more}: this sync waits for its turn`;
 }
 
 /** Waits until the request has come to its end. */
@@ -117,7 +117,7 @@ async function stateOf(
 }
 
 function noLongerFollowed(cause: unknown): TidemarkError {
-  return new TidemarkError('interrupted', 'no longer followed: the daemon goes on with the sync', { cause });
+  return new TidemarkError('interrupted', 'no longer followed: the daemon continues the sync', { cause });
 }
 
 /** What the mirror knows of the request's run. @throws TidemarkError where it came to none */

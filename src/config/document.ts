@@ -26,7 +26,7 @@ const SAID_BY_CODE: Readonly<Record<string, string> & Record<typeof DUPLICATE, s
     'expected one "key: value" on this line; check the indentation, or quote a value with ": " in it',
   [DUPLICATE]: 'this key appears twice in its mapping',
   MISSING_CHAR: 'expected a closing quote, bracket or brace, or a space after ":"',
-  MULTILINE_IMPLICIT_KEY: 'expected "key: value", each on a line of its own',
+  MULTILINE_IMPLICIT_KEY: 'expected "key: value", each on its own line',
   NON_STRING_KEY: 'expected a plain text as key',
   TAB_AS_INDENT: 'a tab: expected spaces for indentation',
   TAG_RESOLVE_FAILED: 'a tag (!name): expected plain values',

@@ -293,7 +293,7 @@ function checkReplica(
   for (const { what, secret } of others) {
     if (token === null || secret === null || secret.reveal() !== token.reveal()) continue;
     const at = ['replica', file === undefined ? 'token' : 'tokenFile'];
-    mistakes.add(tree, at, `expected a token of its own, got ${what}`);
+    mistakes.add(tree, at, `expected a separate token, got ${what}`);
   }
   const tokenFile = file === undefined ? null : absolutePath(checking, ['replica', 'tokenFile'], file);
   return { token, tokenFile };

@@ -106,7 +106,7 @@ const SOURCE = section('One remote service.', {
   pageSize: option(wholeNumber(1, 10_000), {
     default: 500,
     unit: 'records',
-    description: 'Page size asked for. What arrives decides; it is halved after timeouts.',
+    description: 'Page size to request. The service may return fewer; it is halved after timeouts.',
     example: 500,
   }),
   retry: section('What happens when a request fails.', {
@@ -192,7 +192,7 @@ const SOURCE = section('One remote service.', {
   redact: option(flag, {
     default: false,
     description:
-      'Keeps secrets that the service sends in clear out of the mirror: a fingerprint stands in their place, by which a diff still tells that one changed. A restore then needs their values under secrets. History from before keeps the values until it is forgotten.',
+      'Keeps secrets that the service sends in clear out of the mirror: a fingerprint is stored instead, by which a diff still detects a change. A restore then needs their values under secrets. History from before keeps the values until it is forgotten.',
     example: true,
   }),
   secrets: option(SECRETS, {
@@ -335,7 +335,7 @@ export const OPTIONS = section('Tidemark configuration', {
   notices: option(NOTICES, {
     default: [],
     description:
-      'Channels through which the daemon tells people what changed for better or worse; docs/notices.md describes every key, event and message. Each has a name and a type (webhook, slack, email, command), and may say which events (on), which sources, the least severity of drift, and a template. Give URLs and secrets by reference, as ${VAR}, or by the key with File at its end.',
+      'Channels through which the daemon notifies people of what changed for better or worse; docs/notices.md describes every key, event and message. Each has a name and a type (webhook, slack, email, command), and may say which events (on), which sources, the least severity of drift, and a template. Give URLs and secrets by reference, as ${VAR}, or by the key with File at its end.',
     example: [{ name: 'ops', type: 'slack', url: '${SLACK_URL}', severity: 'high' }],
     isSecret: true,
   }),
@@ -399,7 +399,7 @@ export const PROFILE_OPTIONS = section('Profile of a deployment', {
     example: 'The documented interface.',
   }),
   keyPath: optional(text, {
-    description: 'Path that tells any key what it may do: `doctor` asks it.',
+    description: 'Path where any key can read its permissions: `doctor` requests it.',
     example: '/api/personal_api_keys/@current/',
   }),
   rate: section('Default rates.', {

@@ -83,7 +83,7 @@ const FIELD = section('One field of the records.', {
   }),
   shownAt: optional(text, {
     description:
-      'Pointer into the record to where the value stands when the service does not return the field: it is sent in its place.',
+      'Pointer to the value in the record when the service does not return the field; that value is sent instead.',
     example: '/schema/query',
   }),
   severity: optional(choice(SEVERITIES), {
@@ -116,7 +116,7 @@ const KIND = section('One kind.', {
     write: optional(text, { description: 'To create, update and remove.', example: 'organization:write' }),
   }),
   naturalKey: optional(pointers, {
-    description: 'Pointers that together name a record, to match one that was made again by hand.',
+    description: 'Pointers that together name a record, to match one that was recreated by hand.',
     example: ['/name'],
   }),
   nameFrom: optional(pointers, {

@@ -83,14 +83,10 @@ function requestJobs(
   }));
   // All of them or none.
   if (runner.requestedWith(jobs) > MOST_WAITING + configured.length) {
-    throw new TidemarkError(
-      'throttled',
-      'too many jobs that were asked for wait already: this one is not taken',
-      {
-        hint: 'GET /api/v1/status lists them; ask again when some of them are done',
-        isRetryable: true,
-      },
-    );
+    throw new TidemarkError('throttled', 'too many requested jobs are waiting already: this one is refused', {
+      hint: 'GET /api/v1/status lists them; ask again when some of them are done',
+      isRetryable: true,
+    });
   }
   return jobs.map((job) => {
     const { source } = job;

@@ -180,7 +180,7 @@ export class MirrorConnections {
         else if (!this.isThere()) {
           log.info(
             { mirror: this.#config().mirror },
-            'there is no mirror: a new one begins, without history',
+            'there is no mirror: a new one is created, without history',
           );
         }
         const mirror = openMirror(this.#config(), 'write', command);
@@ -207,7 +207,7 @@ function mirrorGone(path: string): TidemarkError {
 
 function waiting(error: TidemarkError): TidemarkError {
   return new TidemarkError('mirror_locked', `${error.message}: waiting for it`, {
-    hint: 'nothing is to be done: the daemon goes on once it is free',
+    hint: 'nothing to do: the daemon continues once it is free',
     isRetryable: true,
     cause: error,
   });

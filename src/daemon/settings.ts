@@ -61,7 +61,7 @@ export class Settings {
         this.#onChange(next);
         const before = this.#config;
         this.#config = next;
-        this.#effects.log.info({ file: next.file }, 'configuration read anew');
+        this.#effects.log.info({ file: next.file }, 'configuration reloaded');
         this.#sayWarnings(next, before.warnings);
       }
       this.#seen = this.#settled(next);

@@ -149,7 +149,7 @@ function schedules({ schedules }: MirrorHealth, isDaemonAlive: boolean, add: Add
     add(
       'warning',
       'schedule_overdue',
-      `overdue: ${names}${isDaemonAlive ? '' : ', and no daemon is at work here'}`,
+      `overdue: ${names}${isDaemonAlive ? '' : ', and no daemon is running here'}`,
       isDaemonAlive
         ? 'see what the daemon is doing in its log'
         : 'start `tidemark daemon`; it makes up for what was missed',
@@ -167,10 +167,5 @@ function notices({ notices: { pending, givenUp, lastError } }: MirrorHealth, add
       'check the channel; `tidemark notify test` tries it',
     );
   if (pending > 0)
-    add(
-      'note',
-      'notices_pending',
-      `notices still pending: ${pending}`,
-      'a daemon sends them again by itself',
-    );
+    add('note', 'notices_pending', `notices still pending: ${pending}`, 'a daemon retries them');
 }

@@ -86,7 +86,7 @@ function circling({ kinds }: SourceReach): Found[] {
       gravity: 'error',
       code: 'next_does_not_advance',
       message: `${kindsOf(rows).join(', ')}: the page behind \`next\` is the same page again`,
-      next: 'check what stands before the service: a proxy or cache that drops the query string does this',
+      next: 'check what is in front of the service: a proxy or cache that drops the query string does this',
     },
   ];
 }
@@ -148,7 +148,7 @@ function elsewhere({ kinds, source }: SourceReach): Found[] {
     {
       gravity: 'note',
       code: 'next_elsewhere',
-      message: `\`next\` leads to ${[...others].join(', ')}; it is asked for at ${source.baseUrl.origin} all the same`,
+      message: `\`next\` leads to ${[...others].join(', ')}; requests still go to ${source.baseUrl.origin}`,
       next: 'nothing, where that is the same service behind a proxy: the key only ever goes to baseUrl',
     },
   ];

@@ -41,7 +41,7 @@ export function dueForCheck(connection: Connection, query: DueCheckQuery): strin
 }
 
 /**
- * Ids of the current parent records that a kind read one by one was never asked for: of these the mirror knows nothing.
+ * Ids of the current parent records that a kind read one by one was never read: of these the mirror knows nothing.
  * None for kinds that are listed.
  */
 export function uncheckedParents(connection: Connection, query: Omit<DueCheckQuery, 'limit'>): string[] {

@@ -120,7 +120,7 @@ export interface Mirror {
    * then the longest unchecked. `scope` is that of the parent's collection.
    */
   dueForCheck(source: string, kind: Kind, scope: Scope, limit: number): string[];
-  /** Ids of parent records that a kind read one by one was never asked for; none for kinds that are listed. */
+  /** Ids of parent records that a kind read one by one was never read; none for kinds that are listed. */
   uncheckedParents(source: string, kind: Kind, scope: Scope): string[];
 
   /**

@@ -1,5 +1,5 @@
 /**
- * Kinds read one by one, beside the records they belong to: what lost its parent record, and what was never asked for.
+ * Kinds read one by one, beside the records they belong to: what lost its parent record, and what was never read.
  * Both by ids and in slices, on the writer's connection, since what the run has staged counts.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -44,7 +44,7 @@ export async function removeOrphans(
   );
 }
 
-/** How many parents, as this run leaves them, were never asked for. */
+/** How many parents, as this run leaves them, were never read. */
 export async function countUnchecked(
   writer: Connection,
   path: string,

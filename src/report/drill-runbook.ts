@@ -195,7 +195,7 @@ function lostLines({ kinds }: DrillDocument, { definitions }: ReportOptions): st
           ...(lost.length === 0 ? [] : ['']),
           '## What is new afterwards',
           '',
-          'The service gives these values by itself: whoever uses the old ones needs the new ones.',
+          'The service assigns these values: whoever uses the old ones needs the new ones.',
           '',
           ...anew,
         ]),
@@ -208,7 +208,7 @@ function proofLines(document: DrillDocument): string[] {
     '## Prove it',
     '',
     `- [ ] ${code(`tidemark sync${source}`)}`,
-    `- [ ] ${code(`tidemark restore ${restoreReference(document)}${source}`)} plans nothing but what stands above`,
+    `- [ ] ${code(`tidemark restore ${restoreReference(document)}${source}`)} plans nothing but what is listed above`,
   ];
 }
 

@@ -238,7 +238,7 @@ function whyLines(kinds: readonly DrillKind[], { colors, definitions }: DrillTex
       ...(more > 0 ? [`    … ${more} more reasons`] : []),
     ];
   });
-  return lines.length === 0 ? [] : ['', 'what does not come back by itself', ...lines];
+  return lines.length === 0 ? [] : ['', 'what does not come back without help', ...lines];
 }
 
 function anewLines(kinds: readonly DrillKind[], { definitions }: DrillTextOptions): string[] {
@@ -248,7 +248,7 @@ function anewLines(kinds: readonly DrillKind[], { definitions }: DrillTextOption
       ? []
       : [`  ${definitions(kind.kind).title.many}: ${escapeControlCharacters(paths.join(', '))}`];
   });
-  return lines.length === 0 ? [] : ['', 'the service gives anew, whatever is restored', ...lines];
+  return lines.length === 0 ? [] : ['', 'the service assigns new values, whatever is restored', ...lines];
 }
 
 // A drill prepared for people: what text, page and runbook have in common.

@@ -176,7 +176,7 @@ function requireOrganization({ state, records }: Side): void {
   });
 }
 
-/** The kind as skipped where a side could not read it, or never asked for it although it has parents for it. */
+/** The kind as skipped where a side could not read it, or never read it although it has parents for it. */
 function skippedKind(kind: Kind, sides: readonly [Side, Side], unread: Unread[]): Skipped[] {
   const own = sides.map((side) => side.known.filter((each) => each.kind === kind));
   if (own.every((known) => known.length === 0)) return [];

@@ -114,7 +114,7 @@ describe('the token of the replica', () => {
     ['k', 'the key of source default'],
   ])('is not %s, which opens something else', (token, what) => {
     const { message } = thrownBy(() => load({ ...source, TIDEMARK_REPLICA_TOKEN: token }));
-    expect(message).toBe(`TIDEMARK_REPLICA_TOKEN: expected a token of its own, got ${what}`);
+    expect(message).toBe(`TIDEMARK_REPLICA_TOKEN: expected a separate token, got ${what}`);
   });
 
   it('in a file that cannot be read is a warning', () => {

@@ -80,7 +80,7 @@ describe('this machine', () => {
     const other = openMirror(rig.mirrorPath, { mode: 'write', command: 'restore', clock: rig.clock });
     await rig.advanceMinutes(25);
     expect(rig.loud().filter((line) => line.includes('waiting for it'))).toHaveLength(1);
-    expect(rig.loud().filter((line) => line.includes('this tick is skipped'))).toHaveLength(1);
+    expect(rig.loud().filter((line) => line.includes('this due time is skipped'))).toHaveLength(1);
     other.close();
     await rig.advanceMinutes(1);
     expect(outcomes(rig)).toEqual(['overdue done', 'schedule done']);

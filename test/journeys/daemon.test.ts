@@ -174,7 +174,7 @@ describe('tidemark daemon', () => {
     expect(await closed.text()).toContain('replica.tokenFile gave no token');
     writeFileSync(file, 'token-of-the-replica\n', { mode: 0o600 });
     running.child.kill('SIGHUP');
-    await running.said(/^configuration read anew/);
+    await running.said(/^configuration reloaded/);
     expect(await statusFor(urlOf(), 'token-of-the-pages')).toBe(401);
     expect(await statusFor(urlOf(), 'token-of-the-replica')).toBe(200);
     running.child.kill('SIGTERM');

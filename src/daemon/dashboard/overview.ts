@@ -183,7 +183,7 @@ function planSection(view: DaemonView, { lastJobs, now }: HealthSnapshot): Html 
       : tableHtml('Schedules', [{ head: 'What' }, { head: 'Due' }, { head: 'By', style: 'wide' }], due);
   const last =
     done.length === 0
-      ? emptyHtml('Nothing done yet.', 'What the daemon did last stands here.')
+      ? emptyHtml('Nothing done yet.', 'The latest jobs of the daemon appear here.')
       : tableHtml(
           'Latest jobs',
           [
@@ -351,7 +351,7 @@ function sourceHtml(
   );
   const names = unread.slice(0, UNREAD_SHOWN).map(({ kind, scope, outcome, error }) => {
     const where = Object.values(scope).join(', ');
-    return markup`<li><strong>${definitions(kind).title.many}</strong>${where === '' ? NOTHING : markup` <span class="id">${where}</span>`}: ${outcome ?? 'never asked for'}${error === null ? NOTHING : markup`, ${error}`}</li>`;
+    return markup`<li><strong>${definitions(kind).title.many}</strong>${where === '' ? NOTHING : markup` <span class="id">${where}</span>`}: ${outcome ?? 'never read'}${error === null ? NOTHING : markup`, ${error}`}</li>`;
   });
   const more = unreadCount - names.length;
   return markup`${heading}${table}${names.length === 0 ? NOTHING : markup`<details class="rest" id="unread-${sourceStatus.lastRun?.run ?? 0}"><summary>${plural(unreadCount, 'collection')} not whole</summary><ul class="faint">${names}${more > 0 ? markup`<li>and ${plural(more, 'other')}</li>` : NOTHING}</ul></details>`}`;

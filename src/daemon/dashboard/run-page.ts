@@ -71,7 +71,7 @@ export function runPage({ mirror, config, run, changes, now }: RunFacts): PageCo
       : [
           [
             'Took over',
-            `${forgottenText(forgotten)}. Counts are of its own reading, what changed is of all.`,
+            `${forgottenText(forgotten)}. The counts are those of this run, the changes those of all.`,
           ] as const,
         ]),
     ...(run.error === null ? [] : [['Problem', run.error] as const]),

@@ -280,7 +280,7 @@ export const METRICS: readonly MetricRow[] = [
   {
     name: 'tidemark_jobs_running',
     type: 'gauge',
-    help: 'Jobs at work at this moment',
+    help: 'Jobs running now',
     labels: ['name', 'source'],
     read: ({ view }) => view.running().map(({ name, source }) => sample({ name, source: source ?? '' }, 1)),
   },
@@ -301,7 +301,7 @@ export const METRICS: readonly MetricRow[] = [
   {
     name: 'tidemark_schedule_skipped_ticks_total',
     type: 'counter',
-    help: 'Ticks that fell while the same schedule was still at work, since the mirror was made',
+    help: 'Due times skipped because the same schedule was still running, since the mirror was created',
     labels: ['schedule'],
     read: ({ view }) =>
       view.schedules().map(({ schedule, skippedTicks }) => sample({ schedule }, skippedTicks)),

@@ -201,7 +201,7 @@ function died([code, signal]: unknown[], { signal: { aborted } }: Task): Tidemar
   if (aborted) return new TidemarkError('interrupted', 'the daemon was stopped');
   const how = typeof signal === 'string' ? `was ended by ${signal}` : `ended with ${String(code)}`;
   return new TidemarkError('internal', `its process ${how} before the job was done`, {
-    hint: 'nothing published before is lost, and the next start goes on; a system that is short of memory ends processes like this',
+    hint: 'nothing published before is lost, and the next start continues; a system that is short of memory ends processes like this',
     isRetryable: true,
   });
 }

@@ -69,7 +69,7 @@ function gone(now: number): Notice {
     {
       severity: 'critical',
       title: `${subjectName('')}: it is gone from its place`,
-      lines: ['its file is not there any more: nothing is synced, and no new one is begun by itself'],
+      lines: ['its file is gone: nothing is synced, and no new mirror is created automatically'],
       hint: 'put a copy in its place (`tidemark backup restore`), or restart the daemon to begin a new one, without history',
     },
   );

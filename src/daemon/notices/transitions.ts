@@ -91,7 +91,7 @@ function verifyTransition(states: readonly NoticeState[], { job, at }: JobObserv
       lines: summary.found,
       count: problems,
       job: 'verify',
-      hint: 'restore the mirror from a copy, or move it away and sync anew (without history)',
+      hint: 'restore the mirror from a backup, or move it away and sync again (without history)',
     },
   );
   return {

@@ -10,7 +10,7 @@ export const schedules = sqliteTable('schedules', {
   zone: text('zone').notNull(),
   /** When it is to start next, jitter included. In the past: it is overdue. */
   dueAt: text('due_at').notNull(),
-  /** Ticks that fell while the same schedule was still at work, since the mirror was made. */
+  /** Due times skipped because the same schedule was still running, since the mirror was created. */
   skippedTicks: integer('skipped_ticks').notNull(),
   /** Ticks that fell while no daemon ran, since the mirror was made; all of them are made up for by one start. */
   missedTicks: integer('missed_ticks').notNull(),

@@ -307,7 +307,7 @@ function neverRead(
 function noneHeld({ title, reading }: ResourceDefinition): WireError {
   return notFound(
     reading === 'each'
-      ? `The mirror holds no such ${title.one}: not all of them were asked for yet.`
+      ? `The mirror holds no such ${title.one}: not all of them were read yet.`
       : `The mirror holds no such ${title.one}, and it never read the whole list.`,
   );
 }
