@@ -90,7 +90,9 @@ describe('a tick', () => {
     // Source b first, whose last run is the older one.
     await rig.advanceMinutes(2.5);
     expect(rig.daemon.view.queued()).toMatchObject([{ name: 'sync', source: 'b' }]);
-    expect(rig.loud()).toContain('sync is still running for 1 of 2 sources: this due time is skipped for them');
+    expect(rig.loud()).toContain(
+      'sync is still running for 1 of 2 sources: this due time is skipped for them',
+    );
   });
 });
 

@@ -10,7 +10,10 @@ it(
     const directory = scratch();
     const { code, stdout, stderr } = await tidemark(['demo', '--output', directory]);
     expect(code, stderr).toBe(0);
-    const report = stdout.slice(stdout.indexOf('The drift from the baseline'), stdout.indexOf('The same as a page'));
+    const report = stdout.slice(
+      stdout.indexOf('The drift from the baseline'),
+      stdout.indexOf('The same as a page'),
+    );
     expect(report).toContain('16 findings open');
     const graveness = [...report.matchAll(/^\S.*\(\d+\)\n {2}.*\[(\w+)\]$/gm)].map(([, level]) => level);
     expect(graveness.slice(0, 4)).toEqual(['critical', 'critical', 'critical', 'critical']);
