@@ -66,6 +66,12 @@ export interface CollectionStage {
    * @throws SyntaxError when a new or altered record is not JSON; then nothing of the page was staged
    */
   accept(records: readonly ScannedRecord[]): PageCounts;
+  /**
+   * Once the latest walk has proved the list: takes back what only earlier walks showed and the mirror does not hold, since
+   * the list does not have it. What the mirror holds stays seen: its removal is for a later run to find.
+   * @returns how many records were taken back
+   */
+  dropUnproven(): number;
   counts(): StageCounts;
   /**
    * Current records that no walk of this run saw, or a share of them, ordered by id. Iterating it with `for await` gives

@@ -161,6 +161,23 @@ export function prepareStageStatements(writer: Connection) {
       `UPDATE stage.fresh_keys SET walk = ?, hash = ?, volatile = ? WHERE collection = ? AND remote_id = ?`,
     ),
     replaceFreshBody: writer.prepare<[string, number]>(`UPDATE stage.fresh_bodies SET body = ? WHERE n = ?`),
+    /** Ids of new records that no walk from this one on saw. */
+    freshBefore: writer
+      .prepare<[number, number], string>(
+        `SELECT remote_id FROM stage.fresh_keys WHERE collection = ? AND walk < ?`,
+      )
+      .pluck(),
+    dropFreshKey: writer.prepare<[number, string]>(
+      `DELETE FROM stage.fresh_keys WHERE collection = ? AND remote_id = ?`,
+    ),
+    dropFreshBody: writer.prepare<[number]>(`DELETE FROM stage.fresh_bodies WHERE n = ?`),
+    /** The same of records that an earlier run removed and this one read again. */
+    returnedBefore: writer
+      .prepare<[number, number], number>(
+        `SELECT m.record FROM stage.moved m JOIN stage.seen s ON s.record = m.record
+         WHERE m.collection = ? AND m.action = ${STAGED_ACTION.returned} AND s.walk < ?`,
+      )
+      .pluck(),
     movedAction: writer.prepare<[number], number>(`SELECT action FROM stage.moved WHERE record = ?`).pluck(),
     dropMoved: writer.prepare<[number]>(`DELETE FROM stage.moved WHERE record = ?`),
     putMoved: writer.prepare<[number, number, string, number, Buffer, number | null, string]>(

@@ -81,6 +81,44 @@ class StagedCollection implements CollectionStage {
     this.#tally.distinct = 0;
   }
 
+  dropUnproven(): number {
+    this.#context.check();
+    if (this.#walk === this.#firstWalk || this.#tally.added === 0) return 0;
+    const { path, writer } = this.#context;
+    return translated(path, () =>
+      this.#write(() => {
+        const dropped = writer.transaction(() => this.#dropFresh() + this.#dropReturned())();
+        this.#tally.added -= dropped;
+        return dropped;
+      }),
+    );
+  }
+
+  /** Records that the mirror never had. */
+  #dropFresh(): number {
+    const { statements } = this.#context;
+    const ids = statements.freshBefore.all(this.#facts.id, this.#walk);
+    for (const id of ids) {
+      const fresh = statements.fresh.get(this.#facts.id, id);
+      if (fresh === undefined) continue;
+      this.#uncount(statements.freshBody.get(fresh.n));
+      statements.dropFreshBody.run(fresh.n);
+      statements.dropFreshKey.run(this.#facts.id, id);
+    }
+    return ids.length;
+  }
+
+  /** Records that earlier runs removed. */
+  #dropReturned(): number {
+    const { statements } = this.#context;
+    const records = this.#moved === 0 ? [] : statements.returnedBefore.all(this.#facts.id, this.#walk);
+    for (const record of records) {
+      statements.dropMoved.run(record);
+      this.#moved -= 1;
+    }
+    return records.length;
+  }
+
   counts(): StageCounts {
     return { ...this.#tally };
   }

@@ -90,6 +90,10 @@ export async function sweepCollection(
 
   const first = await walkOnce();
   signal.throwIfAborted();
+  if (full === null && first.outcome === 'complete' && first.mode === 'full') {
+    const dropped = stage.dropUnproven();
+    if (dropped > 0) log.debug({ dropped }, 'records that only an earlier reading showed are not taken');
+  }
   let verdict = first;
   if (full !== null && full.size > 0)
     verdict = await stageFullRecords(context, definition, scope, stage, full, first);

@@ -59,6 +59,56 @@ async function afterQuirk(quirk: Quirk, options: { cap?: number; args?: string[]
   return { service, env, second, ids: await mirrored(env, 'domains') };
 }
 
+describe('a reading that did not prove the list', () => {
+  const ghosts = (from: number, to: number): string =>
+    [...domains(48), ...domains(to - from, from)].join(',');
+
+  it.each([
+    ['one record', 900, 901],
+    ['a hundred records', 900, 1000],
+  ])('leaves nothing behind that the proven one does not show: %s', async (_name, from, to) => {
+    const service = await FakeService.start();
+    service.lists.set(DOMAINS, domains(48));
+    const env = environment(service.url, scratch());
+    let isFirst = true;
+    service.quirks.push(({ path }, response) => {
+      if (path !== DOMAINS || !isFirst) return false;
+      isFirst = false;
+      const rows = ghosts(from, to);
+      return respond(response, 200, `{"count":48,"next":null,"previous":null,"results":[${rows}]}`);
+    });
+    const first = await syncJson(env);
+    expect(first.sweep('domains')).toMatchObject({ outcome: 'complete', added: 48, records: 48 });
+    expect(await mirrored(env, 'domains')).toHaveLength(48);
+    expect((await tidemark(['verify'], { env })).code).toBe(0);
+    const second = await syncJson(env);
+    expect(second.code).toBe(0);
+    expect(second.sweep('domains')).toMatchObject({ outcome: 'complete', added: 0, removed: 0, held: 0 });
+  });
+
+  it('does not bring back a record that was removed before', async () => {
+    const service = await FakeService.start();
+    service.lists.set(DOMAINS, domains(48));
+    const env = environment(service.url, scratch());
+    await syncJson(env);
+    service.lists.set(DOMAINS, domains(47));
+    expect((await syncJson(env)).sweep('domains')).toMatchObject({ removed: 1 });
+    let isFirst = true;
+    service.quirks.push(({ path }, response) => {
+      if (path !== DOMAINS || !isFirst) return false;
+      isFirst = false;
+      const rows = [...domains(48), ...domains(3, 900)].join(',');
+      return respond(response, 200, `{"count":47,"next":null,"previous":null,"results":[${rows}]}`);
+    });
+    expect((await syncJson(env)).sweep('domains')).toMatchObject({
+      outcome: 'complete',
+      added: 0,
+      removed: 0,
+    });
+    expect(await mirrored(env, 'domains')).toHaveLength(47);
+  });
+});
+
 describe('a service that misbehaves never costs the mirror a record', () => {
   const cases: [string, Quirk, { outcome: string; code: string }][] = [
     [

@@ -63,7 +63,7 @@ describe('the replica beside the dashboard', () => {
         const answer = await fetch(url + path, { headers: { authorization: `Bearer ${token}` } });
         expect(answer.status).toBe(404);
         expect(await answer.json()).toMatchObject({
-          error: { message: expect.stringContaining('has no token of its own') as string },
+          error: { message: expect.stringContaining('has no separate token') as string },
         });
       }
     }
