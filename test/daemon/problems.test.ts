@@ -166,7 +166,7 @@ describe('this machine', () => {
     const rig = await Rig.create(EVERY_TEN);
     await rig.start();
     const begun = rig.lines.filter(({ message }) =>
-      message.startsWith('there is no mirror: a new one begins'),
+      message.startsWith('there is no mirror: a new one is created'),
     );
     expect(begun).toHaveLength(1);
     await rig.advanceMinutes(30);

@@ -313,7 +313,7 @@ describe('a mirror that goes away under the daemon', () => {
     await story.stop();
     story.start();
     await story.until(() => story.lines(0, /^sync is done/).length === 1);
-    expect(story.lines(0, /^there is no mirror: a new one begins/)).toHaveLength(1);
+    expect(story.lines(0, /^there is no mirror: a new one is created/)).toHaveLength(1);
     expect(existsSync(story.mirror)).toBe(true);
     await story.stop();
   });

@@ -149,7 +149,7 @@ describe('tidemark daemon', () => {
       expect(read).not.toContain('members');
       expect(read).not.toContain(kind === 'domains' ? 'projects' : 'domains');
       runs.set(kind, (runs.get(kind) ?? new Set()).add(run?.run ?? 0));
-      expect(stderr.split('\n').filter((line) => /is at work on a sync/.test(line))).toHaveLength(
+      expect(stderr.split('\n').filter((line) => /is running a sync/.test(line))).toHaveLength(
         kind === 'projects' ? 0 : 1,
       );
     }

@@ -99,7 +99,7 @@ describe('forget', () => {
     const five = await run('runs', 'show', '5');
     expect(five.stdout).toMatch(dropped);
     expect(five.stdout).toMatch(
-      /counts are of its own reading, the changes below are of all of them: 0 added, 1 changed, 0 removed\n/,
+      /The counts are those of this run, the changes below those of all of them: 0 added, 1 changed, 0 removed\n/,
     );
     const summary = { added: 0, removed: 0, changed: 1 };
     expect(await json('runs', 'show', '5')).toMatchObject({
@@ -144,7 +144,7 @@ describe('forget', () => {
     expect(shown).toMatchObject({ added: 0, changed: 3, removed: 0, summary });
     expect((shown['changes'] as { changes: unknown[] }).changes).toHaveLength(19);
     expect((await run('runs', 'show', '4')).stdout).toContain(
-      'the changes below are of all of them: 16 added, 3 changed, 0 removed',
+      'the changes below those of all of them: 16 added, 3 changed, 0 removed',
     );
     const told = JSON.parse((await run('changes', '--since', '2026-03-01T00:00Z', '--json')).stdout) as {
       runs: object[];

@@ -124,7 +124,9 @@ describe('records that a restore created again', () => {
       const text = (await story.expectRun(0, 'log', 'batch_exports', id)).stdout;
       expect(text).not.toMatch(/removed|returned|still away/);
       expect(text).toContain(`created again by restore 1 (id ${exported[0]} → ${exported[1]})`);
-      expect(text).toContain(id === exported[0] ? `goes on as  ${exported[1]}` : `id before  ${exported[0]}`);
+      expect(text).toContain(
+        id === exported[0] ? `continues as  ${exported[1]}` : `id before  ${exported[0]}`,
+      );
       // The project that it is of is the same one.
       expect(text).not.toContain('/team_id');
       const blame = await json<{ fields: { path: string; since: { run: number } }[] }>(

@@ -61,7 +61,7 @@ describe('consent', () => {
       [['restore', '--max-removals', '3'], '--max-removals limits what --prune removes'],
       [['restore', '--max-share', '2'], 'from 0 to 1'],
       [['restore', '--kind', 'session_recordings'], 'never written'],
-      [['restore', '--resume', '--kind', 'roles'], '--resume goes on with what was approved'],
+      [['restore', '--resume', '--kind', 'roles'], '--resume continues what was approved'],
       [['restore', '--resume', 'x'], 'a restore is a number'],
       [['restore', '--field', 'name'], 'not a JSON pointer'],
       [['restore', '--json', '--format', 'html'], 'exclude each other'],

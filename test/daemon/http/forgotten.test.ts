@@ -119,7 +119,7 @@ describe('after runs were forgotten', () => {
     const page = await (await fetch(`${http.url}/`)).text();
     expect(page).toContain('30 added, 1 changed, 0 removed');
     expect(await (await fetch(`${http.url}/runs/5`)).text()).toMatch(
-      /runs 2–4 were dropped by retention on .*: what they changed is part of run 5\. Counts are of its own reading/,
+      /runs 2–4 were dropped by retention on .*: what they changed is part of run 5\. The counts are those of this run, the changes those of all/,
     );
   });
 
