@@ -1,6 +1,8 @@
 /** Why a walk proves nothing. The messages continue "the list of …: ". */
 import type { ResourceDefinition } from '../catalog/definition.ts';
+import { shownId } from '../catalog/masks.ts';
 import { TidemarkError } from '../core/errors.ts';
+import { RecordSyntaxError } from '../core/json-scan.ts';
 import type { NeutralText } from './neutral-text.ts';
 import type { WalkVerdict } from './walk-verdict.ts';
 import type { CollectionTarget } from './target.ts';
@@ -55,17 +57,20 @@ export function listError(error: TidemarkError, definition: ResourceDefinition):
 }
 
 /** What the sink says of a page whose records cannot be read; null when it failed for a reason of its own. */
-export function refusalOf(error: unknown, neutral: NeutralText): TidemarkError | null {
+export function refusalOf(
+  error: unknown,
+  definition: ResourceDefinition,
+  neutral: NeutralText,
+): TidemarkError | null {
   if (error instanceof SyntaxError) {
-    return new TidemarkError(
-      'malformed',
-      `a record in the answer is not valid JSON: ${neutral(error.message)}`,
-      {
-        hint: 'run again later; if it stays, the service sends broken records',
-        isRetryable: true,
-        cause: error,
-      },
-    );
+    const { one } = definition.title;
+    const name =
+      error instanceof RecordSyntaxError ? `the ${one} ${shownId(definition, error.id)}` : 'a record';
+    return new TidemarkError('malformed', neutral(`${name} is not valid JSON: ${error.message}`), {
+      hint: 'run again later; if it stays, the service sends broken records',
+      isRetryable: true,
+      cause: error,
+    });
   }
   return error instanceof TidemarkError && error.code === 'malformed' ? error : null;
 }

@@ -142,7 +142,7 @@ class Walk {
           accepted: this.#options.sink.accept({ records, receivedAt: this.#options.clock.now() }),
         };
       } catch (error) {
-        const refusal = refusalOf(error, this.#options.neutral);
+        const refusal = refusalOf(error, this.#options.target.definition, this.#options.neutral);
         if (refusal === null) throw error;
         this.#dropAhead();
         this.#tell('the page is fetched again: a record of it cannot be read', {

@@ -1,4 +1,5 @@
 /** What servers put in place of a secret (wire-notes.md, Secrets). Written back, it would destroy the real one. */
+import type { ResourceDefinition } from './definition.ts';
 
 /** A text that matches one of these is a mask, not a value. */
 const MASK_PATTERNS: readonly RegExp[] = [
@@ -39,4 +40,17 @@ export function isSecretName(name: string): boolean {
 /** Replaces the password in every `scheme://user:password@host` of a text; the same text where there is none. */
 export function withoutPasswords(text: string, mask: string): string {
   return text.includes('://') ? text.replaceAll(/(:\/\/[^\s/:@]*:)[^\s/@]+@/g, `$1${mask}@`) : text;
+}
+
+/** An invite's id, for one, is its sign-up link. */
+export function isIdSecret({ fields, idPath }: ResourceDefinition): boolean {
+  return fields.some(({ isSecret, name }) => isSecret && name === idPath.at(-1));
+}
+
+/** Characters of an id that a message shows. */
+const MOST_ID_SHOWN = 100;
+
+/** A record's id for a message: in quotes, cut where it is too long, a mask where it is a secret. */
+export function shownId(definition: ResourceDefinition, id: string): string {
+  return isIdSecret(definition) ? '[secret]' : JSON.stringify(id.slice(0, MOST_ID_SHOWN));
 }

@@ -11,7 +11,7 @@ import { parseBackupName } from '../backup/name.ts';
 import { readIdentities } from '../backup/encryption.ts';
 import { type OpenedBackup, type OpenOptions, restoreBackup, verifyBackup } from '../backup/opened-backup.ts';
 import { openWorkDirectory } from '../backup/work-directory.ts';
-import { escapeControlCharacters } from '../report/escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print, printNote, printReason, type CommandContext } from './context.ts';
 import { backupsOf, backupDocument } from './backup.ts';

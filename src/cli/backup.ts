@@ -8,7 +8,7 @@ import { type BackupWriter, type BackupOutcome, createBackupWriter } from '../ba
 import type { BackupPhase } from '../backup/work.ts';
 import { type Backup, listBackups } from '../backup/list.ts';
 import { withheldBy } from '../backup/hook-environment.ts';
-import { escapeControlCharacters } from '../report/escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { readConfig } from '../wire.ts';
 import { isInteractive, print, printReason, type CommandContext } from './context.ts';
 import { renderTable, terminalWidth } from './table.ts';

@@ -11,7 +11,7 @@ import { count, plural } from '../core/wording.ts';
 import type { DiffDocument, LeftOut } from '../diff/change.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RunRow } from '../mirror/run-rows.ts';
-import { escapeForTerminal } from '../report/escape-control.ts';
+import { escapeForTerminal } from '../core/escape-control.ts';
 import { maskedDocument } from '../report/mask.ts';
 import { renderTimelineText } from '../report/timeline.ts';
 import { renderTimeline, type Timeline, type TimelineEvent } from '../report/timeline.ts';

@@ -3,7 +3,7 @@ import type { ReadStream } from 'node:tty';
 import type { Writable } from 'node:stream';
 import type { ExitCode } from '../core/errors.ts';
 import type { LogLevel } from '../core/logger.ts';
-import { escapeForTerminal, escapeControlCharacters } from '../report/escape-control.ts';
+import { escapeForTerminal, escapeControlCharacters } from '../core/escape-control.ts';
 
 /** The process as `main.ts` hands it in. */
 export interface ProcessContext {

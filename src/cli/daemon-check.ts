@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import { systemClock } from '../core/clock.ts';
 import { type ExitCode, EXIT, TidemarkError } from '../core/errors.ts';
 import { type DaemonLockfile, findDaemon, INSTANCE_HEADER, instanceOf } from '../daemon/lockfile.ts';
-import { escapeControlCharacters } from '../report/escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { readConfig } from '../wire.ts';
 import { print, printReason, type CommandContext } from './context.ts';
 import { daemonUnreachable } from './daemon-effects.ts';

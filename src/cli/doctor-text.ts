@@ -12,7 +12,7 @@ import { type MirrorHealth, mirrorHealth } from '../doctor/mirror-health.ts';
 import { type Gravity, type Problem, permissionOf } from '../doctor/problems.ts';
 import { type KindReach, type SourceReach, MOST_SCOPES } from '../doctor/source-reach.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { escapeControlCharacters } from '../report/escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { openConfiguredMirror } from '../wire.ts';
 import type { CommandContext } from './context.ts';
 import { foldedLine } from './table.ts';

@@ -8,7 +8,7 @@ import { count, plural } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { RecordFilter } from '../mirror/record-filter.ts';
 import type { MirrorRecord } from '../mirror/records.ts';
-import { escapeForTerminal } from '../report/escape-control.ts';
+import { escapeForTerminal } from '../core/escape-control.ts';
 import {
   csvLines,
   jsonDocument,

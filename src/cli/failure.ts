@@ -1,6 +1,6 @@
 /** How a failure ends a command: one clear line, what to do about it, the exit code. One of the places that end errors. */
 import { asTidemarkError, EXIT, exitCodeFor, type ExitCode } from '../core/errors.ts';
-import { escapeControlCharacters } from '../report/escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import type { ProcessContext } from './context.ts';
 
 /**

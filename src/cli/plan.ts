@@ -8,7 +8,7 @@ import { formatInteger } from '../core/grouped.ts';
 import { type JsonValue, parseLossless } from '../core/json.ts';
 import { valueDigest } from '../diff/canonical.ts';
 import type { ParsedRecord } from '../diff/change.ts';
-import { escapeControlCharacters } from '../report/escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { renderPlanHtml, renderPlanMarkdown } from '../report/plan-html.ts';
 import { maskedPlan, type ShownPlan, planSummary } from '../report/plan-mask.ts';
 import { maskedRestore } from '../report/plan-restore.ts';

@@ -6,7 +6,7 @@ import type { DiffDocument } from '../diff/change.ts';
 import { renderHtml } from '../report/html.ts';
 import { renderJunit } from '../report/junit.ts';
 import { renderMarkdown } from '../report/markdown.ts';
-import { escapeForTerminal } from '../report/escape-control.ts';
+import { escapeForTerminal } from '../core/escape-control.ts';
 import { hidingLines, readingsThatMayHideChanges } from '../report/not-fresh.ts';
 import { groupedNotes } from '../report/note-groups.ts';
 import type { ReportOptions } from '../report/options.ts';

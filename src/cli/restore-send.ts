@@ -4,7 +4,7 @@ import type { RequestStats } from '../api/request-stats.ts';
 import { systemClock, type Clock } from '../core/clock.ts';
 import type { ExitCode } from '../core/errors.ts';
 import { count, duration } from '../core/wording.ts';
-import { escapeControlCharacters } from '../report/escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { maskedRestore, renderRestoreText, type RestoreTextOptions } from '../report/plan-restore.ts';
 import { secretLines } from '../report/plan-mask.ts';
 import { applyConcurrency } from '../restore/apply.ts';

@@ -3,6 +3,7 @@ import { createColors } from 'picocolors';
 import type { Kind, ResourceDefinition } from '../catalog/definition.ts';
 import type { Config } from '../config/config.ts';
 import { definitionsFor } from '../config/source.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { count, duration, plural } from '../core/wording.ts';
 import type { FirstRead, DiffDocument } from '../diff/change.ts';
 import { compareKeys } from '../diff/order.ts';
@@ -151,7 +152,10 @@ function shortcomings({ error, sweeps }: RunReport): string[] {
     lines.push(error.message);
     if (error.hint !== null) lines.push(`  → ${error.hint}`);
   }
-  return [...lines, ...problemLines(sweeps.filter((sweep) => sweep.outcome !== 'complete'))];
+  // A message may quote an id or an answer of the service.
+  return [...lines, ...problemLines(sweeps.filter((sweep) => sweep.outcome !== 'complete'))].map((line) =>
+    escapeControlCharacters(line),
+  );
 }
 
 /** What befell several collections alike is said once: a key that is refused is refused everywhere. */

@@ -4,7 +4,7 @@ import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { count, duration } from '../core/wording.ts';
 import type { DiffDocument } from '../diff/change.ts';
 import type { RunRow, SweepRow } from '../mirror/run-rows.ts';
-import { escapeControlCharacters } from '../report/escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { type ForgottenRuns, forgottenInto, forgottenText } from '../state/forgotten-history.ts';
 import { resolvePoint } from '../state/point.ts';
 import { errorDocument, runDocument } from '../state/run-document.ts';

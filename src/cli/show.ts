@@ -7,7 +7,7 @@ import type { Sighting } from '../diff/history.ts';
 import { recordName } from '../diff/name.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import { maskedBody, withMaskedId } from '../report/mask.ts';
-import { escapeControlCharacters } from '../report/escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { folded } from '../report/value-text.ts';
 import { type Point, resolvePoint } from '../state/point.ts';
 import { lastSeen } from '../state/record-history.ts';

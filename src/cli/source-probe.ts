@@ -14,7 +14,7 @@ import {
 import { reachSource } from '../doctor/reach.ts';
 import type { SourceReach } from '../doctor/source-reach.ts';
 import type { Mirror } from '../mirror/mirror.ts';
-import { escapeControlCharacters } from '../report/escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { openProbeClient } from '../wire-client.ts';
 import type { CommandContext } from './context.ts';
 

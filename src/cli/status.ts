@@ -4,7 +4,7 @@ import { EXIT, type ExitCode, type ErrorCode } from '../core/errors.ts';
 import { plural, count } from '../core/wording.ts';
 import type { Mirror } from '../mirror/mirror.ts';
 import type { CollectionRow, RunRow } from '../mirror/run-rows.ts';
-import { escapeControlCharacters } from '../report/escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { recentSchemaChanges } from '../state/recent-schema-changes.ts';
 import { sourceDocument, type ShownStatus, type SourceState } from '../state/status-document.ts';
 import { lastCompleteRun, lastEndedRunOfAllKinds } from '../state/whole-run.ts';

@@ -1,6 +1,6 @@
 /** Plain tables for the terminal. The one door to cli-table3. */
 import Table from 'cli-table3';
-import { escapeControlCharacters } from '../report/escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import type { ProcessContext } from './context.ts';
 
 type Align = 'left' | 'right';

@@ -16,7 +16,7 @@ import { fileDamage } from '../mirror/file-task.ts';
 import { type Mirror } from '../mirror/mirror.ts';
 import { verifyMirror } from '../mirror/open.ts';
 import type { VerifyProblem } from '../mirror/verify-findings.ts';
-import { escapeControlCharacters } from '../report/escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { openConfiguredMirror, readConfig } from '../wire.ts';
 import { groupAlike } from './plan-reason.ts';
 import { isInteractive, print, printReason, type CommandContext, printNote } from './context.ts';

@@ -26,12 +26,18 @@ export function escapeControlCharacters(text: string): string {
 
 /**
  * JSON text with the same values in which nothing acts on a terminal: active characters as the escapes that JSON has for
- * them. Line breaks and indentation stay. Takes any text of one JSON value a line or over lines.
+ * them. Line breaks and indentation stay. Takes any text of one JSON value a line or over lines, and YAML whose strings
+ * with such characters stand in double quotes.
  */
 export function escapeForTerminal(json: string): string {
   return json.replace(ACTIVE_IN_JSON, (character) =>
     Array.from({ length: character.length }, (_unit, at) => escape(character, at)).join(''),
   );
+}
+
+/** True for text with a character that `escapeForTerminal` writes out. */
+export function isActive(text: string): boolean {
+  return text.search(ACTIVE_IN_JSON) >= 0;
 }
 
 function escape(text: string, at: number): string {

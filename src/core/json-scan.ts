@@ -28,6 +28,16 @@ export interface ScannedRecord {
   readonly born?: string | undefined;
 }
 
+/** A record whose text is not JSON. The message does not name it: its id may be a secret. */
+export class RecordSyntaxError extends SyntaxError {
+  readonly id: string;
+
+  constructor(id: string, mistake: string) {
+    super(mistake);
+    this.id = id;
+  }
+}
+
 /** A list answer taken apart. */
 interface ScannedList {
   /** The members beside the records (`count`, `next`, …) as a JSON object text; null for a bare array. */

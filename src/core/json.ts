@@ -35,11 +35,31 @@ const DELICATE =
   /[[:,\s]-?(?:\d[\d.]{15}|(?:\d+\.\d*0|0\.0{5}\d*|\d+(?:\.\d+)?[eE][-+]?\d+)\s*[,\]}])|[[:,\s]-0\s*[,\]}]|^\s*[-\d]/;
 
 /**
+ * `JSON.parse` for what a service sent: its error is for messages, the log and the mirror, so it does not quote the text,
+ * as that of the runtime does: a record may hold a secret.
+ * @throws SyntaxError with what is wrong and, where the runtime says so, the position
+ */
+export function parseReceived(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    // eslint-disable-next-line preserve-caught-error -- the cause quotes the text, and causes are logged
+    throw new SyntaxError(mistakeIn(error.message));
+  }
+}
+
+/** The message of `JSON.parse` without the part of the text that it quotes. */
+function mistakeIn(message: string): string {
+  return message.endsWith('is not valid JSON') ? 'unexpected token' : message;
+}
+
+/**
  * Parses JSON without losing a digit: numbers whose text is not what JavaScript would print come back as `RawNumber`.
- * @throws SyntaxError as `JSON.parse` does, and for numbers below some thousand levels
+ * @throws SyntaxError as `parseReceived` does, and for numbers below some thousand levels
  */
 export function parseLossless(text: string): JsonValue {
-  const value = JSON.parse(text) as JsonValue;
+  const value = parseReceived(text) as JsonValue;
   // Whether a record holds a number shows sooner in its members than in its text.
   if (!holdsNumber(value, 0) || !DELICATE.test(text)) return value;
   try {

@@ -11,6 +11,7 @@ import {
   visit,
   type ScalarTag,
 } from 'yaml';
+import { escapeForTerminal, isActive } from './escape-control.ts';
 import {
   isRawNumber,
   parseLossless,
@@ -42,7 +43,8 @@ export function stringifyYaml(value: JsonValue): string {
       if (typeof node.value === 'string' && !isPlain(node.value)) node.type = 'QUOTE_DOUBLE';
     },
   });
-  return document.toString({ lineWidth: 0 });
+  // What is escaped stands in double quotes now, keys too.
+  return escapeForTerminal(document.toString({ lineWidth: 0 }));
 }
 
 /**
@@ -126,11 +128,8 @@ function keyText(key: unknown): string {
   return isScalar(key) && typeof key.value === 'string' ? key.value : '';
 }
 
-/** False for text that a reviewer could not see as it is, or that UTF-8 could not carry: quoted, it is escaped. */
+/** False for text that a reviewer could not see as it is, or that YAML or UTF-8 could not carry: quoted, it is escaped. */
 function isPlain(text: string): boolean {
-  // Control characters, bidirectional marks, line separators, byte order mark.
-  return (
-    text.isWellFormed() &&
-    !/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/.test(text)
-  );
+  // Control characters of C0 are escaped by the library; tabs and line breaks stand as they are.
+  return text.isWellFormed() && !/[\u0000-\u0008\u000b-\u001f]/.test(text) && !isActive(text);
 }

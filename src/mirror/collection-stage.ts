@@ -63,7 +63,7 @@ export interface CollectionStage {
   /**
    * Takes a page. A record with the hash that the mirror holds is marked as seen; anything else is parsed, compared
    * and staged. Of a record that comes twice in a run the later text wins.
-   * @throws SyntaxError when a new or altered record is not JSON; then nothing of the page was staged
+   * @throws RecordSyntaxError when a new or altered record is not JSON; then nothing of the page was staged
    */
   accept(records: readonly ScannedRecord[]): PageCounts;
   /**

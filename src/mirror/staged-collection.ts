@@ -1,6 +1,7 @@
 /** One collection of a run: what was read of it, compared with what the mirror holds, and the verdicts on what is absent. */
 import { TidemarkError } from '../core/errors.ts';
-import { type ScannedRecord, MOST_NESTING, nestsDeeperThan } from '../core/json-scan.ts';
+import { parseReceived } from '../core/json.ts';
+import { type ScannedRecord, RecordSyntaxError, MOST_NESTING, nestsDeeperThan } from '../core/json-scan.ts';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import {
   absentRecords,
@@ -33,6 +34,16 @@ import { VERDICT } from './stage.ts';
 
 /** Records that cannot be kept and are reported by name; a list of nothing else must not fill the memory. */
 const MOST_UNKEPT = 1000;
+
+/** @throws RecordSyntaxError */
+function parsedRecord({ id, received }: Match): unknown {
+  try {
+    return parseReceived(received.text);
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw new RecordSyntaxError(id, error.message);
+  }
+}
 
 /** Counts of one collection, moved by each record. */
 interface Tally {
@@ -233,7 +244,7 @@ class StagedCollection implements CollectionStage {
 
   #judge(match: Match): StagedChange | Unkept {
     // Text whose hash is known was parsed when it came first; this one is new to us.
-    const body: unknown = JSON.parse(match.received.text);
+    const body = parsedRecord(match);
     const { statements, isEqual } = this.#context;
     const current: CurrentRow | undefined =
       this.known === 0 ? undefined : statements.current(this.kind).get(this.#facts.id, match.id);

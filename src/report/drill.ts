@@ -13,7 +13,7 @@ import {
   type DrillCounts,
   type DrillVerdict,
 } from '../diff/drill-document.ts';
-import { escapeControlCharacters } from './escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { filterTools, htmlPage, timeHtml } from './html.ts';
 import { fieldHtml } from './html-value.ts';
 import { escapeMarkup } from './markup.ts';

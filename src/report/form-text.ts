@@ -1,7 +1,7 @@
 /** Changes of the form of a kind's records, as people read them: they explain differences, and are no drift. */
 import { plural } from '../core/wording.ts';
 import type { ExplainedForm, FormChange } from '../diff/form-change.ts';
-import { escapeControlCharacters } from './escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 
 /** Heading of what `formLine` tells. */
 export const FORMS_HEADING = 'no drift, for the service changed the form of its records';

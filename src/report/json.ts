@@ -1,7 +1,7 @@
 /** `--format json`: the document `tidemark.diff/1` itself. */
 import type { DiffDocument } from '../diff/change.ts';
 import { maskedDocument } from './mask.ts';
-import { escapeForTerminal } from './escape-control.ts';
+import { escapeForTerminal } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';
 
 /** The document as JSON, numbers digit by digit as received. Secrets are masked unless they are shown. */

@@ -5,7 +5,7 @@
 import type { DiffDocument } from '../diff/change.ts';
 import { fieldLine } from './field-line.ts';
 import { escapeMarkup } from './markup.ts';
-import { escapeControlCharacters } from './escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';
 import {
   type ReportChange,

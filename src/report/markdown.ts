@@ -7,7 +7,7 @@ import { FORMS_HEADING, formLine } from './form-text.ts';
 import { escapeMarkup } from './markup.ts';
 import { isMaskedChange, MASK } from './mask.ts';
 import { movedText } from './field-line.ts';
-import { escapeControlCharacters } from './escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';
 import {
   type Report,

@@ -1,5 +1,5 @@
 /** Escaping for HTML and XML. */
-import { escapeControlCharacters } from './escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 
 const ENTITIES: Readonly<Record<string, string>> = {
   '&': '&amp;',

@@ -5,7 +5,7 @@ import { type JsonObject, type JsonValue, setOwn } from '../core/json.ts';
 import { equalValues } from '../diff/equal.ts';
 import { splitPointer } from '../diff/pointer.ts';
 import { maskedChange, maskedId } from './mask.ts';
-import { escapeForTerminal } from './escape-control.ts';
+import { escapeForTerminal } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';
 
 /** One operation of RFC 6902, section 4. */

@@ -6,7 +6,7 @@ import { plural } from '../core/wording.ts';
 import type { Skipped, StateReference } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { escapeSegment } from '../diff/pointer.ts';
-import { escapeControlCharacters } from './escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { isSecretId, maskedId, MASK, withMaskedId } from './mask.ts';
 import type { ReportOptions } from './options.ts';
 import { nameText, placeText } from './sections.ts';

@@ -3,7 +3,7 @@ import type { Colors } from 'picocolors/types.js';
 import type { Kind, Scope } from '../catalog/definition.ts';
 import { formatInteger } from '../core/grouped.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { escapeControlCharacters } from './escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';
 import { isSecretId, maskedId } from './mask.ts';
 import { idsNamed, withMarks } from './plan-mask.ts';

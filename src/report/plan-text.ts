@@ -1,6 +1,6 @@
 /** A plan on a terminal: what would be sent, step by step, then what would not and why. */
 import type { Colors } from 'picocolors/types.js';
-import { escapeControlCharacters } from './escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';
 import { maskedPlan } from './plan-mask.ts';
 import {

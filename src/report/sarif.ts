@@ -5,7 +5,7 @@ import type { DiffDocument } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
 import { placeFingerprint } from '../diff/fingerprint.ts';
 import { fieldLine } from './field-line.ts';
-import { escapeForTerminal } from './escape-control.ts';
+import { escapeForTerminal } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';
 import {
   type ReportChange,

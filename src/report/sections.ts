@@ -9,7 +9,7 @@ import type { FieldChange } from '../diff/compare.ts';
 import type { DriftSummary } from '../diff/drift.ts';
 import { type SeverityOf, changeSeverity, compareSeverities, severities } from '../diff/severity.ts';
 import { maskedChange, withMaskedId } from './mask.ts';
-import { escapeControlCharacters } from './escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { hidingLines, readingsThatMayHideChanges } from './not-fresh.ts';
 import type { ReportOptions } from './options.ts';
 import { folded } from './value-text.ts';

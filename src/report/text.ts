@@ -9,7 +9,7 @@ import { changeText } from './recreated-text.ts';
 import { FORMS_HEADING, formLine } from './form-text.ts';
 import { isMaskedChange, MASKED_CHANGE } from './mask.ts';
 import { movedText } from './field-line.ts';
-import { escapeControlCharacters } from './escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import type { ReportOptions } from './options.ts';
 import {
   type Report,

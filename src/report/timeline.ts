@@ -4,7 +4,7 @@ import { formatInteger } from '../core/grouped.ts';
 import { plural } from '../core/wording.ts';
 import type { Recreated, RecordChange } from '../diff/change.ts';
 import type { FieldChange } from '../diff/compare.ts';
-import { escapeControlCharacters } from './escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 import { fieldLine } from './field-line.ts';
 import { filterTools, htmlPage } from './html.ts';
 import { escapeMarkup } from './markup.ts';

@@ -1,7 +1,7 @@
 /** A value of a change as one line for people. */
 import { formatInteger } from '../core/grouped.ts';
 import type { JsonValue } from '../core/json.ts';
-import { escapeControlCharacters } from './escape-control.ts';
+import { escapeControlCharacters } from '../core/escape-control.ts';
 
 /** How an absent value reads: unlike null and unlike every text, which stands in quotes. */
 const ABSENT = '(absent)';

@@ -7,6 +7,7 @@ import type { WalkVerdict } from '../api/walk-verdict.ts';
 import type { WalkSink } from '../api/walk-verdict.ts';
 import { RecordsWithoutId } from '../api/records-without-id.ts';
 import { type ResourceDefinition, type Scope, operationOf } from '../catalog/definition.ts';
+import { isIdSecret, shownId } from '../catalog/masks.ts';
 import { volatileFields } from '../catalog/volatile-names.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
 import { asTidemarkError, TidemarkError, isLocalError } from '../core/errors.ts';
@@ -156,12 +157,7 @@ export function unkeptError(stage: CollectionStage, definition: ResourceDefiniti
   const { unkept } = stage;
   if (unkept.length === 0) return null;
   const { one, many } = definition.title;
-  const named = unkept
-    .slice(0, MOST_NAMED)
-    .map(
-      ({ id, reason }) =>
-        `${isIdSecret(definition) ? '[secret]' : JSON.stringify(id.slice(0, MOST_ID_SHOWN))} ${reason}`,
-    );
+  const named = unkept.slice(0, MOST_NAMED).map(({ id, reason }) => `${shownId(definition, id)} ${reason}`);
   const more = unkept.length > MOST_NAMED ? `; and ${unkept.length - MOST_NAMED} more` : '';
   return new TidemarkError(
     'malformed',
@@ -170,15 +166,8 @@ export function unkeptError(stage: CollectionStage, definition: ResourceDefiniti
   );
 }
 
-/** An invite's id, for one, is its sign-up link. */
-function isIdSecret({ fields, idPath }: ResourceDefinition): boolean {
-  return fields.some(({ isSecret, name }) => isSecret && name === idPath.at(-1));
-}
-
 /** Records that a message names. */
 const MOST_NAMED = 5;
-/** Characters of an id that a message shows. */
-const MOST_ID_SHOWN = 100;
 
 /** The client, which tells what the retrieves of absent records say. */
 function tellingLookups(client: ReadClient, definition: ResourceDefinition, log: Logger): ReadClient {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { commandLine } from './command-line.ts';
 import { environment, scratch } from './harness.ts';
-import { FakeService } from './service.ts';
+import { FakeService, respond } from './service.ts';
 
 interface Sweep {
   readonly kind: string;
@@ -109,6 +109,35 @@ describe('a record that SQLite cannot hold', () => {
     const kept = await bodies('plugins');
     expect(kept).toHaveLength(2);
     expect(kept.join('\n')).toContain(record);
+  });
+});
+
+describe('a record that is no JSON', () => {
+  it('is named, and nothing of its text is quoted', async () => {
+    const { service, sync, run } = await world();
+    const broken = '{"id":"p9","t":tok_S3cr3tValue}';
+    service.quirks.push(
+      ({ path }, response) =>
+        path.includes('/plugins/') &&
+        respond(response, 200, `{"count":1,"next":null,"previous":null,"results":[${broken}]}`),
+    );
+    const { code, stderr, sweep } = await sync();
+    expect(code).toBe(3);
+    expect(sweep('plugins')).toMatchObject({ outcome: 'failed', removed: 0 });
+    expect(sweep('plugins').error?.message).toBe('the plugin "p9" is not valid JSON: unexpected token');
+    const shown = await run('runs', 'show', 'latest', '--log-level', 'trace');
+    expect(stderr + shown.stdout + shown.stderr).not.toContain('tok_');
+  });
+});
+
+describe('the text of a run', () => {
+  it('writes nothing that acts on a terminal, whatever a record is called', async () => {
+    const { service, run } = await world();
+    service.set('plugins', [deep(String.raw`p\u009b2J\u202eevil\u0007`, 2000)]);
+    const { code, stdout, stderr } = await run('sync');
+    expect(code).toBe(3);
+    expect(stdout + stderr).toContain('\\u{009b}2J\\u{202e}evil');
+    expect(stdout + stderr).not.toMatch(/[^\t\n\x20-\x7e\u00a0-\u200a\u2010-\u2027\u2030-\uffef]/);
   });
 });
 

@@ -6,7 +6,7 @@ import { renderHtml } from '../../src/report/html.ts';
 import { renderJson } from '../../src/report/json.ts';
 import { renderJunit } from '../../src/report/junit.ts';
 import { renderMarkdown } from '../../src/report/markdown.ts';
-import { escapeControlCharacters } from '../../src/report/escape-control.ts';
+import { escapeControlCharacters } from '../../src/core/escape-control.ts';
 import type { ReportOptions } from '../../src/report/options.ts';
 import { renderPatch } from '../../src/report/patch.ts';
 import { renderSarif } from '../../src/report/sarif.ts';

@@ -4,7 +4,7 @@ import { renderTemplate } from '../../config/notice-rules.ts';
 import { isLoopback } from '../../config/source.ts';
 import { abortReason } from '../../core/clock.ts';
 import { TidemarkError, type ErrorCode } from '../../core/errors.ts';
-import { escapeControlCharacters } from '../../report/escape-control.ts';
+import { escapeControlCharacters } from '../../core/escape-control.ts';
 import { type Message, linesOf, templateValues } from './message.ts';
 import { scrubbed } from './webhook.ts';
 

@@ -7,7 +7,7 @@ import { formatInteger } from '../../core/grouped.ts';
 import { plural } from '../../core/wording.ts';
 import { compareSeverities, worst } from '../../diff/severity.ts';
 import type { Notice } from '../../mirror/daemon.ts';
-import { escapeControlCharacters } from '../../report/escape-control.ts';
+import { escapeControlCharacters } from '../../core/escape-control.ts';
 import type { FindingSummary } from '../jobs/summaries.ts';
 import { type NoticeContent, contentOf } from './notice-content.ts';
 import { subjectName } from './notice-content.ts';
