@@ -54,17 +54,20 @@ export interface Connection {
  */
 export function openConnection(options: ConnectionOptions): Connection {
   const { baseUrl, apiKey, rate, retry, clock, random, log, rateLog } = options;
+  const counters = createCounters();
   const sending = openTransport({
     baseUrl,
     apiKey,
     userAgent: options.userAgent,
     concurrency: rate.concurrency,
     timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },
+    onBytes: (count) => {
+      counters.bytes += count;
+    },
   });
   const breaker = withBreaker(sending);
   const { transport } = breaker;
   const maxWaitMs = retry.maxWaitSeconds * 1000;
-  const counters = createCounters();
   const neutral = neutralText(apiKey);
   const limiter = createLimiter({
     rate,

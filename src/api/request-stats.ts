@@ -23,7 +23,7 @@ export interface RequestStats {
   readonly retries: number;
   /** Answers 429. */
   readonly throttled: number;
-  /** Bytes of answer bodies. */
+  /** Bytes of answer bodies, counted as they come in. */
   readonly bytes: number;
   readonly perMinute: WindowUse;
   readonly perHour: WindowUse;

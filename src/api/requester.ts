@@ -59,7 +59,6 @@ export function createRequester(options: RequesterOptions): Requester {
     turn: AdmissionOptions | undefined,
   ): Promise<Answer> => {
     const succeeded = (answer: Answer, startedAt: number): Answer => {
-      counters.bytes += answer.bytes;
       if (answer.status !== 429) limiter.passed();
       if (answer.status >= 200 && answer.status < 300) return answer;
       const error = answerError(answer, options.neutral, clock.now());

@@ -49,6 +49,8 @@ interface TransportOptions {
   readonly concurrency: number;
   readonly timeouts: Timeouts;
   readonly maxBodyBytes?: number;
+  /** Told of every part of a body as it comes in. */
+  readonly onBytes?: (count: number) => void;
 }
 
 /** One request below the base URL. */
@@ -157,7 +159,8 @@ export function openTransport(options: TransportOptions): Transport {
 
   const masked = (error: unknown): Error =>
     error instanceof TidemarkError ? error : networkError(error, host);
-  const receiving = { maxBytes, totals, onTotal, read: answerOf, masked };
+  const { onBytes } = options;
+  const receiving = { maxBytes, totals, onTotal, read: answerOf, masked, onBytes };
 
   const sendBy = (by: Pool, { method, path, body, signal }: OutgoingRequest): Promise<Answer> => {
     const request =
@@ -251,6 +254,7 @@ interface ReceiveOptions<T> {
   /** From the request to the end of its answer. */
   readonly totals: RealTimeLimits;
   readonly onTotal: () => TidemarkError;
+  readonly onBytes: ((count: number) => void) | undefined;
   readonly read: (received: Received) => T;
   /** What went wrong, in our words. */
   readonly masked: (error: unknown) => Error;
@@ -333,7 +337,8 @@ class ResponseHandler<T> {
     if (this.#isOver) return;
     this.#chunks.push(chunk);
     this.#length += chunk.length;
-    const { maxBytes } = this.#receiving;
+    const { maxBytes, onBytes } = this.#receiving;
+    onBytes?.(chunk.length);
     const isSuccess = this.#status >= 200 && this.#status < 300;
     if (this.#length <= (isSuccess ? maxBytes : MAX_ERROR_BYTES)) return;
     if (isSuccess) {

@@ -197,7 +197,6 @@ function attemptWrite(
   const { limiter, counters, neutral, clock, random } = connection;
   const answered = (answer: Answer, startedAt: number): Answer => {
     flight.isUnanswered = false;
-    counters.bytes += answer.bytes;
     if (answer.status !== 429) limiter.passed();
     if (answer.status >= 200 && answer.status < 300) return answer;
     const error = answerError(answer, neutral, clock.now());

@@ -4,7 +4,7 @@ import { afterRealTime } from '../core/clock.ts';
 import { EXIT, TidemarkError, type ExitCode } from '../core/errors.ts';
 import { backupWork } from '../daemon/jobs/backup-work.ts';
 import { performOrder } from '../daemon/jobs/child-job.ts';
-import type { ToChild, ToDaemon } from '../daemon/jobs/job-messages.ts';
+import { errorOf, type ToChild, type ToDaemon } from '../daemon/jobs/job-messages.ts';
 import { jobWorks } from '../daemon/jobs/works.ts';
 import { recentRequests } from '../wire-client.ts';
 import { readConfig } from '../wire.ts';
@@ -27,7 +27,8 @@ export async function daemonJob(context: CommandContext): Promise<ExitCode> {
   // A terminal sends its signals to both: the daemon decides what becomes of the job. (A second one ends this one too.)
   context.onHangup?.(() => undefined);
   const stop = new AbortController();
-  const giveUp = (): void => stop.abort(new TidemarkError('interrupted', 'the daemon was stopped'));
+  const giveUp = (reason: TidemarkError | null = null): void =>
+    stop.abort(reason ?? new TidemarkError('interrupted', 'the daemon was stopped'));
   const state = { isDone: false };
   const gone = new Promise<void>((resolve) => {
     process.once('disconnect', () => {
@@ -39,7 +40,7 @@ export async function daemonJob(context: CommandContext): Promise<ExitCode> {
   const order = await new Promise<Extract<ToChild, { type: 'order' }> | null>((resolve) => {
     process.on('message', (message: ToChild) => {
       if (message.type === 'order') resolve(message);
-      else giveUp();
+      else giveUp(message.reason === null ? null : errorOf(message.reason));
     });
     void gone.then(() => resolve(null));
   });

@@ -97,7 +97,10 @@ export async function syncSource(options: SyncOptions): Promise<RunReport> {
     };
   } catch (error) {
     const passed = limit.reasonOf(error);
-    run.abandon(passed ?? asTidemarkError(signal.aborted ? interruption() : error), client.stats());
+    run.abandon(
+      passed ?? asTidemarkError(signal.aborted ? interruption(signal.reason) : error),
+      client.stats(),
+    );
     if (passed === null) throw error;
     options.log.warn({ source: source.name, run: run.run, code: passed.code }, passed.message);
     const { requests, retries } = client.stats();
@@ -164,7 +167,9 @@ class DurationLimit {
   }
 }
 
-function interruption(): TidemarkError {
+/** Why the run was ended from outside: what the caller says, if it is more than that. */
+function interruption(reason: unknown): TidemarkError {
+  if (reason instanceof TidemarkError && reason.code !== 'interrupted') return reason;
   return new TidemarkError('interrupted', 'the run was interrupted; what was published before is untouched', {
     hint: 'run `tidemark sync` again',
   });

@@ -1,7 +1,9 @@
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { RecordedRequest, Script } from '../faults/fault-server.ts';
 import { listReply, queryNumber, rowsOf } from '../faults/list-server.ts';
-import { Opened, targetOf } from './walk-rig.ts';
+import { clientFor, MemorySink, Opened, targetOf } from './walk-rig.ts';
 
 const opened = new Opened();
 afterEach(() => opened.close());
@@ -22,6 +24,25 @@ describe('a list that fits one page', () => {
     ]);
     expect(client.stats()).toMatchObject({ requests: 1, retries: 0, throttled: 0 });
     expect(client.stats().bytes).toBeGreaterThan(1000);
+  });
+
+  it('is counted as it comes in, so that a slow answer is a sign of life', async () => {
+    const body = JSON.stringify({ count: 1, next: null, previous: null, results: [{ id: 'd1' }] });
+    const held: ServerResponse[] = [];
+    const server = createServer((_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.write(body.slice(0, 20));
+      held.push(response);
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const client = clientFor(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    const walk = client.walk(targetOf(), new MemorySink());
+    await expect.poll(() => client.stats().bytes).toBe(20);
+    held[0]?.end(body.slice(20));
+    expect(await walk).toMatchObject({ outcome: 'complete', distinct: 1 });
+    expect(client.stats().bytes).toBe(body.length);
+    await client.close();
+    server.close();
   });
 
   it('may be empty', async () => {

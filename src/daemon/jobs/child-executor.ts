@@ -11,7 +11,7 @@ import type { DaemonEffects, StartJob } from '../effects.ts';
 import type { MirrorConnections, WriterLease } from '../mirror-access.ts';
 import type { ActiveProblems } from '../problems.ts';
 import { type Performed, type Task, type JobExecutor, commandOf, InProcessExecutor } from './executor.ts';
-import { type ToChild, type ToDaemon, errorOf, resultOf } from './job-messages.ts';
+import { type ToChild, type ToDaemon, errorOf, resultOf, wireError } from './job-messages.ts';
 import { failedResult } from './job-log.ts';
 import type { JobResult } from './work.ts';
 
@@ -91,7 +91,7 @@ class ChildProcessExecutor implements JobExecutor {
   async #inChild(task: Task): Promise<JobResult | null> {
     const child = this.#start();
     const talk = new JobChannel(child, task, this.#options);
-    const abort = (): void => talk.send({ type: 'abort' });
+    const abort = (): void => talk.send({ type: 'abort', reason: reasonOf(task.signal) });
     task.signal.addEventListener('abort', abort, { once: true });
     try {
       return await talk.result();
@@ -186,6 +186,10 @@ class JobChannel {
     child.once('exit', cancel);
     if (child.connected) child.disconnect();
   }
+}
+
+function reasonOf({ reason }: AbortSignal): ReturnType<typeof wireError> | null {
+  return reason instanceof TidemarkError ? wireError(reason) : null;
 }
 
 function unstarted(thrown: unknown): TidemarkError {

@@ -16,8 +16,8 @@ export type ToChild =
       /** Of the daemon's configuration. */
       readonly configDigest: string;
     }
-  /** Give up: the daemon has no more time. */
-  | { readonly type: 'abort' };
+  /** Give up: the daemon has no more time, or for a reason of its own. */
+  | { readonly type: 'abort'; readonly reason: WireError | null };
 
 /** To the daemon. */
 export type ToDaemon =

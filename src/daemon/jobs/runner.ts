@@ -122,7 +122,7 @@ export class JobRunner {
     if (silentMs < SILENT_MS || this.#queue.length === 0 || current.gaveWay !== null || job.source === null)
       return;
     current.gaveWay = this.#rests.begin(job.source, silentMs);
-    abort.abort(new TidemarkError('interrupted', 'the run gives way to other jobs'));
+    abort.abort(current.gaveWay);
     const { clock } = this.#options.effects;
     void settlesWithin(over, GIVE_WAY_MS, clock).then((isOver) => isOver || this.#options.executor.kill());
   }

@@ -13,10 +13,10 @@ import type { QueuedJob } from './work.ts';
 type JobKey = Pick<QueuedJob, 'name' | 'source'>;
 
 /**
- * A sync without any answer for so long gives way while others wait. One request is given 180 s in all (`DEFAULT_TIMEOUTS`
- * in api/transport.ts): a service that answers slowly has answered by then.
+ * A sync without a byte for so long gives way while others wait. A request that brings none for 60 s is given up
+ * (`DEFAULT_TIMEOUTS` in api/transport.ts): a service that answers slowly has begun to by then.
  */
-export const SILENT_MS = 180_000;
+export const SILENT_MS = 75_000;
 /** How long a source rests that gave way, doubled each time in a row: others get at least half of the time. */
 const LONGEST_REST_MS = 30 * 60_000;
 /** Between two looks at a sync for which others wait. */
@@ -105,7 +105,7 @@ export class SourceBackoff {
     this.#bySource.set(source, { times, until });
     return new TidemarkError(
       'timeout',
-      `the service has not answered for ${duration(silentMs)} while other jobs waited: the run was given up`,
+      `the service has not answered for ${duration(silentMs)} while other jobs waited: the run was given up; what was published before is untouched`,
       {
         hint: `the schedule tries ${source} again after ${isoTime(until)}; run \`tidemark doctor --source ${source}\` to see whether the service answers`,
         isRetryable: true,
