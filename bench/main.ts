@@ -66,12 +66,18 @@ async function main(asked: readonly string[]): Promise<number> {
     process.stdout.write(`\n${name}\n${renderTable(measured)}`);
     lines.push(...measured);
   }
-  const broken = lines.filter(({ isMet, isReported }) => !isMet && isReported !== true);
-  process.stdout.write(
-    broken.length === 0
-      ? `\nall ${lines.length} bounds met\n`
-      : `\n${broken.length} of ${lines.length} bounds broken: ${broken.map(({ name }) => name).join('; ')}\n`,
-  );
+  const missed = lines.filter(({ isMet }) => !isMet);
+  const broken = missed.filter(({ isReported }) => isReported !== true);
+  const over = missed.filter(({ isReported }) => isReported === true);
+  const named = (those: readonly Line[]): string => those.map(({ name }) => name).join('; ');
+  const ending = [
+    `${lines.length - missed.length} of ${lines.length} bounds met`,
+    ...(over.length === 0
+      ? []
+      : [`over, which is only reported since it depends on the machine: ${named(over)}`]),
+    ...(broken.length === 0 ? [] : [`broken: ${named(broken)}`]),
+  ];
+  process.stdout.write(`\n${ending.join('\n')}\n`);
   return broken.length === 0 ? 0 : 1;
 }
 

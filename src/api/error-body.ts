@@ -119,17 +119,18 @@ export function answerError(answer: Answer, neutral: NeutralText, nowMs: number)
 
 /** A redirect is never followed: the key would travel with it. */
 function redirectError(answer: Answer, neutral: NeutralText): TidemarkError {
-  let target = 'nowhere in particular';
-  if (answer.location !== undefined) {
-    const url = URL.parse(answer.location, answer.origin);
-    target = url === null || url.origin === 'null' ? 'an invalid address' : neutral(url.origin);
+  const { status, location, origin } = answer;
+  if (location === undefined) {
+    return new TidemarkError('redirected', `the service answered ${status} and names no address`, {
+      hint: 'check the service and what is in front of it: a cache, for one, answers 304 unasked',
+      status,
+    });
   }
+  const url = URL.parse(location, origin);
+  const target = url === null || url.origin === 'null' ? 'an invalid address' : neutral(url.origin);
   return new TidemarkError(
     'redirected',
-    `the service redirects (${answer.status}) to ${target}, and was not followed`,
-    {
-      hint: `if that is the service's own address, set baseUrl of the source to it`,
-      status: answer.status,
-    },
+    `the service redirects (${status}) to ${target}, and was not followed`,
+    { hint: `if that is the service's own address, set baseUrl of the source to it`, status },
   );
 }

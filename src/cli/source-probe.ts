@@ -36,6 +36,7 @@ export async function probeSource(
       signal: context.signal,
       monotonicMs: () => systemClock.monotonicMs(),
       knownOrganizations: knownOrganizations(mirror, source.name),
+      heldOrganizations: heldOrganizations(mirror, source.name),
       kinds,
     });
   } finally {
@@ -46,6 +47,11 @@ export async function probeSource(
 function knownOrganizations(mirror: Mirror | null, source: string): string[] {
   const scopes = mirror?.collectionsOf(source).map(({ scope }) => scope.organization_id) ?? [];
   return [...new Set(scopes.filter((id) => id !== undefined))];
+}
+
+function heldOrganizations(mirror: Mirror | null, source: string): number {
+  const lists = mirror?.collectionsOf(source).filter(({ kind }) => kind === 'organizations') ?? [];
+  return lists.reduce((sum, { records }) => sum + records, 0);
 }
 
 // Log lines for a person at a terminal: the time, the level where it matters, the sentence, and the facts behind it.

@@ -51,7 +51,10 @@ export async function probeCollection(
   try {
     const { page, refusesQuery } = await firstPage(context, target, limit);
     const next = await lookBehind(context, target, page, limit);
-    const error = (await retrieveProblem(context, definition, scope, page)) ?? tooDeep(page);
+    const error =
+      (await retrieveProblem(context, definition, scope, page)) ??
+      tooDeep(page) ??
+      notShown(page, definition);
     return {
       scope,
       state: error === null ? (page.records.length === 0 ? 'empty' : 'readable') : stateOf(error),
@@ -173,6 +176,14 @@ function tooDeep({ records }: ProbedPage): TidemarkError | null {
     `${name} nests more than ${MOST_NESTING} levels deep and cannot be kept`,
     { hint: 'correct it in the service: until then the list is incomplete in every run' },
   );
+}
+
+/** An empty list that says it is not: a sync would prove nothing of it. */
+function notShown({ records, count }: ProbedPage, { listing }: ResourceDefinition): TidemarkError | null {
+  if (records.length > 0 || !listing.isCountTrusted || count === null || count === 0) return null;
+  return new TidemarkError('walk_unproven', `the list is empty but says that it holds ${count}`, {
+    hint: 'run it again later; if it stays, the service shows this key less than it counts',
+  });
 }
 
 function meanLength({ records }: ProbedPage): number | null {

@@ -7,8 +7,9 @@ import type { Kind, ResourceDefinition, Scope } from '../catalog/definition.ts';
 import { teamIds } from '../catalog/team-ids.ts';
 import type { SourceConfig } from '../config/config.ts';
 import { eachConcurrently } from '../core/concurrently.ts';
-import { type TidemarkError, asTidemarkError, isLocalError } from '../core/errors.ts';
+import { TidemarkError, asTidemarkError, isLocalError } from '../core/errors.ts';
 import { getOwn, isJsonObject, parseLossless } from '../core/json.ts';
+import { plural } from '../core/wording.ts';
 import { parentLimits, wantedKinds } from '../sync/run-extent.ts';
 import { clockSkew } from './source-reach.ts';
 import {
@@ -32,6 +33,8 @@ interface ReachOptions {
   readonly monotonicMs: () => number;
   /** Organizations that an earlier run knew: looked below where the list itself is denied. */
   readonly knownOrganizations: readonly string[];
+  /** Organizations that the mirror holds now. */
+  readonly heldOrganizations: number;
   /** Only these kinds and what leads to them; null for all that the source includes. */
   readonly kinds: readonly Kind[] | null;
 }
@@ -114,7 +117,7 @@ class Reach {
       if (isWanted) this.#add(null, root, probes, named.length);
       return { organizations: ids.map((id) => ({ id, text: texts.get(id) ?? null })), count: named.length };
     }
-    const probe = await probeCollection(this.#context, root, {}, MOST_SCOPES);
+    const probe = this.#compared(await probeCollection(this.#context, root, {}, MOST_SCOPES), root);
     if (isWanted) this.#add(null, root, [probe], 1);
     this.#noteFatal(probe);
     const seen = probe.seen.slice(0, MOST_SCOPES);
@@ -123,6 +126,17 @@ class Reach {
       organizations: [...seen, ...known.map((id) => ({ id, text: null }))],
       count: seen.length > 0 ? probe.records : null,
     };
+  }
+
+  /** An empty list of organizations beside a mirror that holds some: gone, or no longer shown to this key. */
+  #compared(probe: CollectionProbe, { title }: ResourceDefinition): CollectionProbe {
+    const { heldOrganizations } = this.#options;
+    if (probe.state !== 'empty' || heldOrganizations === 0) return probe;
+    const held = plural(heldOrganizations, title.one, title.many);
+    const error = new TidemarkError('walk_unproven', `the list is empty; the mirror holds ${held}`, {
+      hint: 'check that the key belongs to a user who still sees them',
+    });
+    return { ...probe, state: 'failing', error };
   }
 
   async #below(organizations: readonly { id: string; text: string | null }[]): Promise<void> {

@@ -67,6 +67,7 @@ async function reached({ exclude = [] }: { readonly exclude?: readonly Kind[] } 
     signal: new AbortController().signal,
     monotonicMs: () => systemClock.monotonicMs(),
     knownOrganizations: [],
+    heldOrganizations: 0,
     kinds: null,
   });
   const states = new Map<Kind, string>(reach.kinds.map((each) => [each.kind, each.state]));

@@ -127,6 +127,24 @@ describe('doctor', () => {
     expect(stdout.indexOf('✗ plugins')).toBeLessThan(stdout.indexOf('! not offered'));
   });
 
+  it.each([
+    ['shows none', 0, 'the list is empty; the mirror holds 1 organization'],
+    ['counts one and shows none', 1, 'the list is empty but says that it holds 1'],
+  ])('is not fine with a list of organizations that %s', async (_name, count, message) => {
+    const { service, directory, env } = await rig();
+    expect((await commandLine(['sync', '--quiet'], { env, cwd: directory })).code).toBe(0);
+    service.quirks.push(
+      ({ path }, response) =>
+        path === '/api/organizations/' &&
+        respond(response, 200, `{"count":${count},"next":null,"previous":null,"results":[]}`),
+    );
+    const { document, kind } = await examine(3, env, directory);
+    expect(kind('organizations')).toMatchObject({ state: 'failing' });
+    expect(document.problems).toMatchObject([
+      { code: 'walk_unproven', message: expect.stringContaining(message) as string },
+    ]);
+  });
+
   it('is 5 where the key is refused for everything, and says nothing of the key', async () => {
     const { service, directory, env } = await rig();
     service.quirks.push((_request, response) => respond(response, 401, '{"detail":"Invalid API key."}'));
